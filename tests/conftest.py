@@ -1,0 +1,33 @@
+"""Fixtures of all tests. A test that takes `broker` is marked `broker` by itself."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams.broker import DevelopmentBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.hookimpl(tryfirst=True)  # Before pytest picks by marker.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "broker" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.broker)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevelopmentBroker]:
+    """One real Kafka broker for the whole session; use topic names of your own."""
+    data_dir = tmp_path_factory.mktemp("broker")
+    started = DevelopmentBroker.start(data_dir)
+    try:
+        yield started
+    finally:
+        started.stop()
+        # pytest keeps the directories of three sessions; Kafka's are big.
+        shutil.rmtree(data_dir, ignore_errors=True)
