@@ -1,0 +1,224 @@
+"""pystreams: Kafka Streams for Python.
+
+    from pystreams import StreamsBuilder, serdes
+
+    builder = StreamsBuilder()
+    (
+        builder.stream("orders", key_serde=serdes.STRING, value_serde=serdes.JSON)
+        .group_by_key()
+        .count(name="orders-per-customer")
+        .to_stream()
+        .to("order-counts", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    )
+    topology = builder.build()
+
+Run it with `pystreams run FILE`, or in a program with `KafkaStreams(topology, config).start()`;
+test it with `pystreams.testing.TopologyTestDriver`. ARCHITECTURE.md has the reading order.
+
+Names are loaded on first use, so that `import pystreams` costs nothing but its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pystreams import serdes
+    from pystreams.config import IsolationLevel, ProcessingGuarantee, StreamsConfig
+    from pystreams.errors import (
+        BrokerNotAvailableError,
+        ConfigError,
+        FatalStreamsError,
+        MissingSourceTopicError,
+        ProcessingError,
+        ProductionError,
+        SerializationError,
+        StateDirectoryError,
+        StateStoreError,
+        StoreNotAvailableError,
+        StreamsError,
+        TopologyError,
+    )
+    from pystreams.ids import TaskId, TopicPartition
+    from pystreams.record import Headers, Record, RecordMetadata
+    from pystreams.runtime.client import KafkaStreams, State
+    from pystreams.runtime.core.error_handlers import (
+        ErrorContext,
+        ErrorResponse,
+        log_and_continue,
+        log_and_fail,
+    )
+    from pystreams.serdes import Serde, serde_of
+    from pystreams.stores.api import (
+        KeyValueStore,
+        ReadOnlyKeyValueStore,
+        TimestampedKeyValueStore,
+        ValueAndTimestamp,
+    )
+    from pystreams.stores.factories import Stores
+    from pystreams.stores.spec import StoreEngine
+    from pystreams.topology.branched import BranchedKStream
+    from pystreams.topology.builder import StreamsBuilder
+    from pystreams.topology.extractors import (
+        ConsumerRecord,
+        fail_on_invalid_timestamp,
+        log_and_skip_on_invalid_timestamp,
+        use_partition_time_on_invalid_timestamp,
+        wallclock_timestamp,
+    )
+    from pystreams.topology.grouped import KGroupedStream
+    from pystreams.topology.grouped_table import KGroupedTable
+    from pystreams.topology.kstream import KStream
+    from pystreams.topology.ktable import KTable
+    from pystreams.topology.options import (
+        Consumed,
+        Grouped,
+        Joined,
+        Materialized,
+        Produced,
+        Repartitioned,
+    )
+    from pystreams.topology.processor import (
+        FixedKeyProcessor,
+        Processor,
+        ProcessorContext,
+        PunctuationType,
+    )
+    from pystreams.topology.topology import Topology
+
+_HOME_OF = {
+    "BranchedKStream": "topology.branched",
+    "BrokerNotAvailableError": "errors",
+    "ConfigError": "errors",
+    "Consumed": "topology.options",
+    "ConsumerRecord": "topology.extractors",
+    "ErrorContext": "runtime.core.error_handlers",
+    "ErrorResponse": "runtime.core.error_handlers",
+    "FatalStreamsError": "errors",
+    "FixedKeyProcessor": "topology.processor",
+    "Grouped": "topology.options",
+    "Headers": "record",
+    "IsolationLevel": "config",
+    "Joined": "topology.options",
+    "KGroupedStream": "topology.grouped",
+    "KGroupedTable": "topology.grouped_table",
+    "KStream": "topology.kstream",
+    "KTable": "topology.ktable",
+    "KafkaStreams": "runtime.client",
+    "KeyValueStore": "stores.api",
+    "Materialized": "topology.options",
+    "MissingSourceTopicError": "errors",
+    "ProcessingError": "errors",
+    "ProcessingGuarantee": "config",
+    "Processor": "topology.processor",
+    "ProcessorContext": "topology.processor",
+    "Produced": "topology.options",
+    "ProductionError": "errors",
+    "PunctuationType": "topology.processor",
+    "ReadOnlyKeyValueStore": "stores.api",
+    "Record": "record",
+    "RecordMetadata": "record",
+    "Repartitioned": "topology.options",
+    "Serde": "serdes",
+    "SerializationError": "errors",
+    "State": "runtime.client",
+    "StateDirectoryError": "errors",
+    "StateStoreError": "errors",
+    "StoreEngine": "stores.spec",
+    "StoreNotAvailableError": "errors",
+    "Stores": "stores.factories",
+    "StreamsBuilder": "topology.builder",
+    "StreamsConfig": "config",
+    "StreamsError": "errors",
+    "TaskId": "ids",
+    "TimestampedKeyValueStore": "stores.api",
+    "TopicPartition": "ids",
+    "Topology": "topology.topology",
+    "TopologyError": "errors",
+    "ValueAndTimestamp": "stores.api",
+    "fail_on_invalid_timestamp": "topology.extractors",
+    "log_and_continue": "runtime.core.error_handlers",
+    "log_and_fail": "runtime.core.error_handlers",
+    "log_and_skip_on_invalid_timestamp": "topology.extractors",
+    "serde_of": "serdes",
+    "use_partition_time_on_invalid_timestamp": "topology.extractors",
+    "wallclock_timestamp": "topology.extractors",
+}
+
+__all__ = [
+    "BranchedKStream",
+    "BrokerNotAvailableError",
+    "ConfigError",
+    "Consumed",
+    "ConsumerRecord",
+    "ErrorContext",
+    "ErrorResponse",
+    "FatalStreamsError",
+    "FixedKeyProcessor",
+    "Grouped",
+    "Headers",
+    "IsolationLevel",
+    "Joined",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "KafkaStreams",
+    "KeyValueStore",
+    "Materialized",
+    "MissingSourceTopicError",
+    "ProcessingError",
+    "ProcessingGuarantee",
+    "Processor",
+    "ProcessorContext",
+    "Produced",
+    "ProductionError",
+    "PunctuationType",
+    "ReadOnlyKeyValueStore",
+    "Record",
+    "RecordMetadata",
+    "Repartitioned",
+    "Serde",
+    "SerializationError",
+    "State",
+    "StateDirectoryError",
+    "StateStoreError",
+    "StoreEngine",
+    "StoreNotAvailableError",
+    "Stores",
+    "StreamsBuilder",
+    "StreamsConfig",
+    "StreamsError",
+    "TaskId",
+    "TimestampedKeyValueStore",
+    "TopicPartition",
+    "Topology",
+    "TopologyError",
+    "ValueAndTimestamp",
+    "fail_on_invalid_timestamp",
+    "log_and_continue",
+    "log_and_fail",
+    "log_and_skip_on_invalid_timestamp",
+    "serde_of",
+    "serdes",
+    "use_partition_time_on_invalid_timestamp",
+    "wallclock_timestamp",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module, once."""
+    if name == "serdes":
+        return importlib.import_module("pystreams.serdes")
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pystreams' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"pystreams.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

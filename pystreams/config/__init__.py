@@ -1,0 +1,25 @@
+"""Configuration: Kafka's dotted names and defaults in one typed, immutable `StreamsConfig`.
+
+Read in this order: `streams_config` (every key, and what the runtime is given), `resolution`
+(sources -> values, all problems in one error), `clients` (what librdkafka is given), `known_keys`
+(Kafka Streams' other keys), `files` (TOML, Java properties, environment).
+"""
+
+from pystreams.config.definitions import Importance, KeyDefinition
+from pystreams.config.files import from_environment, read_config_file
+from pystreams.config.guarantee import GroupProtocol, IsolationLevel, ProcessingGuarantee
+from pystreams.config.resolution import Source
+from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig
+
+__all__ = [
+    "KEY_DEFINITIONS",
+    "GroupProtocol",
+    "Importance",
+    "IsolationLevel",
+    "KeyDefinition",
+    "ProcessingGuarantee",
+    "Source",
+    "StreamsConfig",
+    "from_environment",
+    "read_config_file",
+]

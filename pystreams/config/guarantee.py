@@ -1,0 +1,37 @@
+"""The choices a configuration makes by name."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class ProcessingGuarantee(Enum):
+    """What a crash may do to the output. Spec: KIP-129; KIP-447 for version 2."""
+
+    AT_LEAST_ONCE = "at_least_once"
+    """Nothing is lost; records since the last commit may be processed twice."""
+    EXACTLY_ONCE = "exactly_once"
+    """Exactly once, with a transactional producer for each task."""
+    EXACTLY_ONCE_V2 = "exactly_once_v2"
+    """Exactly once, with one transactional producer for each thread."""
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether output, changelogs and offsets commit in transactions."""
+        return self is not ProcessingGuarantee.AT_LEAST_ONCE
+
+
+class GroupProtocol(Enum):
+    """How members of the consumer group agree on partitions."""
+
+    CLASSIC = "classic"
+    """Every broker; the clients assign, with librdkafka's `range`."""
+    CONSUMER = "consumer"
+    """Brokers from 4.0 (KIP-848); the broker assigns, with its `range`."""
+
+
+class IsolationLevel(Enum):
+    """What queries from other threads see. Spec: KIP-892 "Proposed Changes"."""
+
+    READ_UNCOMMITTED = "READ_UNCOMMITTED"
+    READ_COMMITTED = "READ_COMMITTED"

@@ -1,0 +1,130 @@
+"""Kafka Streams' keys that are no key of `StreamsConfig`: aliases, unsupported, without effect.
+
+A Java application's configuration should either work here or be refused with the reason, never be
+half understood. Each key of Kafka Streams 4.4 is in exactly one place: a field of `StreamsConfig`,
+or one of the tables below; a test compares them with Kafka's list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALIASES = {
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
+    "default.interactive.query.isolation.level": "default.state.isolation.level",
+    "default.deserialization.exception.handler": "deserialization.exception.handler",
+    "default.production.exception.handler": "production.exception.handler",
+    "consumer.max.poll.records": "max.poll.records",
+    "main.consumer.max.poll.records": "max.poll.records",
+}
+"""Other names of keys: Kafka's older and later ones -> ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """A key that Kafka Streams has and pystreams has not.
+
+    Attributes:
+        accepted: Values, in lower case, that mean what pystreams does anyway.
+        reason: Why others are refused, and what to do.
+    """
+
+    accepted: tuple[str, ...]
+    reason: str
+
+
+_STANDBY = "standby tasks are not supported yet"
+_RACKS = "rack-aware assignment is not supported: tasks follow the group's range assignment"
+_METRICS = "metrics reporters are Java classes"
+_WINDOWS = "declare the serde and the window's size on the operation instead"
+_LIST_SERDE = "list serdes are not supported: declare a serde on the operation"
+
+UNSUPPORTED = {
+    "num.standby.replicas": Unsupported(("0",), _STANDBY),
+    "acceptable.recovery.lag": Unsupported(("10000",), _STANDBY),
+    "max.warmup.replicas": Unsupported(("2",), _STANDBY),
+    "probing.rebalance.interval.ms": Unsupported(("600000",), _STANDBY),
+    "task.assignor.class": Unsupported((), "the assignment of tasks can't be replaced"),
+    "rack.aware.assignment.strategy": Unsupported(("none",), _RACKS),
+    "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
+    "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
+    "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
+    "topology.optimization": Unsupported(("none",), "topologies run as they are written"),
+    "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
+    "processing.exception.handler.global.enabled": Unsupported(
+        ("false",), "global stores are not supported yet"
+    ),
+    "errors.dead.letter.queue.topic.name": Unsupported(
+        (), "dead letter queues are not supported yet: write to a topic from an exception handler"
+    ),
+    "application.server": Unsupported(("",), "queries of other instances are not supported yet"),
+    "state.cleanup.delay.ms": Unsupported(
+        ("600000",), "directories of tasks that have moved away are not removed yet"
+    ),
+    "state.cleanup.dir.max.age.ms": Unsupported(
+        ("-1",), "directories of tasks that have moved away are not removed yet"
+    ),
+    "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
+    "enable.transactional.statestores": Unsupported(
+        ("true",),
+        "stores are always transactional here; to let queries see uncommitted writes, set "
+        "default.state.isolation.level to READ_UNCOMMITTED",
+    ),
+    "default.dsl.store": Unsupported(
+        ("rocksdb",), "choose the engine on the operation, through Materialized"
+    ),
+    "dsl.store.suppliers.class": Unsupported(
+        ("org.apache.kafka.streams.state.builtindslstoresuppliers$rocksdbdslstoresuppliers",),
+        "choose the engine on the operation, through Materialized",
+    ),
+    "dsl.store.format": Unsupported(("default",), "headers are not kept in stores yet"),
+    "windowstore.changelog.additional.retention.ms": Unsupported(
+        ("86400000",), "window stores are not supported yet"
+    ),
+    "processor.wrapper.class": Unsupported((), "processors can't be wrapped yet"),
+    "upgrade.from": Unsupported((), "there is no older version to upgrade from"),
+    "default.client.supplier": Unsupported((), "the Kafka clients can't be replaced"),
+    "config.providers": Unsupported(("",), "pass secrets through the environment instead"),
+    "metric.reporters": Unsupported(("",), _METRICS),
+    "default.list.key.serde.inner": Unsupported((), _LIST_SERDE),
+    "default.list.key.serde.type": Unsupported((), _LIST_SERDE),
+    "default.list.value.serde.inner": Unsupported((), _LIST_SERDE),
+    "default.list.value.serde.type": Unsupported((), _LIST_SERDE),
+    "windowed.inner.class.serde": Unsupported((), _WINDOWS),
+    "window.size.ms": Unsupported((), _WINDOWS),
+}
+"""Keys refused with their reason, unless set to a value that changes nothing."""
+
+WITHOUT_EFFECT = {
+    "auto.include.jmx.reporter": "there is no JMX",
+    "built.in.metrics.version": "metrics are not Java's",
+    "metadata.cluster.check.enable": "the Kafka client does not check the cluster's id",
+    "metrics.num.samples": "metrics are not Java's",
+    "metrics.recording.level": "metrics are not Java's",
+    "metrics.sample.window.ms": "metrics are not Java's",
+    "topology.description.push.enabled": "descriptions are not sent to the broker",
+}
+"""Keys accepted with any value and ignored: they change neither results nor safety."""
+
+PREFIXES = ("main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.", "topic.")
+"""Prefixes of keys that are passed on: to the clients, or to internal topics."""
+
+UNSUPPORTED_PREFIXES = {
+    "global.consumer.": "global stores are not supported yet",
+    "client.tag.": _STANDBY,
+}
+
+SHARED_PREFIXES = ("sasl.", "ssl.")
+SHARED_KEYS = frozenset(
+    {
+        "broker.address.family",
+        "client.dns.lookup",
+        "client.rack",
+        "debug",
+        "enable.ssl.certificate.verification",
+        "socket.connection.setup.timeout.ms",
+        "socket.keepalive.enable",
+        "socket.nagle.disable",
+    }
+)
+"""Keys of librdkafka that every client gets when they are set without a prefix."""

@@ -1,0 +1,379 @@
+"""`StreamsConfig`: every key with its kind, default and meaning, and the values of one run.
+
+The class body is the single source: parsing, `pystreams config` and docs/reference/configuration.md
+all read the definitions its fields carry. Keys are Kafka's, with underscores for dots. Defaults are
+Kafka's; where one differs, its text says why.
+"""
+
+# ruff: noqa: RUF009 - `key` makes a dataclass field, like `dataclasses.field`, which it calls.
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pystreams.config import clients
+from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
+from pystreams.config.guarantee import GroupProtocol, IsolationLevel, ProcessingGuarantee
+from pystreams.config.kinds import (
+    BOOLEAN,
+    PATH,
+    SERDE,
+    SERVERS,
+    callable_or_name,
+    one_of,
+    text,
+    whole_number,
+)
+from pystreams.config.resolution import Source, resolve
+
+if TYPE_CHECKING:
+    from pystreams.serdes import Serde
+
+Handler = str | Callable[..., Any]
+"""The name of a built-in one, or the user's function."""
+
+_HANDLER_NAMES = {
+    "fail": "fail",
+    "continue": "continue",
+    "log_and_fail": "fail",
+    "log_and_continue": "continue",
+    "logandfailexceptionhandler": "fail",
+    "logandcontinueexceptionhandler": "continue",
+    "logandfailprocessingexceptionhandler": "fail",
+    "logandcontinueprocessingexceptionhandler": "continue",
+    "defaultproductionexceptionhandler": "fail",
+}
+_EXTRACTOR_NAMES = {
+    "fail_on_invalid_timestamp": "fail_on_invalid_timestamp",
+    "log_and_skip_on_invalid_timestamp": "log_and_skip_on_invalid_timestamp",
+    "use_partition_time_on_invalid_timestamp": "use_partition_time_on_invalid_timestamp",
+    "wallclock_timestamp": "wallclock_timestamp",
+    "failoninvalidtimestamp": "fail_on_invalid_timestamp",
+    "logandskiponinvalidtimestamp": "log_and_skip_on_invalid_timestamp",
+    "usepartitiontimeoninvalidtimestamp": "use_partition_time_on_invalid_timestamp",
+    "wallclocktimestampextractor": "wallclock_timestamp",
+}
+"""Names of the functions of `pystreams.topology.extractors`, and Kafka's class names."""
+
+_HANDLER = callable_or_name(_HANDLER_NAMES, "a function (context, error) -> ErrorResponse")
+_MILLISECONDS = whole_number(0)
+_CLIENT_MILLISECONDS = whole_number(0, 2**31 - 1)
+_SOCKET_BUFFER = whole_number(-1, 100_000_000)
+_SECURITY_PROTOCOL = text(
+    "(?i:plaintext|ssl|sasl_plaintext|sasl_ssl)",
+    valid="PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+)
+_HIGH = Importance.HIGH
+_MEDIUM = Importance.MEDIUM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsConfig:
+    """The configuration of one application, checked and immutable. Made by `of`, never by hand."""
+
+    application_id: str = key(
+        text("[a-zA-Z0-9._-]+", valid="letters, digits, '.', '_' and '-'"),
+        REQUIRED,
+        """Names the application: its consumer group, its state directory, and the prefix of its
+        internal topics and transactional ids. Changing it starts a new application.""",
+        importance=_HIGH,
+    )
+    bootstrap_servers: str = key(
+        SERVERS,
+        REQUIRED,
+        "The brokers to connect to first; the others are found through them.",
+        importance=_HIGH,
+    )
+    processing_guarantee: ProcessingGuarantee = key(
+        one_of(ProcessingGuarantee, {"exactly_once_beta": "use exactly_once_v2, its final name"}),
+        ProcessingGuarantee.AT_LEAST_ONCE,
+        """`at_least_once` loses nothing but may repeat what followed the last commit;
+        `exactly_once` (a transactional producer a task) and `exactly_once_v2` (one a thread, fewer
+        connections) commit output, state and offsets together.""",
+        importance=_HIGH,
+    )
+    state_dir: Path = key(
+        PATH,
+        Path(tempfile.gettempdir()) / "pystreams",
+        """Where stores keep their data, in a directory for each application and task. Choose one
+        that survives restarts of the machine, or state is restored from the changelogs.""",
+        importance=_HIGH,
+        default_text="<temporary directory>/pystreams",
+    )
+    num_stream_threads: int = key(
+        whole_number(1),
+        1,
+        """Threads that process, each with its own consumer. Threads overlap input and output;
+        Python code runs on one at a time, so CPU scales with `pystreams run --processes`.""",
+        importance=_MEDIUM,
+    )
+    commit_interval_ms: int = key(
+        _MILLISECONDS,
+        30_000,
+        "Longest time between two commits. Commits come earlier when the record buffers are full.",
+        importance=_MEDIUM,
+        exactly_once=100,
+    )
+    statestore_cache_max_bytes: int = key(
+        whole_number(0),
+        10 * 1024 * 1024,
+        """Memory for the record caches of all stores in the process, shared evenly by its threads.
+        A cache logs and forwards only the last update of a key in a commit; 0 turns it off.""",
+        importance=_MEDIUM,
+    )
+    statestore_uncommitted_max_bytes: int = key(
+        whole_number(-1),
+        64 * 1024 * 1024,
+        """Limit for writes that are not committed yet, of all stores in the process, shared evenly
+        by its threads. A thread commits before it would cross its share; -1 is no limit.
+        Spec: KIP-892.""",
+        importance=_MEDIUM,
+    )
+    default_state_isolation_level: IsolationLevel = key(
+        one_of(IsolationLevel),
+        IsolationLevel.READ_UNCOMMITTED,
+        """What queries from outside the stream threads see: every write, or only what is
+        committed. Spec: KIP-892. Alias: default.interactive.query.isolation.level.""",
+        exactly_once=IsolationLevel.READ_COMMITTED,
+    )
+    default_key_serde: Serde[Any] | None = key(
+        SERDE, None, "Serde of keys where an operation names none.", importance=_MEDIUM
+    )
+    default_value_serde: Serde[Any] | None = key(
+        SERDE, None, "Serde of values where an operation names none.", importance=_MEDIUM
+    )
+    default_timestamp_extractor: Handler = key(
+        callable_or_name(_EXTRACTOR_NAMES, "a function (record, partition_time) -> ms"),
+        "fail_on_invalid_timestamp",
+        """Gives a record its event time (ms). The built-in functions take the record's own
+        timestamp, and differ when it is negative; the last takes the time of processing.""",
+        importance=_MEDIUM,
+    )
+    deserialization_exception_handler: Handler = key(
+        _HANDLER,
+        "fail",
+        "What to do with a record that can't be decoded: `fail`, or log it and `continue`.",
+        importance=_MEDIUM,
+    )
+    processing_exception_handler: Handler = key(
+        _HANDLER,
+        "fail",
+        "What to do when the user's code raises: `fail`, or log, drop the record and `continue`.",
+        importance=_MEDIUM,
+    )
+    production_exception_handler: Handler = key(
+        _HANDLER,
+        "fail",
+        """What to do with a record that can't be written: `fail`, or log, drop it and `continue`.
+        Errors that pass by themselves are retried before the handler is asked.""",
+        importance=_MEDIUM,
+    )
+    max_task_idle_ms: int = key(
+        whole_number(-1),
+        0,
+        """How long a task with several inputs waits for data of an empty one, to process in the
+        order of time. 0 waits only for data that is already on the broker; -1 never waits.""",
+        importance=_MEDIUM,
+    )
+    task_timeout_ms: int = key(
+        _MILLISECONDS,
+        300_000,
+        "How long a task retries after timeouts of the broker before the error stops the client.",
+        importance=_MEDIUM,
+    )
+    replication_factor: int = key(
+        whole_number(-1, 32_767),
+        -1,
+        "Replicas of the internal topics; -1 uses the broker's default.",
+        importance=_MEDIUM,
+    )
+    group_protocol: GroupProtocol = key(
+        one_of(
+            GroupProtocol,
+            {"streams": "librdkafka does not speak the streams protocol; use consumer or classic"},
+        ),
+        GroupProtocol.CLASSIC,
+        """How the group's members share partitions: `classic` works with every broker, `consumer`
+        needs brokers from 4.0 and rebalances without stopping the others (KIP-848).""",
+        importance=_MEDIUM,
+    )
+    buffered_records_per_partition: int = key(
+        whole_number(1),
+        1000,
+        "Records a task buffers of one partition before its fetching is paused.",
+    )
+    max_poll_records: int = key(
+        whole_number(1, 1_000_000),
+        1000,
+        "Most records taken from the client at once. Alias: consumer.max.poll.records.",
+    )
+    poll_ms: int = key(_MILLISECONDS, 100, "Longest wait for input when there is none.")
+    repartition_purge_interval_ms: int = key(
+        _MILLISECONDS,
+        30_000,
+        """How often records of repartition topics that are processed and committed are deleted;
+        at most once a commit.""",
+    )
+    log_summary_interval_ms: int = key(
+        whole_number(-1),
+        120_000,
+        "How often a line sums up what was processed and committed; 0 or less turns it off.",
+    )
+    rocksdb_config_setter: Callable[..., Any] | None = key(
+        callable_or_name({}, "a function (store_name, options) -> None, or module:function"),
+        None,
+        "Called with the RocksDB options of each store before it opens, to change them.",
+    )
+    client_id: str = key(
+        text("[a-zA-Z0-9._-]*", valid="letters, digits, '.', '_' and '-'", empty=True),
+        "",
+        "Prefix of the clients' ids; the application's id and the process's when empty.",
+        importance=_MEDIUM,
+        default_text="<application.id>-<process id>",
+    )
+    security_protocol: str = key(
+        _SECURITY_PROTOCOL,
+        "PLAINTEXT",
+        "How to talk to the brokers. `sasl.*` and `ssl.*` keys of librdkafka are passed on.",
+        importance=_MEDIUM,
+        client=True,
+    )
+    request_timeout_ms: int = key(
+        whole_number(1500, 300_000),
+        40_000,
+        "How long a client waits for an answer of a broker (librdkafka: socket.timeout.ms).",
+        client=True,
+    )
+    retry_backoff_ms: int = key(
+        whole_number(1, 300_000), 100, "Wait before a failed request is sent again.", client=True
+    )
+    reconnect_backoff_ms: int = key(
+        whole_number(0, 3_600_000), 50, "Wait before the first reconnection.", client=True
+    )
+    reconnect_backoff_max_ms: int = key(
+        whole_number(0, 3_600_000), 1000, "Longest wait between reconnections.", client=True
+    )
+    connections_max_idle_ms: int = key(
+        _CLIENT_MILLISECONDS, 540_000, "Idle connections are closed after this time.", client=True
+    )
+    metadata_max_age_ms: int = key(
+        whole_number(1, 3_600_000),
+        300_000,
+        """How often the clients ask for topics and partitions without a cause (librdkafka:
+        topic.metadata.refresh.interval.ms). New topics of a pattern are found this fast.""",
+        client=True,
+    )
+    metadata_recovery_strategy: str = key(
+        text("none|rebootstrap", valid="none, rebootstrap"),
+        "rebootstrap",
+        "Whether a client that knows no living broker starts from bootstrap.servers again.",
+        client=True,
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = key(
+        _CLIENT_MILLISECONDS, 300_000, "How long it tries the brokers it knows before.", client=True
+    )
+    receive_buffer_bytes: int = key(
+        _SOCKET_BUFFER,
+        -1,
+        "Receive buffer of connections; -1 lets the system choose (Kafka Streams: 32 KiB).",
+        client=True,
+    )
+    send_buffer_bytes: int = key(
+        _SOCKET_BUFFER,
+        -1,
+        "Send buffer of connections; -1 lets the system choose (Kafka Streams: 128 KiB).",
+        client=True,
+    )
+    enable_metrics_push: bool = key(
+        BOOLEAN, True, "Whether clients send their metrics to brokers that ask.", client=True
+    )
+    overrides: Mapping[str, Any]
+    """Keys passed on to clients and topics, with their prefixes. May hold passwords."""
+    ignored: tuple[str, ...]
+    """Keys that were set and have no effect, each with the reason; log them."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any] | None = None, /, **keywords: object) -> StreamsConfig:
+        """Check values and return the configuration they make.
+
+        Args:
+            values: Dotted names -> values, typed or as the text of a file. None means not set.
+            keywords: The same with underscores for dots; they win over `values`.
+
+        Raises:
+            ConfigError: Something is unknown, wrong, missing or contradictory. Names all of it.
+        """
+        return cls.from_sources([Source("", keywords), Source("", values or {})])
+
+    @classmethod
+    def from_sources(cls, sources: Sequence[Source]) -> StreamsConfig:
+        """Check values from several places and return the configuration they make.
+
+        Args:
+            sources: The strongest first. Their labels tell the user where a wrong value stands.
+
+        Raises:
+            ConfigError: As for `of`.
+        """
+        resolved = resolve(KEY_DEFINITIONS, sources)
+        return cls(**resolved.values, overrides=resolved.overrides, ignored=resolved.ignored)
+
+    def __repr__(self) -> str:
+        """Return the identity only: values may hold passwords."""
+        return (
+            f"StreamsConfig(application_id={self.application_id!r}, "
+            f"bootstrap_servers={self.bootstrap_servers!r}, "
+            f"processing_guarantee={self.processing_guarantee.value!r})"
+        )
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether output, changelogs and offsets commit in transactions."""
+        return self.processing_guarantee.exactly_once
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """How long the broker keeps a transaction open before it aborts it."""
+        return clients.transaction_timeout_ms(self.overrides)
+
+    @property
+    def group_instance_id(self) -> str | None:
+        """The user's `group.instance.id`; each thread appends its number to it."""
+        return clients.group_instance_id(self.overrides)
+
+    def consumer_config(
+        self, *, client_id: str | None = None, group_instance_id: str | None = None
+    ) -> dict[str, Any]:
+        """Return librdkafka's configuration of a thread's main consumer.
+
+        Args:
+            client_id: The client's id.
+            group_instance_id: Makes the member static; unique among all threads of the group.
+        """
+        return clients.consumer_config(self, client_id, group_instance_id)
+
+    def restore_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
+        """Return librdkafka's configuration of a consumer that reads changelogs, by `assign`."""
+        return clients.restore_consumer_config(self, client_id)
+
+    def producer_config(
+        self, transactional_id: str | None = None, *, client_id: str | None = None
+    ) -> dict[str, Any]:
+        """Return librdkafka's configuration of a producer; transactional when given an id."""
+        return clients.producer_config(self, transactional_id, client_id)
+
+    def admin_config(self, *, client_id: str | None = None) -> dict[str, Any]:
+        """Return librdkafka's configuration of the admin client."""
+        return clients.admin_config(self, client_id)
+
+    def topic_config(self) -> dict[str, str]:
+        """Return what the user set for internal topics with the prefix `topic.`."""
+        return clients.topic_config(self.overrides)
+
+
+KEY_DEFINITIONS = definitions_of(StreamsConfig)
+"""Every key that `StreamsConfig` holds."""

@@ -1,0 +1,185 @@
+"""Every error pystreams raises, split by what its reader does next.
+
+One root, `StreamsError`; below it one class for each next step: fix the program
+(`ConfigError`, `TopologyError`), look at the machine (`StateDirectoryError`,
+`StateStoreError`), retry later (`StoreNotAvailableError`), decide about one record
+(`SerializationError`, `ProcessingError`, `ProductionError`), or let the runtime recover
+(`TaskMigratedError`, `TaskCorruptedError`, `RetriableClientError`; these never reach users).
+A message says what happened, to which task or topic, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pystreams.ids import TaskId, TopicPartition
+
+
+class StreamsError(Exception):
+    """Root of all errors raised by pystreams."""
+
+
+class ConfigError(StreamsError):
+    """A configuration key or value is wrong. Fix the configuration and start again."""
+
+
+class TopologyError(StreamsError):
+    """The topology can't run as written. The message names the node and the cure."""
+
+
+class MissingSourceTopicError(StreamsError):
+    """A source topic does not exist on the broker.
+
+    Attributes:
+        topics: The names that were not found, sorted.
+    """
+
+    def __init__(self, topics: list[str]) -> None:
+        self.topics = sorted(topics)
+        names = ", ".join(repr(topic) for topic in self.topics)
+        super().__init__(
+            f"source topic {names} does not exist on the broker: "
+            "create it (or correct its name in the topology) and start again"
+        )
+
+
+class BrokerNotAvailableError(StreamsError):
+    """No broker answered within the configured time. Check `bootstrap.servers` and the network."""
+
+
+class StateDirectoryError(StreamsError):
+    """The state directory can't be used: not writable, full, or owned by another process."""
+
+
+class TaskLockedError(StateDirectoryError):
+    """Another process or thread holds the task's directory; the runtime retries.
+
+    Attributes:
+        task_id: The task whose directory is locked.
+    """
+
+    def __init__(self, task_id: TaskId, directory: str) -> None:
+        self.task_id = task_id
+        super().__init__(
+            f"task {task_id}: directory {directory} is locked by another process; "
+            "the task starts when the other process leaves it, or set another state.dir"
+        )
+
+
+class StateStoreError(StreamsError):
+    """A state store failed: the disk is full, a file is unreadable, a column family is foreign.
+
+    Attributes:
+        store: The store's name.
+    """
+
+    def __init__(self, store: str, message: str) -> None:
+        self.store = store
+        super().__init__(f"state store {store!r}: {message}")
+
+
+class StateStoreCorruptedError(StateStoreError):
+    """A store's files are damaged; the runtime rebuilds that store alone from its changelog."""
+
+
+class StoreNotAvailableError(StreamsError):
+    """The store is not open here now: the task restores, moves, or never lived here. Retry."""
+
+
+class SerializationError(StreamsError):
+    """A record could not be turned into bytes or back; goes to the user's handler.
+
+    The record's coordinates are in the message and in the attributes.
+
+    Attributes:
+        topic: The topic the record was read from or is going to.
+        partition: Its partition, or None for a record not yet produced.
+        offset: Its offset, or None for a record not yet produced.
+    """
+
+    def __init__(
+        self, message: str, *, topic: str, partition: int | None = None, offset: int | None = None
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        super().__init__(message)
+
+
+class ProcessingError(StreamsError):
+    """The user's code raised while processing a record or a punctuation.
+
+    Attributes:
+        task_id: The task that was processing.
+        node: The name of the processor node whose code raised.
+        topic: The source record's topic; None in a punctuation.
+        partition: The source record's partition; None in a punctuation.
+        offset: The source record's offset; None in a punctuation.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        task_id: TaskId,
+        node: str,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.task_id = task_id
+        self.node = node
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        super().__init__(message)
+
+
+class ProductionError(StreamsError):
+    """A record could not be produced, after all retries of the client.
+
+    Attributes:
+        topic: The topic it was going to.
+    """
+
+    def __init__(self, message: str, *, topic: str) -> None:
+        self.topic = topic
+        super().__init__(message)
+
+
+class RetriableClientError(StreamsError):
+    """The broker did not answer in time or refused for now; the same call may succeed later.
+
+    The runtime retries or aborts and rewinds; never reaches users while `task.timeout.ms` lasts.
+    """
+
+
+class TransactionAbortableError(StreamsError):
+    """The open transaction must be aborted; the runtime aborts, rewinds and goes on."""
+
+
+class TaskMigratedError(StreamsError):
+    """This member or producer was fenced: its tasks belong to somebody else now.
+
+    The runtime drops the tasks, keeps their stores, and joins again.
+    """
+
+
+class TaskCorruptedError(StreamsError):
+    """A changelog no longer holds what a store needs; that store alone is rebuilt.
+
+    Attributes:
+        task_id: The task the store belongs to.
+        changelogs: The changelog partitions concerned.
+    """
+
+    def __init__(self, task_id: TaskId, changelogs: list[TopicPartition], reason: str) -> None:
+        self.task_id = task_id
+        self.changelogs = changelogs
+        names = ", ".join(str(changelog) for changelog in changelogs)
+        super().__init__(f"task {task_id}: {reason} ({names})")
+
+
+class FatalStreamsError(StreamsError):
+    """The client can't go on: an unrecoverable broker answer or a broken invariant. Restart it."""

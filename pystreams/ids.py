@@ -1,0 +1,48 @@
+"""Names of the things the runtime moves around: partitions and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; prints as Kafka does, `topic-partition`."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return `topic-partition`, which is also the key of the `offsets` column family."""
+        return f"{self.topic}-{self.partition}"
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partition numbers of each topic, sorted: the short form for a log."""
+    numbers: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        numbers.setdefault(topic, []).append(number)
+    return numbers
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """A task: one partition of one sub-topology. Prints as `0_3`, its directory's name."""
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        """Return `<sub-topology>_<partition>`."""
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """Read `<sub-topology>_<partition>`.
+
+        Raises:
+            ValueError: The text is not a task id.
+        """
+        subtopology, _, partition = text.partition("_")
+        return cls(int(subtopology), int(partition))

