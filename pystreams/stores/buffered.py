@@ -1,0 +1,383 @@
+"""Bytes-level key-value store: one dirty map over an engine, record cache and transaction in one.
+
+    put --> dirty map --commit--> engine (one batch: data + changelog offsets)
+      |        ^  |
+      |        |  +--> reads: dirty map first, then engine; ranges merge both
+      +--> changelog (at once, or at flush_cache when the store caches)
+
+Invariants:
+- The engine holds exactly what the offsets beside it say: nothing reaches it but `commit` and
+  `restore`, and each writes data and offsets in one batch.
+- The dirty map only grows until it is cleared; a deletion is a None. Its identity never changes,
+  so that the typed stores may bind it.
+- `uncommitted_bytes` is the sum of len(key) + len(value) over the dirty map.
+- A key is in `_pending` if and only if its last write is neither logged nor forwarded yet.
+- `generation` changes whenever the engine's content does, which is when iterators reopen theirs.
+
+Threads: everything here belongs to the task's thread; `views` has what others may read.
+Rejected: a second map for the record cache, as Kafka Streams has (each value would be held, and
+counted, twice); a copy of the dirty range at each range read (`sorted_keys` has the reasons).
+Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCache.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
+from pystreams.stores.sorted_keys import SortedKeys
+
+if TYPE_CHECKING:
+    from pystreams.ids import TopicPartition
+    from pystreams.stores.api import KeyValueEngine, StateStoreContext
+
+ABSENT: Any = object()
+"""What `dirty.get` gives for a key that has no uncommitted write (None is a deletion)."""
+
+Entries = Generator[tuple[bytes, bytes], None, None]
+
+BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
+"""Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
+
+pack_long = struct.Struct(">q").pack
+unpack_long = struct.Struct(">q").unpack_from
+
+_OFFSET_UNKNOWN = -4
+_RESERVED_METADATA = frozenset((b"status", b"position"))
+"""Keys of the `offsets` column family that are no changelog partitions. Spec: KIP-1035."""
+
+
+def _discard(record: ProducedRecord) -> None:
+    """Log nowhere: the changelog of a store without logging."""
+
+
+class BufferedKeyValueStore:
+    """One dirty map over one engine.
+
+    Typed stores call `write` for each put, with the bytes to store and the plain value to log:
+    the same for plain stores, eight bytes of timestamp apart for timestamped ones. Which way
+    `write` goes (logged, cached) is decided once, in `init`.
+
+    Args:
+        name: The store's name.
+        engine: Holds what is committed; owned by this object from now on.
+        value_prefix_bytes: Bytes that precede the plain value in what is stored: 8 where the
+            engine keeps timestamps, else 0.
+        caching: Whether the spec asks for the record cache.
+
+    Attributes:
+        dirty: Uncommitted writes by key; None deletes. Read-only for others.
+        engine_get: Committed bytes of a key; like the next two, for any thread.
+        engine_range: Iterates over committed bytes.
+        engine_num_entries: About how many keys are committed.
+        write: `write(key, stored, plain, timestamp)`; None for both values deletes the key.
+        uncommitted_bytes: Bytes of keys and values in `dirty`.
+        max_uncommitted_bytes: The highest value `uncommitted_bytes` ever had since `init`.
+        cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
+        generation: Counts changes of the engine's content and drops of the dirty map.
+        caches: Whether the record cache is on; known after `init`.
+    """
+
+    __slots__ = (
+        "_committed",
+        "_directory",
+        "_engine",
+        "_listener",
+        "_log",
+        "_pending",
+        "_record",
+        "_send_old_values",
+        "_sorted",
+        "_spec_caching",
+        "cached_bytes",
+        "caches",
+        "dirty",
+        "engine_get",
+        "engine_num_entries",
+        "engine_range",
+        "generation",
+        "is_open",
+        "max_uncommitted_bytes",
+        "name",
+        "uncommitted_bytes",
+        "value_prefix_bytes",
+        "write",
+    )
+
+    def __init__(
+        self, name: str, engine: KeyValueEngine, *, value_prefix_bytes: int, caching: bool
+    ) -> None:
+        self.name = name
+        self.value_prefix_bytes = value_prefix_bytes
+        self.dirty: dict[bytes, bytes | None] = {}
+        self.uncommitted_bytes = 0
+        self.max_uncommitted_bytes = 0
+        self.cached_bytes = 0
+        self.generation = 0
+        self.caches = False
+        self.is_open = False
+        self.write: Callable[[bytes, bytes | None, bytes | None, int], None] = self._write_logged
+        self._engine = engine
+        self._directory = Path()
+        self.engine_get = engine.get
+        self.engine_range = engine.range
+        self.engine_num_entries = engine.approximate_num_entries
+        self._spec_caching = caching
+        self._sorted = SortedKeys(self.dirty)
+        self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
+        self._committed: dict[bytes, bytes] = {}
+        self._listener: BytesFlushListener | None = None
+        self._send_old_values = False
+        self._log: Callable[[ProducedRecord], None] = _discard
+        self._record = RecordContext()
+
+    @property
+    def persistent(self) -> bool:
+        """Whether committed data outlives the process."""
+        return self._engine.persistent
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the engine and read the committed offsets.
+
+        Raises:
+            StateStoreError: The engine can't be opened; says why and what to do.
+        """
+        self._directory = context.task_directory / "rocksdb" / self.name
+        self._engine.open(self._directory, context.rocksdb_config_setter)
+        self._committed = self._engine.metadata()
+        self._record = context.record
+        self._log = _discard if context.changelog is None else context.changelog.records.append
+        self.caches = self._spec_caching and context.cache_enabled
+        self.write = self._write_cached if self.caches else self._write_logged
+        self.max_uncommitted_bytes = 0
+        self.is_open = True
+
+    def set_flush_listener(self, listener: BytesFlushListener, *, send_old_values: bool) -> bool:
+        """Set who hears of a cache flush; return whether the store caches."""
+        self._listener = listener
+        self._send_old_values = send_old_values
+        return self.caches
+
+    # Reads of the owner
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the stored bytes of a key, uncommitted ones first, or None."""
+        stored: bytes | None = self.dirty.get(key, ABSENT)
+        return self._engine.get(key) if stored is ABSENT else stored
+
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
+        """Iterate from `start` (inclusive) to `end` (exclusive) over uncommitted and committed.
+
+        The owner may write, commit and roll back while the iterator is open: what lies ahead of
+        it is then read as it is now. The dirty map is not copied.
+        """
+        keys = self._sorted
+        generation = version = -1
+        committed: Iterator[tuple[bytes, bytes]] = iter(())
+        head: tuple[bytes, bytes] | None = None
+        position = 0
+        step = -1 if reverse else 1
+        while True:
+            keys.refresh()
+            if generation != self.generation:
+                generation = self.generation
+                committed = self._engine.range(start, end, reverse=reverse)
+                head = next(committed, None)
+            if version != keys.version:
+                version = keys.version
+                position = keys.first_position(start, end, reverse=reverse)
+            dirty_key = keys.key_at(position, start, end)
+            value: bytes | None
+            if head is not None and (
+                dirty_key is None or (head[0] > dirty_key if reverse else head[0] < dirty_key)
+            ):
+                key, value = head
+                head = next(committed, None)
+            elif dirty_key is None:
+                return
+            else:
+                key, value = dirty_key, self.dirty[dirty_key]
+                position += step
+                if head is not None and head[0] == key:
+                    head = next(committed, None)
+            if reverse:
+                end = key
+            else:
+                start = key + b"\x00"
+            if value is not None:
+                yield key, value
+
+    def approximate_num_entries(self) -> int:
+        """Return the engine's estimate plus the dirty keys; updated keys count twice."""
+        return self._engine.approximate_num_entries() + len(self.dirty)
+
+    # Writes
+
+    def _write_logged(
+        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+    ) -> None:
+        """Write one key and log it at once."""
+        dirty = self.dirty
+        previous = dirty.get(key, ABSENT)
+        size = len(stored) if stored is not None else 0
+        if previous is ABSENT:
+            size += len(key)
+        elif previous is not None:
+            size -= len(previous)
+        dirty[key] = stored
+        self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
+        if uncommitted > self.max_uncommitted_bytes:
+            self.max_uncommitted_bytes = uncommitted
+        self._log((plain, key, timestamp, ()))
+
+    def _write_cached(
+        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+    ) -> None:
+        """Write one key and remember to log and forward it at the next flush.
+
+        The value before is looked up at the flush and only if it is needed, which is possible
+        because until then it is where it was: in the dirty map as `previous`, or in the engine.
+        """
+        dirty = self.dirty
+        previous = dirty.get(key, ABSENT)
+        size = len(stored) if stored is not None else 0
+        growth = size
+        if previous is ABSENT:
+            growth += len(key)
+        elif previous is not None:
+            growth -= len(previous)
+        dirty[key] = stored
+        self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + growth
+        if uncommitted > self.max_uncommitted_bytes:
+            self.max_uncommitted_bytes = uncommitted
+        pending = self._pending
+        entry = pending.pop(key, None)  # Back in at the end: flush goes in order of last update.
+        if entry is None:
+            self.cached_bytes += len(key) + size
+        else:
+            self.cached_bytes += growth
+            previous = entry[3]
+        pending[key] = (plain, timestamp, self._record.headers, previous)
+
+    def flush_cache(self) -> None:
+        """Log the last value of each key written since the last flush, and tell the listener.
+
+        In order of last update. A key that was written and deleted again, and had no value
+        before, is neither logged nor forwarded if there is a listener. What the listener's
+        processors write into this store meanwhile is flushed as well, before this returns.
+        Spec: Kafka CachingKeyValueStore.putAndMaybeForward, NamedCache.flush.
+        """
+        log = self._log
+        listener = self._listener
+        send_old_values = self._send_old_values
+        while self._pending:
+            pending, self._pending = self._pending, {}
+            self.cached_bytes = 0
+            for key, (plain, timestamp, headers, previous) in pending.items():
+                if listener is None:
+                    log((plain, key, timestamp, ()))
+                    continue
+                old: bytes | None = None
+                if plain is None or send_old_values:
+                    old = self._engine.get(key) if previous is ABSENT else previous
+                    if plain is None and old is None:
+                        continue
+                log((plain, key, timestamp, ()))
+                listener(key, plain, old if send_old_values else None, timestamp, headers)
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write the dirty map and the offsets to the engine in one batch, then clear the map.
+
+        Views of other threads look into the dirty map first and into the engine second; because
+        the engine has the data before the map loses it, there is no moment without it.
+
+        Raises:
+            StateStoreError: The write failed; dirty map and engine are as they were.
+        """
+        assert not self._pending, f"store {self.name}: commit before flush_cache"
+        metadata = self._metadata_of(changelog_offsets)
+        if self.dirty or metadata:
+            self._engine.write(self.dirty, metadata)
+            self._remember(metadata)
+        self._clear()
+
+    def rollback(self) -> None:
+        """Drop the dirty map, and with it what the cache holds."""
+        self._pending = {}
+        self.cached_bytes = 0
+        self._clear()
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records of one partition and the last one's offset.
+
+        The last record of a key wins; a record without a key is skipped, as Kafka does.
+
+        Raises:
+            StateStoreError: The write failed; nothing of the batch is applied.
+        """
+        assert not self.dirty, f"store {self.name}: restore over uncommitted writes"
+        if not messages:
+            return
+        changes: dict[Any, bytes | None]
+        if self.value_prefix_bytes:
+            pack = pack_long
+            changes = {
+                m.key(): None if (value := m.value()) is None else pack(m.timestamp()[1]) + value
+                for m in messages
+            }
+        else:
+            changes = {m.key(): m.value() for m in messages}
+        changes.pop(None, None)
+        last = messages[-1]
+        name = f"{last.topic()}-{last.partition()}".encode()
+        metadata: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
+        self._engine.write(changes, metadata)
+        self._remember(metadata)
+        self.generation += 1
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the last changelog record in the engine, or None."""
+        packed = self._committed.get(str(partition).encode())
+        if packed is None:
+            return None
+        offset: int = unpack_long(packed)[0]
+        return None if offset == _OFFSET_UNKNOWN else offset
+
+    def close(self) -> None:
+        """Drop what is uncommitted and close the engine; safe to call twice."""
+        self.is_open = False
+        self.rollback()
+        self._engine.close()
+
+    def destroy(self) -> None:
+        """Close, and delete all that was ever committed."""
+        self.close()
+        if self.persistent:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _metadata_of(self, offsets: Mapping[TopicPartition, int]) -> dict[bytes, bytes | None]:
+        """Return the metadata a commit has to change; the store's position will join it here."""
+        if not offsets:
+            return {name: None for name in self._committed if name not in _RESERVED_METADATA}
+        packed = {
+            str(partition).encode(): pack_long(offset) for partition, offset in offsets.items()
+        }
+        committed = self._committed
+        return {name: value for name, value in packed.items() if committed.get(name) != value}
+
+    def _remember(self, metadata: Mapping[bytes, bytes | None]) -> None:
+        for name, value in metadata.items():
+            if value is None:
+                self._committed.pop(name, None)
+            else:
+                self._committed[name] = value
+
+    def _clear(self) -> None:
+        self.dirty.clear()
+        self._sorted.clear()
+        self.uncommitted_bytes = 0
+        self.generation += 1

@@ -1,0 +1,62 @@
+"""From spec to store: the only place where layers are put together.
+
+TypedKeyValueStore | TypedTimestampedKeyValueStore | AdaptedTimestampedKeyValueStore
+  serdes, timestamps                             (timestamped, by spec.timestamped, adapted
+            |                                     when not spec.engine_timestamped)
+BufferedKeyValueStore
+  dirty map: record cache (spec.caching), changelog (spec.logging), transaction
+            |
+RocksDBEngine | MemoryEngine | spec.engine_factory(name)
+  committed bytes and offsets
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.engines.memory import MemoryEngine
+from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
+from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.stores.timestamped import (
+    TIMESTAMP_BYTES,
+    AdaptedTimestampedKeyValueStore,
+    TypedTimestampedKeyValueStore,
+)
+
+if TYPE_CHECKING:
+    from pystreams.stores.api import KeyValueEngine
+
+KeyValueStateStore = TypedKeyValueStore[Any, Any] | TypedTimestampedKeyValueStore[Any, Any]
+
+
+def build_store(spec: StoreSpec) -> KeyValueStateStore:
+    """Return a new store, not yet open; the caller owns it."""
+    buffer = BufferedKeyValueStore(
+        spec.name,
+        _engine(spec),
+        value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
+        caching=spec.caching,
+    )
+    if not spec.timestamped:
+        return TypedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
+    if spec.engine_timestamped:
+        return TypedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
+    return AdaptedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
+
+
+def configure_shared_memory(*, block_cache_bytes: int, write_buffer_bytes: int) -> None:
+    """Set what all RocksDB stores of this process may hold together, in bytes.
+
+    Called by the runtime at start; may be called again while stores are open.
+    """
+    MEMORY.configure(block_cache_bytes, write_buffer_bytes)
+
+
+def _engine(spec: StoreSpec) -> KeyValueEngine:
+    if spec.engine_factory is not None:
+        return spec.engine_factory(spec.name)
+    if spec.engine is StoreEngine.IN_MEMORY:
+        return MemoryEngine(spec.name)
+    return RocksDBEngine(spec.name, timestamped=spec.engine_timestamped)

@@ -1,0 +1,1 @@
+"""Engines: where committed bytes live. Each passes the same contract tests."""

@@ -1,0 +1,150 @@
+"""An engine that keeps committed bytes in a dict: for small state, tests and the test driver.
+
+Invariants:
+- `_data` holds committed values only; one `write` is one `dict.update` plus deletions.
+- `_keys` is sorted and never changed in place: readers walk a list that stays as it is. It may
+  hold keys that were deleted since; readers skip them.
+
+Threads: the owner writes, anybody reads. Single dict operations on bytes keys are atomic under
+the GIL; the lock guards what a range read of any thread brings up to date,
+`_keys` and `_fresh`, against a write.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from pystreams.errors import StoreNotAvailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+    from pathlib import Path
+
+    from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+
+_FEW = 16
+"""Deleted keys among the sorted ones that are never worth a rebuild."""
+
+
+class MemoryEngine:
+    """A `KeyValueEngine` without a disk; everything is gone at `close`.
+
+    Args:
+        name: The store's name, for error messages.
+    """
+
+    __slots__ = ("_data", "_fresh", "_keys", "_lock", "_metadata", "_name", "_open")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._data: dict[bytes, bytes] = {}
+        self._keys: list[bytes] = []
+        self._fresh: list[bytes] = []
+        self._metadata: dict[bytes, bytes] = {}
+        self._lock = threading.Lock()
+        self._open = False
+
+    @property
+    def persistent(self) -> bool:
+        """Return False."""
+        return False
+
+    def open(
+        self,
+        directory: Path,
+        rocksdb_config_setter: RocksDBConfigSetter | None = None,
+    ) -> None:
+        """Start empty; touches no file."""
+        self._open = True
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a committed value or None."""
+        value = self._data.get(key)
+        if value is None and not self._open:
+            raise self._closed()
+        return value
+
+    def range(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    ) -> KeyValueIterator[bytes, bytes]:
+        """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order.
+
+        Keys are those there were at the start; values are the newest committed ones.
+        """
+        if not self._open:
+            raise self._closed()
+        return self._walk(start, end, reverse=reverse)
+
+    def write(
+        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
+        """Apply data and metadata; None deletes."""
+        if not self._open:
+            raise self._closed()
+        data = self._data
+        present = {key: value for key, value in changes.items() if value is not None}
+        with self._lock:
+            self._fresh.extend(present.keys() - data.keys())
+            data.update(present)
+            if len(present) < len(changes):
+                for key, value in changes.items():
+                    if value is None:
+                        data.pop(key, None)
+        for key, value in metadata.items():
+            if value is None:
+                self._metadata.pop(key, None)
+            else:
+                self._metadata[key] = value
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Return a copy of everything `write` put as metadata."""
+        return dict(self._metadata)
+
+    def approximate_num_entries(self) -> int:
+        """Return how many keys there are."""
+        return len(self._data)
+
+    def close(self) -> None:
+        """Drop everything; safe to call twice."""
+        self._open = False
+        self._data = {}
+        self._metadata = {}
+        with self._lock:
+            self._keys = []
+            self._fresh = []
+
+    def _walk(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool
+    ) -> Generator[tuple[bytes, bytes], None, None]:
+        keys = self._sorted()
+        low = 0 if start is None else bisect_left(keys, start)
+        high = len(keys) if end is None else bisect_left(keys, end)
+        positions = range(high - 1, low - 1, -1) if reverse else range(low, high)
+        for position in positions:
+            key = keys[position]
+            value = self._data.get(key)
+            if value is not None:
+                yield key, value
+            elif not self._open:
+                raise self._closed()
+
+    def _sorted(self) -> list[bytes]:
+        """Return the current sorted keys, taking in what was written since the last call."""
+        with self._lock:
+            keys, fresh = self._keys, self._fresh
+            if len(keys) + len(fresh) > 2 * len(self._data) + _FEW:
+                keys = sorted(self._data)  # More keys were deleted than live: start again.
+            elif fresh:
+                # Two sorted runs merge in linear time. A key deleted and written again is twice
+                # in the result; a dict keeps the first of equals, and the order.
+                keys = list(dict.fromkeys(sorted(keys + sorted(fresh))))
+            self._keys = keys
+            self._fresh = []
+            return keys
+
+    def _closed(self) -> StoreNotAvailableError:
+        return StoreNotAvailableError(
+            f"state store {self._name!r} is closed: its task moved or stopped; ask again"
+        )

@@ -1,0 +1,93 @@
+"""An iterator over RocksDB that gives its database back when it ends or the engine closes.
+
+A native iterator keeps its database, and the LOCK on the directory, open; and it ends without an
+error at a block it can't read, unless its status is asked for. Neither may reach a reader.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pystreams.errors import StoreNotAvailableError
+
+
+class NativeIterator(Protocol):
+    """What is used of rocksdict's `RdictIter`."""
+
+    def valid(self) -> bool:
+        """Return whether the iterator stands on an entry."""
+
+    def status(self) -> None:
+        """Raise if the iterator stopped at something else than the end."""
+
+    def key(self) -> Any:
+        """Return the key it stands on."""
+
+    def value(self) -> Any:
+        """Return the value it stands on."""
+
+    def next(self) -> None:
+        """Go on in key order."""
+
+    def prev(self) -> None:
+        """Go on against key order."""
+
+
+class IteratedEngine(Protocol):
+    """What the iterator asks of its engine: the errors to raise."""
+
+    def closed_error(self) -> StoreNotAvailableError:
+        """Return what readers of a closed store get."""
+
+    def read_error(self, error: Exception) -> Exception:
+        """Return what a failed read raises."""
+
+
+class RocksDBIterator:
+    """A native iterator that gives its database back when it ends or the engine closes."""
+
+    __slots__ = ("__weakref__", "_ended", "_engine", "_lowest", "_native", "_step")
+
+    def __init__(
+        self, engine: IteratedEngine, native: NativeIterator, start: bytes | None, *, reverse: bool
+    ) -> None:
+        self._engine = engine
+        self._lowest = (start or b"") if reverse else b""
+        self._native: NativeIterator | None = native
+        self._step: Any = native.prev if reverse else native.next
+        self._ended = False
+
+    def __iter__(self) -> RocksDBIterator:
+        return self
+
+    def __next__(self) -> tuple[bytes, bytes]:
+        native = self._native
+        try:
+            if native is not None and native.valid():
+                key = native.key()
+                if key >= self._lowest:
+                    entry = (key, native.value())
+                    self._step()
+                    return entry
+            elif native is not None:
+                native.status()  # Raises if it stopped at an unreadable block, not at the end.
+            elif not self._ended:
+                raise self._engine.closed_error()
+        except StoreNotAvailableError:
+            raise
+        except Exception as error:
+            native = None  # The error's traceback must not keep the database open.
+            self.close()
+            raise self._engine.read_error(error) from error
+        self.close()
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop: the reader is done."""
+        self._ended = True
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the database, because the engine closes; reading on is an error."""
+        self._native = None
+        self._step = None

@@ -1,0 +1,131 @@
+"""What a user asks a store to be: plain values, no engine and no file behind them.
+
+The DSL and `Stores` make specs, the topology carries them, `build` turns them into stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pystreams.serdes import Serde
+    from pystreams.stores.api import KeyValueEngine, StateStore
+
+
+class StoreKind(Enum):
+    """What a store is indexed by. Window, session and versioned stores will join."""
+
+    KEY_VALUE = "key-value"
+
+
+class StoreEngine(Enum):
+    """Where a store keeps its bytes; the values are those of `default.dsl.store`."""
+
+    ROCKSDB = "rocksDB"
+    IN_MEMORY = "in_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSupplier:
+    """Where a store's bytes shall live; what `Stores.persistent_...` and `in_memory_...` return.
+
+    Was: KeyValueBytesStoreSupplier.
+
+    Attributes:
+        name: The store's name.
+        kind: What the store is indexed by.
+        engine: RocksDB or memory; ignored when `engine_factory` is set.
+        timestamped: Whether the engine keeps a timestamp with each value.
+        engine_factory: Makes an engine of the user's own from the store's name; None for ours.
+    """
+
+    name: str
+    kind: StoreKind = StoreKind.KEY_VALUE
+    engine: StoreEngine = StoreEngine.ROCKSDB
+    timestamped: bool = False
+    engine_factory: Callable[[str], KeyValueEngine] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """Everything needed to build a store and its changelog topic.
+
+    Attributes:
+        name: The store's name, unique in its topology.
+        kind: What the store is indexed by.
+        engine: RocksDB or memory; ignored when `engine_factory` is set.
+        timestamped: Whether the typed store gives and takes timestamps.
+        engine_timestamped: Whether the engine keeps them. False under a timestamped store means
+            the user supplied a plain engine: timestamps are logged, and read back as -1.
+        key_serde: None takes `default.key.serde`.
+        value_serde: None takes `default.value.serde`.
+        caching: Whether only the last update of a key is logged and forwarded at a commit; holds
+            if the runtime has cache to give (`statestore.cache.max.bytes` above 0).
+        logging: Whether the store has a changelog topic.
+        changelog_config: Topic settings that override the library's and the configuration's.
+        engine_factory: Makes an engine of the user's own from the store's name; None for ours.
+    """
+
+    name: str
+    kind: StoreKind = StoreKind.KEY_VALUE
+    engine: StoreEngine = StoreEngine.ROCKSDB
+    timestamped: bool = False
+    engine_timestamped: bool = False
+    key_serde: Serde[Any] | None = None
+    value_serde: Serde[Any] | None = None
+    caching: bool = False
+    logging: bool = True
+    changelog_config: Mapping[str, str] = field(default_factory=dict)
+    engine_factory: Callable[[str], KeyValueEngine] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        supplier: StoreSupplier,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        *,
+        timestamped: bool = False,
+    ) -> StoreSpec:
+        """Return the spec of a store over what a supplier says.
+
+        A plain supplier in memory keeps timestamps all the same, because its bytes outlive
+        nothing; a plain persistent one does not, because its files may be a plain store's.
+        Spec: Kafka TimestampedKeyValueStoreBuilder.maybeWrap.
+        """
+        ours_in_memory = (
+            supplier.engine_factory is None and supplier.engine is StoreEngine.IN_MEMORY
+        )
+        return cls(
+            name=supplier.name,
+            kind=supplier.kind,
+            engine=supplier.engine,
+            timestamped=timestamped,
+            engine_timestamped=timestamped and (supplier.timestamped or ours_in_memory),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            engine_factory=supplier.engine_factory,
+        )
+
+
+class StoreBuilder(Protocol):
+    """What `add_state_store` takes: names a store and can build it, once a task."""
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+
+    @property
+    def logging(self) -> bool:
+        """Whether the store has a changelog topic."""
+
+    @property
+    def changelog_config(self) -> Mapping[str, str]:
+        """Topic settings that override the library's and the configuration's."""
+
+    def build(self) -> StateStore:
+        """Return a new store, not yet open."""

@@ -1,0 +1,96 @@
+"""What tests of stores share: contexts, changelog messages, and stores of every make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pystreams import serdes
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import OutputBuffer, RecordContext
+from pystreams.stores.api import StateStoreContext
+from pystreams.stores.build import KeyValueStateStore, build_store
+from pystreams.stores.spec import StoreEngine, StoreSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHANGELOG = TopicPartition("app-s-changelog", 0)
+
+
+@dataclass(slots=True)
+class Message:
+    """A changelog record as the Kafka client would hand it out."""
+
+    message_key: bytes | None
+    message_value: bytes | None
+    message_offset: int = 0
+    timestamp_ms: int = 0
+
+    def topic(self) -> str:
+        return CHANGELOG.topic
+
+    def partition(self) -> int:
+        return CHANGELOG.partition
+
+    def offset(self) -> int:
+        return self.message_offset
+
+    def key(self) -> bytes | None:
+        return self.message_key
+
+    def value(self) -> bytes | None:
+        return self.message_value
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.timestamp_ms
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return None
+
+
+@dataclass
+class Home:
+    """Where one task's store lives: its directory, its changelog, its record context."""
+
+    directory: Path
+    cache_enabled: bool = False
+    changelog: OutputBuffer = field(
+        default_factory=lambda: OutputBuffer(CHANGELOG.topic, CHANGELOG.partition)
+    )
+    record: RecordContext = field(default_factory=RecordContext)
+
+    def context(self, **changes: Any) -> StateStoreContext:
+        values: dict[str, Any] = {
+            "application_id": "app",
+            "task_id": TaskId(0, 0),
+            "task_directory": self.directory,
+            "changelog": self.changelog,
+            "record": self.record,
+            "changelog_topic": CHANGELOG.topic,
+            "cache_enabled": self.cache_enabled,
+        }
+        return StateStoreContext(**(values | changes))
+
+    def open(self, spec: StoreSpec) -> KeyValueStateStore:
+        store = build_store(spec)
+        store.init(self.context())
+        return store
+
+    def logged(self) -> list[tuple[bytes | None, bytes | None, int]]:
+        """(key, value, timestamp) of what the store logged, oldest first."""
+        return [(key, value, timestamp) for value, key, timestamp, _ in self.changelog.records]
+
+
+def spec_of(
+    engine: StoreEngine = StoreEngine.ROCKSDB, *, timestamped: bool = False, **changes: Any
+) -> StoreSpec:
+    values: dict[str, Any] = {
+        "name": "s",
+        "engine": engine,
+        "timestamped": timestamped,
+        "engine_timestamped": timestamped,
+        "key_serde": serdes.STRING,
+        "value_serde": serdes.LONG,
+    }
+    return StoreSpec(**(values | changes))

@@ -1,0 +1,69 @@
+"""A store whose files are damaged is rebuilt from its changelog, that store alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pystreams.errors import StateStoreCorruptedError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import RecordContext
+from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.serdes import STRING
+from pystreams.stores.factories import KeyValueStoreBuilder, Stores
+
+TASK = TaskId(0, 0)
+
+
+def builder(name: str) -> KeyValueStoreBuilder:
+    return Stores.key_value_store_builder(Stores.persistent_key_value_store(name), STRING, STRING)
+
+
+def opened(directory: Path, *, logged: bool = True) -> ProcessorStateManager:
+    stores = [(builder(name), f"app-{name}-changelog", logged) for name in ("good", "bad")]
+    manager = ProcessorStateManager(TASK, stores, StoreSettings("app", False), RecordContext())
+    manager.open(directory)
+    return manager
+
+
+def fill_and_close(manager: ProcessorStateManager) -> None:
+    for name in ("good", "bad"):
+        manager.store(name).put("key", "value")
+    for output in manager.outputs():
+        output.records.clear()
+        output.last_offset = 7
+    manager.commit()
+    manager.close()
+
+
+def damage(directory: Path) -> None:
+    current = directory / "rocksdb" / "bad" / "CURRENT"
+    current.write_bytes(b"not a manifest")
+
+
+def test_only_the_damaged_store_starts_from_its_changelogs_beginning(tmp_path: Path) -> None:
+    fill_and_close(opened(tmp_path))
+    damage(tmp_path)
+
+    manager = opened(tmp_path)
+
+    assert manager.restore_positions() == {
+        TopicPartition("app-good-changelog", 0): 8,
+        TopicPartition("app-bad-changelog", 0): None,
+    }
+    assert manager.store("good").get("key") == "value"
+    assert manager.store("bad").get("key") is None
+    manager.close()
+
+
+def test_a_damaged_store_without_changelog_is_refused(tmp_path: Path) -> None:
+    manager = opened(tmp_path, logged=False)
+    for name in ("good", "bad"):
+        manager.store(name).put("key", "value")
+    manager.commit()
+    manager.close()
+    damage(tmp_path)
+
+    with pytest.raises(StateStoreCorruptedError, match="'bad'"):
+        opened(tmp_path, logged=False)

@@ -1,0 +1,112 @@
+"""Readers of other threads beside an owner that writes, commits and closes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StoreNotAvailableError
+from pystreams.stores.spec import StoreEngine
+from tests.stores.support import CHANGELOG, Home, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COMMITS = 400
+KEYS = [f"k{number:02d}" for number in range(50)]
+
+
+def beside(owner: Callable[[], None], reader: Callable[[], None]) -> int:
+    """Run `reader` again and again while `owner` runs; return how often; raise what it raised."""
+    done = threading.Event()
+    failures: list[BaseException] = []
+    rounds = 0
+
+    def read() -> None:
+        nonlocal rounds
+        try:
+            while not done.is_set():
+                reader()
+                rounds += 1
+        except BaseException as error:  # noqa: BLE001 - handed to the test
+            failures.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        owner()
+    finally:
+        done.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+    return rounds
+
+
+@pytest.mark.parametrize("engine", list(StoreEngine))
+@pytest.mark.parametrize("level", list(IsolationLevel))
+def test_a_reader_never_misses_a_key_and_never_sees_it_go_back(
+    tmp_path: Path, engine: StoreEngine, level: IsolationLevel
+) -> None:
+    """The torn moment of a commit: the engine has the data, the dirty map is about to lose it."""
+    store: Any = Home(tmp_path).open(spec_of(engine))
+    for key in KEYS:
+        store.put(key, 0)
+    store.commit({CHANGELOG: 0})
+    view = store.read_only(level)
+    newest = 0
+
+    def own() -> None:
+        for commit in range(1, COMMITS):
+            for key in KEYS:
+                store.put(key, commit)
+            store.commit({CHANGELOG: commit})
+
+    def read() -> None:
+        nonlocal newest
+        point = view.get(KEYS[0])
+        assert point >= newest
+        newest = point
+        entries = dict(view.all())
+        assert list(entries) == KEYS
+        assert min(entries.values()) >= newest - 1
+        if engine is StoreEngine.ROCKSDB and level is IsolationLevel.READ_COMMITTED:
+            assert len(set(entries.values())) == 1  # A snapshot: one and the same commit.
+
+    assert beside(own, read) > 0
+    store.close()
+
+
+@pytest.mark.parametrize("engine", list(StoreEngine))
+def test_closing_under_a_reader_tells_it_so_and_frees_the_directory(
+    tmp_path: Path, engine: StoreEngine
+) -> None:
+    home = Home(tmp_path)
+    spec = spec_of(engine)
+    store: Any = home.open(spec)
+    store.put_all([(f"{number:05d}", number) for number in range(2_000)])
+    store.commit({CHANGELOG: 0})
+    view = store.read_only(IsolationLevel.READ_UNCOMMITTED)
+    reading = threading.Event()
+    ended: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while True:
+                for _ in view.all():
+                    reading.set()
+        except StoreNotAvailableError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    reading.wait()
+    store.close()
+    thread.join()
+    assert len(ended) == 1
+    again = home.open(spec)
+    again.close()
