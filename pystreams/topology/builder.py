@@ -1,0 +1,174 @@
+"""`StreamsBuilder`: where a topology begins. Source: Kafka Streams' `StreamsBuilder`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, Unpack
+
+from pystreams.errors import TopologyError
+from pystreams.stores.spec import StoreBuilder
+from pystreams.topology import naming
+from pystreams.topology.graph import StreamsGraph
+from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
+from pystreams.topology.kstream import KStream
+from pystreams.topology.ktable import KTable
+from pystreams.topology.materialization import TableStore
+from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
+from pystreams.topology.processors.table import TableSourceOperator
+from pystreams.topology.topology import Topology
+from pystreams.topology.type_variables import K, V
+
+
+class StreamsBuilder:
+    """Declares streams and tables; `build` makes a topology of them.
+
+        builder = StreamsBuilder()
+        orders = builder.stream("orders", key_serde=serdes.STRING, value_serde=serdes.JSON)
+        orders.group_by_key().count(name="counts").to_stream().to("order-counts")
+        topology = builder.build()
+
+    Options are keywords. The names of nodes, stores and internal topics are Kafka Streams', so
+    that the order of declarations matters: inserting an operation renames what follows and has no
+    name of its own, and a renamed store begins empty. Not for several threads.
+    """
+
+    def __init__(self) -> None:
+        self._graph = StreamsGraph()
+
+    def stream(
+        self,
+        topics: str | Collection[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        consumed: Consumed[K, V] | None = None,
+        **options: Unpack[ConsumedOptions[K, V]],
+    ) -> KStream[K, V]:
+        """Read topics as a stream.
+
+        Args:
+            topics: One topic or several; give these or `pattern`.
+            pattern: A regular expression; every topic it matches as a whole is read.
+            consumed: How to read; or give the same as keywords.
+            options: Keywords of `Consumed`: `key_serde`, `value_serde`, `timestamp_extractor`,
+                `offset_reset`, `name`.
+
+        Raises:
+            TopologyError: Topics and pattern are both given, or neither is.
+        """
+        chosen = options_of(Consumed, consumed, options, "stream")
+        names = _topic_names(topics)
+        if bool(names) == (pattern is not None):
+            raise TopologyError("stream(...) needs topics or a pattern, one of the two")
+        for topic in names:
+            naming.check_name(topic, "a topic")
+        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+        name = self._graph.names.node_or(chosen.name, naming.STREAM_SOURCE)
+        node = StreamSourceNode(name, names, compiled, chosen)
+        self._graph.add(node)
+        return KStream(
+            self._graph,
+            node,
+            sources=frozenset((name,)),
+            key_serde=chosen.key_serde,
+            value_serde=chosen.value_serde,
+        )
+
+    def table(
+        self,
+        topic: str,
+        *,
+        consumed: Consumed[K, V] | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[ConsumedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Read a topic as a table: the last value of each key; a null value deletes the key.
+
+        The table is kept in a store only if it is named, or if something looks into it (a join,
+        a grouping). Records without a key are dropped.
+
+        Args:
+            topic: The topic.
+            consumed: How to read; or give the same as keywords.
+            materialized: Name and options of the table's store.
+            options: Keywords of `Consumed`, but for `name`, which names the table, that is its
+                store (as `materialized=Materialized(name=...)` does).
+        """
+        naming.check_name(topic, "a topic")
+        keywords: dict[str, Any] = dict(options)
+        store_name = keywords.pop("name", None)
+        chosen = options_of(Consumed, consumed, keywords, "table")
+        kept = _table_options(materialized, store_name)
+        names = self._graph.names
+        store = TableStore.of(
+            kept,
+            names,
+            f"{topic}-",
+            key_serde=chosen.key_serde,
+            value_serde=chosen.value_serde,
+        )
+        consumed_as = Consumed(
+            chosen.key_serde or store.key_serde,
+            chosen.value_serde or store.value_serde,
+            chosen.timestamp_extractor,
+            chosen.offset_reset,
+            chosen.name,
+        )
+        source_name = names.suffixed_or(chosen.name, "-source", naming.STREAM_SOURCE)
+        name = names.node_or(chosen.name, naming.TABLE_SOURCE)
+        operator = TableSourceOperator(store.name, materialized=store.queryable_name is not None)
+        node = TableSourceNode(name, source_name, topic, consumed_as, operator, store.builder())
+        self._graph.add(node)
+        return KTable(
+            self._graph,
+            node,
+            operator,
+            sources=frozenset((source_name,)),
+            key_serde=consumed_as.key_serde,
+            value_serde=consumed_as.value_serde,
+            queryable_store_name=store.queryable_name,
+        )
+
+    def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
+        """Add a store that processors may name in `process(..., stores=[...])`.
+
+        Args:
+            builder: Made with `Stores.key_value_store_builder(...)` and the like.
+
+        Raises:
+            TopologyError: It is not a store builder.
+        """
+        if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
+            message = (
+                f"add_state_store takes a store builder, not {builder!r}: make one with "
+                "Stores.key_value_store_builder(...)"
+            )
+            raise TopologyError(message)
+        self._graph.add(StateStoreNode(builder))
+        return self
+
+    def build(self) -> Topology:
+        """Return the topology of everything declared so far.
+
+        Raises:
+            TopologyError: The declarations contradict each other; names the node and the cure.
+        """
+        topology = Topology()
+        self._graph.write(topology)
+        return topology
+
+
+def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
+    if topics is None:
+        return ()
+    return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+
+
+def _table_options(materialized: Materialized[K, V] | None, name: str | None) -> Materialized[K, V]:
+    if materialized is not None and name is not None:
+        message = (
+            f"table: it is named {name!r} and Materialized(...) is given: put the name into "
+            "Materialized(name=...)"
+        )
+        raise TopologyError(message)
+    return materialized if materialized is not None else Materialized(name=name)

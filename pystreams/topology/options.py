@@ -1,0 +1,293 @@
+"""Options of the DSL's operations: plain values, each field also a keyword of the methods.
+
+`stream("orders", key_serde=STRING)` and `stream("orders", consumed=Consumed(key_serde=STRING))`
+say the same. Keywords are the way to write it; an object is for options that several operations
+share. The `...Options` dictionaries type the keywords and repeat the fields of their class.
+
+Source: Kafka Streams' `Consumed`, `Produced`, `Grouped`, `Repartitioned`, `Joined`,
+`Materialized`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import Serde
+from pystreams.stores.spec import StoreEngine
+from pystreams.topology.extractors import TimestampExtractor
+from pystreams.topology.naming import check_name
+from pystreams.topology.nodes import StreamPartitioner
+from pystreams.topology.type_variables import K, V, VOther
+
+OffsetReset = Literal["earliest", "latest", "none"]
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+AnyOptions = TypeVar("AnyOptions", bound="DataclassInstance")
+
+_OFFSET_RESETS = ("earliest", "latest", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed(Generic[K, V]):
+    """How topics are read.
+
+    Attributes:
+        key_serde: How keys are read; the configured default when None.
+        value_serde: How values are read; the configured default when None.
+        timestamp_extractor: Where event time comes from; the configured one when None.
+        offset_reset: Where a group without offsets begins; `auto.offset.reset` when None.
+        name: Name of the node; a table's source adds `-source`.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: OffsetReset | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+
+
+class ConsumedOptions(TypedDict, Generic[K, V], total=False):
+    """Keywords for `Consumed`."""
+
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    timestamp_extractor: TimestampExtractor | None
+    offset_reset: OffsetReset | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Produced(Generic[K, V]):
+    """How a topic is written.
+
+    Attributes:
+        key_serde: How keys are written; the stream's own when None, then the configured default.
+        value_serde: How values are written; likewise.
+        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        name: Name of the sink.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+
+
+class ProducedOptions(TypedDict, Generic[K, V], total=False):
+    """Keywords for `Produced`."""
+
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    partitioner: StreamPartitioner | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(Generic[K, V]):
+    """How records travel to their group, if they must.
+
+    Attributes:
+        key_serde: How keys are written to the repartition topic.
+        value_serde: How values are written to it.
+        name: Name of the repartition topic (`<application id>-<name>-repartition`) and of the
+            node that selects the new key.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+
+
+class GroupedOptions(TypedDict, Generic[K, V], total=False):
+    """Keywords for `Grouped`."""
+
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repartitioned(Generic[K, V]):
+    """How a stream is spread anew.
+
+    Attributes:
+        key_serde: How keys are written; the stream's own when None, then the configured default.
+        value_serde: How values are written; likewise.
+        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        num_partitions: Partitions of the topic; as many as upstream has when None.
+        name: Name of the topic (`<application id>-<name>-repartition`).
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    partitioner: StreamPartitioner | None = None
+    num_partitions: int | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+        if self.num_partitions is not None and self.num_partitions < 1:
+            message = f"num_partitions must be 1 or more, not {self.num_partitions}"
+            raise TopologyError(message)
+
+
+class RepartitionedOptions(TypedDict, Generic[K, V], total=False):
+    """Keywords for `Repartitioned`."""
+
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    partitioner: StreamPartitioner | None
+    num_partitions: int | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined(Generic[K, V, VOther]):
+    """How a stream is brought to the table it is joined with.
+
+    Attributes:
+        key_serde: How keys are written to the repartition topic; also the result's.
+        value_serde: How the stream's values are written to it.
+        other_value_serde: How the table's values are written; no stream-table join needs it.
+        name: Name of the node and of the repartition topic.
+    """
+
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    other_value_serde: Serde[VOther] | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+
+
+class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
+    """Keywords for `Joined`."""
+
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    other_value_serde: Serde[VOther] | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Materialized(Generic[K, V]):
+    """How a table is kept.
+
+    Attributes:
+        name: Name of the state store, and with it of its changelog topic
+            (`<application id>-<name>-changelog`); only a named store can be queried.
+        key_serde: How keys are stored.
+        value_serde: How values are stored.
+        caching: Whether only the last update of a key is logged and forwarded at each commit.
+        logging: Whether changes go to a changelog topic, from which a lost store is restored.
+        log_config: Topic configuration of the changelog, over the defaults.
+        store_type: RocksDB or memory; RocksDB when None.
+    """
+
+    name: str | None = None
+    key_serde: Serde[K] | None = None
+    value_serde: Serde[V] | None = None
+    caching: bool = True
+    logging: bool = True
+    log_config: Mapping[str, str] = field(default_factory=dict)
+    store_type: StoreEngine | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options of a wrong type."""
+        _check_options(self)
+
+
+class MaterializedOptions(TypedDict, Generic[K, V], total=False):
+    """Keywords for `Materialized`."""
+
+    name: str | None
+    key_serde: Serde[K] | None
+    value_serde: Serde[V] | None
+    caching: bool
+    logging: bool
+    log_config: Mapping[str, str]
+    store_type: StoreEngine | None
+
+
+def options_of(
+    kind: type[AnyOptions], given: AnyOptions | None, keywords: Mapping[str, Any], where: str
+) -> AnyOptions:
+    """Return the options object given, or make one of the keywords.
+
+    Args:
+        kind: The class of the options.
+        given: The object the caller passed, if any.
+        keywords: The keywords the caller passed.
+        where: The operation, for error messages.
+
+    Raises:
+        TopologyError: Both were given, or a keyword or the object is of the wrong kind.
+    """
+    if given is not None:
+        if not isinstance(given, kind):
+            raise TopologyError(f"{where} takes {kind.__name__}(...), not {given!r}")
+        if keywords:
+            message = (
+                f"{where}: give options either as keywords ({', '.join(keywords)}) or in "
+                f"{kind.__name__}(...), not both"
+            )
+            raise TopologyError(message)
+        return given
+    known = [option.name for option in fields(kind)]
+    for keyword in keywords:
+        if keyword not in known:
+            near = difflib.get_close_matches(keyword, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+            raise TopologyError(f"{where} has no option {keyword}: {hint}")
+    return kind(**keywords)
+
+
+def _check_options(options: Any) -> None:
+    """Refuse values that would only fail when the first record arrives."""
+    for option in fields(options):
+        value = getattr(options, option.name)
+        if value is None:
+            continue
+        where = f"{type(options).__name__}: {option.name}"
+        if option.name.endswith("serde"):
+            if isinstance(value, type) or not _is_serde(value):
+                message = (
+                    f"{where} must be a serde, an object with serializer(topic) and "
+                    f"deserializer(topic) such as serdes.STRING, not {value!r}"
+                )
+                raise TopologyError(message)
+        elif option.name in {"timestamp_extractor", "partitioner"} and not callable(value):
+            raise TopologyError(f"{where} must be a function, not {value!r}")
+        elif option.name == "name":
+            check_name(value, "a node or store")
+        elif option.name == "offset_reset" and value not in _OFFSET_RESETS:
+            raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")
+        elif option.name == "store_type" and not isinstance(value, StoreEngine):
+            raise TopologyError(f"{where} must be a StoreEngine, not {value!r}")
+
+
+def _is_serde(value: object) -> bool:
+    return callable(getattr(value, "serializer", None)) and callable(
+        getattr(value, "deserializer", None)
+    )

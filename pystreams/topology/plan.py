@@ -1,0 +1,192 @@
+"""The plan: what the runtime needs to know of a topology, once the application has a name.
+
+Sub-topologies (parts of the graph that share no edge and no store) become tasks, one a
+partition; they are joined only through topics. Internal topics carry the application's id as
+prefix: `<application.id>-<name>-repartition`, `<application.id>-<store>-changelog`.
+
+Source: Kafka Streams' `InternalTopologyBuilder.makeNodeGroups` and `topicGroups`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pystreams.errors import TopologyError
+from pystreams.stores.spec import StoreBuilder
+from pystreams.topology.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from pystreams.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    """One connected part of a topology.
+
+    Attributes:
+        id: Its number, by the order in which its first node was added.
+        nodes: Names of its nodes, parents before children.
+        stores: Names of the stores its processors use, in the order they were added.
+    """
+
+    id: int
+    nodes: tuple[str, ...]
+    stores: tuple[str, ...]
+
+
+def subtopologies_of(topology: Topology) -> list[Subtopology]:
+    """Split a topology into its connected parts, numbered by insertion order of nodes."""
+    root: dict[str, str] = {name: name for name in topology.nodes}
+
+    def find(name: str) -> str:
+        while root[name] != name:
+            root[name] = root[root[name]]
+            name = root[name]
+        return name
+
+    store_user: dict[str, str] = {}
+    for name, node in topology.nodes.items():
+        if not isinstance(node, SourceNode):
+            for parent in node.parents:
+                root[find(name)] = find(parent)
+        if isinstance(node, ProcessorNode):
+            for store in node.stores:
+                root[find(name)] = find(store_user.setdefault(store, name))
+    groups: dict[str, list[str]] = {}
+    for name in topology.nodes:
+        groups.setdefault(find(name), []).append(name)
+    return [
+        Subtopology(number, tuple(names), _stores_used(topology, names))
+        for number, names in enumerate(groups.values())
+    ]
+
+
+def _stores_used(topology: Topology, names: list[str]) -> tuple[str, ...]:
+    used: set[str] = set()
+    for name in names:
+        node = topology.nodes[name]
+        if isinstance(node, ProcessorNode):
+            used.update(node.stores)
+    return tuple(store for store in topology.stores if store in used)
+
+
+class TopologyPlan:
+    """A validated topology with the real names of its topics; read-only, shared by all threads.
+
+    Args:
+        topology: The built topology.
+        application_id: The application's id, prefix of internal topics.
+
+    Raises:
+        TopologyError: The topology reads nothing, or has a store that no processor uses.
+
+    Attributes:
+        topology: The topology.
+        application_id: The application's id.
+        subtopologies: Its parts, by id.
+    """
+
+    def __init__(self, topology: Topology, application_id: str) -> None:
+        self.topology = topology
+        self.application_id = application_id
+        self.subtopologies = subtopologies_of(topology)
+        self._check()
+        self._subtopology_of_node = {
+            name: part.id for part in self.subtopologies for name in part.nodes
+        }
+
+    # ------------------------------------------------------------------ names
+
+    def topic_name(self, topic: str) -> str:
+        """Return a topic's real name: internal ones get the application's prefix."""
+        if topic in self.topology.repartition_topics:
+            return f"{self.application_id}-{topic}"
+        return topic
+
+    def changelog_topic(self, store: str) -> str:
+        """Return the topic that holds a store's changes."""
+        return f"{self.application_id}-{store}-changelog"
+
+    # ------------------------------------------------------------------ topics
+
+    def source_topics(self) -> list[str]:
+        """Return the topics the user must have created, sorted."""
+        internal = self.topology.repartition_topics
+        names = {topic for node in self.sources() for topic in node.topics}
+        return sorted(names - internal.keys())
+
+    def sink_topics(self) -> list[str]:
+        """Return the user's topics that sinks with a fixed topic write to, sorted."""
+        internal = self.topology.repartition_topics
+        nodes = self.topology.nodes.values()
+        names = {
+            node.topic
+            for node in nodes
+            if isinstance(node, SinkNode) and isinstance(node.topic, str)
+        }
+        return sorted(names - internal.keys())
+
+    def source_patterns(self) -> list[re.Pattern[str]]:
+        """Return the patterns of sources that read by pattern."""
+        return [node.pattern for node in self.sources() if node.pattern is not None]
+
+    def repartition_topics(self) -> dict[str, RepartitionTopic]:
+        """Return internal repartition topics by real name."""
+        topics = self.topology.repartition_topics
+        return {self.topic_name(name): topic for name, topic in topics.items()}
+
+    def logged_stores(self, subtopology: Subtopology) -> list[StoreBuilder]:
+        """Return the stores of a sub-topology that have a changelog."""
+        builders = [self.topology.stores[name] for name in subtopology.stores]
+        return [builder for builder in builders if builder.logging]
+
+    def sources(self) -> list[SourceNode]:
+        """Return all source nodes, in the order they were added."""
+        return [node for node in self.topology.nodes.values() if isinstance(node, SourceNode)]
+
+    def sources_of(self, subtopology: Subtopology) -> list[SourceNode]:
+        """Return the source nodes of one sub-topology."""
+        nodes = (self.topology.nodes[name] for name in subtopology.nodes)
+        return [node for node in nodes if isinstance(node, SourceNode)]
+
+    def source_of_topic(self, topic: str) -> SourceNode | None:
+        """Return the source node that reads a topic (by real name), or None."""
+        for node in self.sources():
+            if topic in map(self.topic_name, node.topics):
+                return node
+            if node.pattern is not None and node.pattern.fullmatch(topic):
+                return node
+        return None
+
+    def subtopology_of_topic(self, topic: str) -> Subtopology | None:
+        """Return the sub-topology that reads a topic (by real name), or None."""
+        source = self.source_of_topic(topic)
+        if source is None:
+            return None
+        return self.subtopologies[self._subtopology_of_node[source.name]]
+
+    def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
+        """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""
+        writers = [
+            self.subtopologies[self._subtopology_of_node[name]]
+            for name, node in self.topology.nodes.items()
+            if isinstance(node, SinkNode) and node.topic == repartition_topic
+        ]
+        return list(dict.fromkeys(writers))
+
+    # ------------------------------------------------------------------ checks
+
+    def _check(self) -> None:
+        if not self.sources():
+            raise TopologyError("the topology reads no topic: add a source (builder.stream(...))")
+        used = {store for part in self.subtopologies for store in part.stores}
+        unused = [name for name in self.topology.stores if name not in used]
+        if unused:
+            message = (
+                f"state store {unused[0]!r} is connected to no processor: "
+                "name it in process(..., stores=[...]) or remove it"
+            )
+            raise TopologyError(message)
+        for part in self.subtopologies:
+            if not self.sources_of(part):
+                message = f"node {part.nodes[0]!r} receives nothing: no source leads to it"
+                raise TopologyError(message)

@@ -1,0 +1,126 @@
+"""The Processor API: what a user implements and what it is given.
+
+A `Processor` receives records one at a time and may forward any number of them, keep state in
+stores connected to it, and schedule punctuations. One object is made a task, by the supplier;
+it is used by that task's thread only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from pystreams.ids import TaskId
+from pystreams.record import Headers, Record, RecordMetadata
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
+
+
+class PunctuationType(Enum):
+    """Which clock drives a punctuation."""
+
+    STREAM_TIME = "stream time"
+    """The highest timestamp the task has seen; stands still without records."""
+    WALL_CLOCK_TIME = "wall-clock time"
+    """The machine's clock; fires at most once a loop iteration, late ones are skipped."""
+
+
+Punctuator = Callable[[int], None]
+"""Called with the time (ms) of the clock that drives it."""
+
+
+class Cancellable(Protocol):
+    """A scheduled punctuation."""
+
+    def cancel(self) -> None:
+        """Stop it; safe to call twice, and from within the punctuator."""
+
+
+class ProcessorContext(Protocol[KOut, VOut]):
+    """What a processor may ask of its task. Valid from `init` to `close`, on the task's thread."""
+
+    @property
+    def application_id(self) -> str:
+        """The application's id."""
+
+    @property
+    def task_id(self) -> TaskId:
+        """The task this processor belongs to."""
+
+    def forward(self, record: Record[KOut, VOut], child: str | None = None) -> None:
+        """Send a record to all children, or to the child of that name.
+
+        Raises:
+            TopologyError: There is no child of that name.
+        """
+
+    def commit(self) -> None:
+        """Ask for a commit of this task; it happens after the current record, not now."""
+
+    def schedule(
+        self, interval_ms: int, punctuation_type: PunctuationType, punctuator: Punctuator
+    ) -> Cancellable:
+        """Call `punctuator` every `interval_ms` milliseconds of the chosen clock.
+
+        Raises:
+            ValueError: The interval is below one millisecond.
+        """
+
+    def get_state_store(self, name: str) -> Any:
+        """Return a store connected to this processor.
+
+        Raises:
+            TopologyError: No such store is connected; says how to connect it.
+        """
+
+    def headers(self) -> Headers:
+        """Return the headers of the record being processed; empty in a punctuation."""
+
+    def record_metadata(self) -> RecordMetadata | None:
+        """Return where the record being processed came from, None in a punctuation."""
+
+    def current_stream_time_ms(self) -> int:
+        """Return the task's stream time (ms), -1 before its first record."""
+
+    def current_system_time_ms(self) -> int:
+        """Return wall-clock time at the start of the loop iteration (ms)."""
+
+
+class Processor(Generic[KIn, VIn, KOut, VOut]):
+    """Base of the user's processors; override what is needed, `process` at least."""
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Keep the context, fetch stores, schedule punctuations."""
+
+    def process(self, record: Record[KIn, VIn]) -> None:
+        """Handle one record."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what `init` acquired; state stores are closed by the runtime."""
+
+
+class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
+    """A processor that must not change the key, so that no repartitioning is needed after it."""
+
+    def init(self, context: ProcessorContext[KIn, VOut]) -> None:
+        """Keep the context, fetch stores, schedule punctuations."""
+
+    def process(self, record: Record[KIn, VIn]) -> None:
+        """Handle one record; forwarding it with another key raises `TopologyError`."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what `init` acquired."""
+
+
+@runtime_checkable
+class ConnectsStores(Protocol):
+    """A supplier that brings its own stores: they are added and connected to its processor."""
+
+    def stores(self) -> list[Any]:
+        """Return the store builders."""

@@ -1,0 +1,1 @@
+"""Operators: the pure logic of each DSL operation, one closure a record."""

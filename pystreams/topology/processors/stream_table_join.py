@@ -1,0 +1,63 @@
+"""Joins each record of a stream with the table's row of the same key, as it is at that moment.
+
+Only the stream's records produce output; updates of the table are seen by later records.
+Source: Kafka Streams' `KStreamKTableJoinProcessor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import StreamsError
+from pystreams.record import Headers
+from pystreams.topology.operator import NodeContext, Step
+from pystreams.topology.processors.table_view import TableView
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTableJoinOperator:
+    """Joins a stream with a table.
+
+    A record without value is dropped, and so is one without key, unless the join is a left one:
+    that has no row to look up and joins with None.
+
+    Attributes:
+        table: How to look into the table.
+        joiner: Called with (value, row's value), or with (key, value, row's value).
+        left: Whether a record without a row is joined with None; else it is not joined.
+        with_key: Whether the joiner takes the key too.
+    """
+
+    table: TableView
+    joiner: Callable[..., Any]
+    left: bool
+    with_key: bool
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        lookup = self.table.bind(node)
+        joiner, left, with_key = self.joiner, self.left, self.with_key
+        forward, report_error, name = node.forward, node.task.report_error, node.name
+        record_dropped = node.task.record_dropped
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if value is None or (key is None and not left):
+                record_dropped(name, "null key or value")
+                return
+            try:
+                # The lookup may run user functions: those of a table that is computed on the fly.
+                row = None if key is None else lookup(key)[0]
+                if row is None and not left:
+                    return
+                joined = joiner(key, value, row) if with_key else joiner(value, row)
+            except StreamsError:
+                # The store failed, not the user's code.
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                report_error(error, name)
+                return
+            forward(key, joined, timestamp, headers)
+
+        return step

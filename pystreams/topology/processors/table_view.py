@@ -1,0 +1,134 @@
+"""What tables know of each other: how to look into one, and who forwards its changes.
+
+The records between table operators carry a change as their value: the plain tuple
+`(new value, old value)`, because a tuple is the cheapest thing that holds two. The old value is
+None unless something downstream asked for old values.
+
+Source: Kafka Streams' `KTableValueGetterSupplier`, `TimestampedTupleForwarder`,
+`TimestampedCacheFlushListener`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pystreams.errors import TopologyError
+from pystreams.record import Headers
+from pystreams.topology.operator import NodeContext, Step
+
+Change = tuple[Any, Any]
+"""(new value, old value); None where there is none."""
+
+Lookup = Callable[[Any], tuple[Any, int]]
+"""Looks up a key: (value, timestamp in ms), or (None, -1) when the table has no such key."""
+
+
+class TableView(Protocol):
+    """A way to look into a table from another node."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores the looking node must be connected to."""
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the lookup for one task; errors of user functions behind it are raised."""
+
+
+class TableOperator(Protocol):
+    """An operator whose output is a table."""
+
+    def enable_sending_old_values(self, *, force: bool) -> bool:
+        """Ask that changes carry old values.
+
+        Args:
+            force: Materialize what must be; without it, only ask if that costs no store.
+
+        Returns:
+            Whether changes will carry old values.
+        """
+
+    def view(self) -> TableView:
+        """Return a view of the table; materializes what the view needs."""
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step of this node for one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreView:
+    """The view of a table that has a store: the store itself."""
+
+    store: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the store's own lookup: no call in between."""
+        lookup: Lookup = node.task.store(self.store).get_with_timestamp
+        return lookup
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedView:
+    """The view of a table without a store: its parent's view, with a function over it.
+
+    Args:
+        parent: View of the table it is made of.
+        derive: Called with (key, value); returns the value this table has, or None.
+    """
+
+    parent: TableView
+    derive: Callable[[Any, Any], Any]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores behind the parent's view."""
+        return self.parent.stores
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the lookup."""
+        lookup_parent, derive = self.parent.bind(node), self.derive
+
+        def lookup(key: Any) -> tuple[Any, int]:
+            found = lookup_parent(key)
+            if found[0] is None:
+                return found
+            value = derive(key, found[0])
+            return (None, -1) if value is None else (value, found[1])
+
+        return lookup
+
+
+def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> bool:
+    """Let a caching store forward a table's changes at each flush.
+
+    Args:
+        node: The table's node.
+        store: The table's store.
+        send_old_values: Whether changes carry old values.
+
+    Returns:
+        True if the operator itself must forward each change: the store does not cache.
+
+    Raises:
+        TopologyError: The store is of a kind that can't hold a table.
+    """
+    if not hasattr(store, "put_with_timestamp"):
+        message = (
+            f"table {node.name!r} needs a store with timestamps, {store.name!r} has none: "
+            "use timestamped_key_value_store_builder"
+        )
+        raise TopologyError(message)
+    forward, record = node.forward, node.task.record
+
+    def on_flush(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        record.timestamp = timestamp
+        record.headers = headers
+        forward(key, (new, old), timestamp, headers)
+
+    return not store.set_flush_listener(on_flush, send_old_values=send_old_values)

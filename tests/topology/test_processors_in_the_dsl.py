@@ -1,0 +1,146 @@
+"""The user's own processors inside a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pystreams.errors import TopologyError
+from pystreams.record import Record
+from pystreams.serdes import LONG, STRING
+from pystreams.stores.factories import KeyValueStoreBuilder, Stores
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.processor import FixedKeyProcessor, Processor, ProcessorContext
+
+
+def counts_store(name: str = "counts") -> KeyValueStoreBuilder:
+    return Stores.key_value_store_builder(
+        Stores.in_memory_key_value_store(name), key_serde=STRING, value_serde=LONG
+    )
+
+
+class Numbering(Processor[str, str, str, str]):
+    """Numbers the values of each key."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+        self.counts = context.get_state_store("counts")
+
+    def process(self, record: Record[str, str]) -> None:
+        number = (self.counts.get(record.key) or 0) + 1
+        self.counts.put(record.key, number)
+        self.context.forward(record.with_value(f"{number}. {record.value}"))
+
+
+class Shout(FixedKeyProcessor[str, str, str]):
+    """Forwards the value in capitals, under another key when it is told to."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+
+    def process(self, record: Record[str, str]) -> None:
+        new = record.with_value(record.value.upper())
+        self.context.forward(new.with_key("other") if record.value == "cheat" else new)
+
+
+class NumberingSupplier:
+    """Brings the store along."""
+
+    def __call__(self) -> Numbering:
+        return Numbering()
+
+    def stores(self) -> list[Any]:
+        return [counts_store()]
+
+
+def pipe(drive: Any, *values: str) -> list[Any]:
+    driver = drive()
+    for value in values:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", value)
+    out: list[Any] = driver.create_output_topic("out", STRING, STRING).read_key_values()
+    return out
+
+
+def test_processor_uses_a_store_that_it_names(builder: StreamsBuilder, drive: Any) -> None:
+    builder.add_state_store(counts_store())
+    builder.stream("in").process(Numbering, stores=["counts"]).to("out")
+
+    assert pipe(drive, "x", "y") == [("a", "1. x"), ("a", "2. y")]
+
+
+def test_processor_uses_a_store_that_its_supplier_brings(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    builder.stream("in").process(NumberingSupplier()).to("out")
+
+    assert pipe(drive, "x", "y") == [("a", "1. x"), ("a", "2. y")]
+
+
+def test_process_values_keeps_the_key(builder: StreamsBuilder, drive: Any) -> None:
+    builder.stream("in").process_values(Shout).to("out")
+
+    assert pipe(drive, "x") == [("a", "X")]
+
+
+def test_process_values_refuses_another_key(builder: StreamsBuilder, drive: Any) -> None:
+    builder.stream("in").process_values(Shout, name="shout").to("out")
+
+    with pytest.raises(TopologyError, match="'shout' forwarded key 'other' for input key 'a'"):
+        pipe(drive, "cheat")
+
+
+def test_grouping_after_process_is_repartitioned(builder: StreamsBuilder) -> None:
+    builder.stream("in").process(NumberingSupplier()).group_by_key().count(name="n")
+
+    assert list(builder.build().repartition_topics) == ["n-repartition"]
+
+
+def test_grouping_after_process_values_is_not(builder: StreamsBuilder) -> None:
+    builder.stream("in").process_values(Shout).group_by_key().count(name="n")
+
+    assert builder.build().repartition_topics == {}
+
+
+def test_unknown_store_is_refused_with_its_cure(builder: StreamsBuilder) -> None:
+    builder.stream("in").process(Numbering, stores=["counts"], name="number")
+
+    with pytest.raises(TopologyError, match=r"'number' uses state store 'counts'.*add_state_store"):
+        builder.build()
+
+
+def test_store_that_no_processor_uses_is_refused(builder: StreamsBuilder) -> None:
+    builder.add_state_store(counts_store())
+    builder.stream("in").to("out")
+
+    with pytest.raises(TopologyError, match="'counts' is connected to no processor"):
+        TopologyPlan(builder.build(), "app")
+
+
+def test_stores_must_be_names(builder: StreamsBuilder) -> None:
+    wrong: Any = [counts_store()]
+
+    with pytest.raises(TopologyError, match="stores must be a list of names"):
+        builder.stream("in").process(Numbering, stores=wrong)
+
+
+def test_one_string_is_no_list_of_names(builder: StreamsBuilder) -> None:
+    with pytest.raises(TopologyError, match="stores must be a list of names"):
+        builder.stream("in").process(Numbering, stores="counts")
+
+
+def test_processor_may_use_the_store_of_an_aggregation(builder: StreamsBuilder, drive: Any) -> None:
+    class Ask(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            self.context = context
+            self.counts = context.get_state_store("counts")
+
+        def process(self, record: Record[str, str]) -> None:
+            self.context.forward(record.with_value(str(self.counts.get(record.key).value)))
+
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    stream.group_by_key().count(name="counts")
+    stream.process(Ask, stores=["counts"]).to("out")
+
+    assert pipe(drive, "x", "y") == [("a", "1"), ("a", "2")]

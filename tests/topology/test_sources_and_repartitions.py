@@ -1,0 +1,183 @@
+"""Where streams come from, and how they are spread anew."""
+
+# ruff: noqa: ARG005 - a lambda takes what the DSL gives it.
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import INT, JSON, LONG, STRING
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.extractors import wallclock_timestamp
+from pystreams.topology.nodes import SinkNode, SourceNode
+from pystreams.topology.options import Consumed
+
+
+def sources_of(builder: StreamsBuilder) -> list[SourceNode]:
+    nodes = builder.build().nodes.values()
+    return [node for node in nodes if isinstance(node, SourceNode)]
+
+
+def test_stream_reads_several_topics(builder: StreamsBuilder, drive: Any) -> None:
+    builder.stream(["east", "west"]).to("out")
+    driver = drive()
+
+    driver.create_input_topic("east", STRING, STRING).pipe_input("a", "x")
+    driver.create_input_topic("west", STRING, STRING).pipe_input("b", "y")
+
+    assert driver.create_output_topic("out", STRING, STRING).read_values() == ["x", "y"]
+
+
+@pytest.mark.parametrize("pattern", ["audit-.*", re.compile("audit-.*")])
+def test_stream_reads_a_pattern(builder: StreamsBuilder, pattern: Any) -> None:
+    builder.stream(pattern=pattern)
+
+    (source,) = sources_of(builder)
+
+    assert source.pattern == re.compile("audit-.*")
+
+
+def test_options_of_a_stream_reach_its_source(builder: StreamsBuilder) -> None:
+    builder.stream(
+        "in",
+        key_serde=INT,
+        value_serde=LONG,
+        timestamp_extractor=wallclock_timestamp,
+        offset_reset="latest",
+        name="read",
+    )
+
+    (source,) = sources_of(builder)
+
+    assert source == SourceNode("read", ("in",), None, INT, LONG, wallclock_timestamp, "latest")
+
+
+def test_options_may_be_given_as_an_object(builder: StreamsBuilder) -> None:
+    builder.stream("in", consumed=Consumed(key_serde=INT, name="read"))
+
+    (source,) = sources_of(builder)
+
+    assert (source.name, source.key_serde) == ("read", INT)
+
+
+def test_two_streams_of_one_topic_share_its_source(builder: StreamsBuilder) -> None:
+    builder.stream("in").to("first")
+    builder.stream("in").to("second")
+
+    (source,) = sources_of(builder)
+
+    assert len(builder.build().children(source.name)) == 2
+
+
+def test_two_streams_of_one_pattern_share_its_source(builder: StreamsBuilder) -> None:
+    builder.stream(pattern="in-.*")
+    builder.stream(pattern="in-.*")
+
+    assert len(sources_of(builder)) == 1
+
+
+def test_building_twice_gives_the_same_topology(builder: StreamsBuilder) -> None:
+    builder.stream("in").to("first")
+    builder.stream("in").group_by(lambda key, value: value).count().to_stream().to("second")
+
+    assert str(builder.build().describe()) == str(builder.build().describe())
+
+
+def test_overlapping_topic_lists_are_refused(builder: StreamsBuilder) -> None:
+    builder.stream(["a", "b"])
+    builder.stream("a")
+
+    with pytest.raises(TopologyError, match="overlapping but different topics"):
+        builder.build()
+
+
+def test_different_offset_resets_of_one_topic_are_refused(builder: StreamsBuilder) -> None:
+    builder.stream("a", offset_reset="earliest")
+    builder.stream("a", offset_reset="latest")
+
+    with pytest.raises(TopologyError, match="earliest and latest"):
+        builder.build()
+
+
+def test_repartition_spreads_by_the_present_key(builder: StreamsBuilder, drive: Any) -> None:
+    builder.stream("in").select_key(lambda key, value: value).repartition(name="spread").to("out")
+    driver = drive()
+
+    driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x", 5)
+
+    assert driver.produced_raw("app-spread-repartition") == [(b"x", b"x", 5, ())]
+    assert driver.create_output_topic("out", STRING, STRING).read_key_values() == [("x", "x")]
+
+
+def test_repartition_drops_records_without_a_key(builder: StreamsBuilder, drive: Any) -> None:
+    builder.stream("in").repartition(name="spread").to("out")
+    driver = drive()
+
+    driver.create_input_topic("in", STRING, STRING).pipe_input(None, "x")
+
+    assert driver.produced_topic_names() == set()
+
+
+def test_number_of_partitions_reaches_the_topic(builder: StreamsBuilder) -> None:
+    builder.stream("in").repartition(name="spread", num_partitions=7)
+
+    (topic,) = builder.build().repartition_topics.values()
+
+    assert (topic.name, topic.num_partitions) == ("spread-repartition", 7)
+
+
+def test_grouping_after_a_repartition_needs_no_other(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in").select_key(lambda key, value: value).repartition(name="spread")
+    stream.group_by_key().count()
+
+    assert list(builder.build().repartition_topics) == ["spread-repartition"]
+
+
+def test_grouping_of_an_unchanged_key_needs_no_repartition(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in").filter(lambda key, value: True).map_values(str).peek(print)
+    stream.group_by_key().count()
+
+    assert builder.build().repartition_topics == {}
+
+
+def test_partitioner_reaches_the_sinks(builder: StreamsBuilder) -> None:
+    def first(topic: str, key: Any, value: Any, count: int) -> int:
+        return 0
+
+    stream = builder.stream("in").repartition(name="spread", partitioner=first)
+    stream.to("out", partitioner=first)
+
+    sinks = [node for node in builder.build().nodes.values() if isinstance(node, SinkNode)]
+    assert [sink.partitioner for sink in sinks] == [first, first]
+
+
+def test_serdes_are_inherited_until_an_operation_changes_the_type(
+    builder: StreamsBuilder,
+) -> None:
+    stream = builder.stream("in", key_serde=INT, value_serde=JSON)
+    stream.filter(lambda key, value: True).to("same")
+    stream.map_values(str).to("new-value")
+    stream.select_key(lambda key, value: value).to("new-key")
+    stream.map(lambda key, value: (value, key)).to("new-both")
+
+    sinks = [node for node in builder.build().nodes.values() if isinstance(node, SinkNode)]
+    assert [(sink.topic, sink.key_serde, sink.value_serde) for sink in sinks] == [
+        ("same", INT, JSON),
+        ("new-value", INT, None),
+        ("new-key", None, JSON),
+        ("new-both", None, None),
+    ]
+
+
+def test_grouping_inherits_the_serdes_it_is_not_given(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key_serde=INT, value_serde=JSON)
+    stream.group_by(lambda key, value: "all", key_serde=STRING).count(name="counts")
+
+    nodes = builder.build().nodes
+    sink = nodes["counts-repartition-sink"]
+    assert isinstance(sink, SinkNode)
+    assert (sink.key_serde, sink.value_serde) == (STRING, JSON)

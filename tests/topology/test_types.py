@@ -1,0 +1,82 @@
+"""Types carry through the DSL. Checked by mypy, which reads this file; running it builds once."""
+
+# ruff: noqa: ARG005 - a lambda takes what the DSL gives it.
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+from pystreams.serdes import JSON, LONG, STRING
+from pystreams.topology.branched import BranchedKStream
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.grouped import KGroupedStream
+from pystreams.topology.grouped_table import KGroupedTable
+from pystreams.topology.kstream import KStream
+from pystreams.topology.ktable import KTable
+from pystreams.topology.options import Consumed, Materialized
+
+
+def join_text(left: str, right: int) -> str:
+    return f"{left}{right}"
+
+
+def join_maybe(left: str, right: int | None) -> str:
+    return f"{left}{right}"
+
+
+def length(value: str) -> int:
+    return len(value)
+
+
+def length_of_both(key: str, value: str) -> int:
+    return len(key + value)
+
+
+def test_types_carry_through(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    assert_type(stream, KStream[str, str])
+    assert_type(stream.filter(lambda key, value: key == value), KStream[str, str])
+    assert_type(stream.map_values(length), KStream[str, int])
+    assert_type(stream.map_values(length_of_both, with_key=True), KStream[str, int])
+    assert_type(stream.map(lambda key, value: (len(key), 1.5)), KStream[int, float])
+    assert_type(stream.flat_map(lambda key, value: [(1, key)]), KStream[int, str])
+    assert_type(stream.flat_map_values(lambda value: [1, 2]), KStream[str, int])
+    assert_type(stream.select_key(lambda key, value: len(key)), KStream[int, str])
+    assert_type(stream.merge(stream), KStream[str, str])
+    assert_type(stream.split(), BranchedKStream[str, str])
+
+    grouped = stream.group_by_key()
+    assert_type(grouped, KGroupedStream[str, str])
+    assert_type(stream.group_by(lambda key, value: 1, key_serde=LONG), KGroupedStream[int, str])
+    counts = grouped.count(name="counts")
+    assert_type(counts, KTable[str, int])
+    assert_type(grouped.reduce(lambda left, right: left + right), KTable[str, str])
+    assert_type(
+        grouped.aggregate(int, lambda key, value, total: total + len(value), value_serde=LONG),
+        KTable[str, int],
+    )
+
+    assert_type(counts.to_stream(), KStream[str, int])
+    assert_type(counts.to_stream(lambda key, value: value), KStream[int, int])
+    assert_type(counts.filter(lambda key, value: value > 1), KTable[str, int])
+    assert_type(counts.map_values(str, name="text"), KTable[str, str])
+    by_count = counts.group_by(lambda key, value: (value, key), key_serde=LONG, value_serde=STRING)
+    assert_type(by_count, KGroupedTable[int, str])
+    assert_type(by_count.count(), KTable[int, int])
+
+    assert_type(stream.join(counts, join_text), KStream[str, str])
+    assert_type(stream.left_join(counts, join_maybe), KStream[str, str])
+    builder.build()
+
+
+def test_serdes_that_are_not_given_leave_types_open(builder: StreamsBuilder) -> None:
+    assert_type(builder.stream("a"), KStream[Any, Any])
+    assert_type(builder.stream("b", key_serde=STRING), KStream[str, Any])
+    assert_type(builder.stream("c", value_serde=JSON), KStream[Any, Any])
+    assert_type(builder.table("d", value_serde=LONG), KTable[Any, int])
+    assert_type(builder.stream("e", consumed=Consumed(key_serde=LONG)), KStream[int, Any])
+    assert_type(
+        builder.table("f", materialized=Materialized(key_serde=STRING, value_serde=LONG)),
+        KTable[str, int],
+    )
+    builder.build()

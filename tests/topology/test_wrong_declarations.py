@@ -1,0 +1,206 @@
+"""Mistakes are refused while the topology is declared or built, with the cure in the message."""
+
+# ruff: noqa: ARG005 - a lambda takes what the DSL gives it.
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import STRING
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.options import Consumed, Grouped, Materialized, Repartitioned
+
+
+def test_two_nodes_of_one_name(builder: StreamsBuilder) -> None:
+    builder.stream("in").filter(lambda key, value: True, name="same").peek(print, name="same")
+
+    with pytest.raises(TopologyError, match="two nodes are named 'same'"):
+        builder.build()
+
+
+def test_two_stores_of_one_name(builder: StreamsBuilder) -> None:
+    grouped = builder.stream("in").group_by_key()
+    grouped.count(name="same")
+    grouped.reduce(max, name="same")
+
+    with pytest.raises(TopologyError, match="two different state stores are named 'same'"):
+        builder.build()
+
+
+def test_topic_read_as_stream_and_as_table(builder: StreamsBuilder) -> None:
+    builder.stream("in")
+    builder.table("in")
+
+    with pytest.raises(TopologyError, match="'in' is read by two sources"):
+        builder.build()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"topics": "in", "pattern": "in.*"}, {"topics": []}])
+def test_stream_without_topics_or_with_both(builder: StreamsBuilder, arguments: Any) -> None:
+    with pytest.raises(TopologyError, match="topics or a pattern, one of the two"):
+        builder.stream(**arguments)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "x" * 250, "..", 7])
+def test_name_that_kafka_refuses(builder: StreamsBuilder, name: Any) -> None:
+    with pytest.raises(TopologyError, match="249"):
+        builder.stream("in").filter(lambda key, value: True, name=name)
+
+
+def test_unknown_option_is_named_with_the_nearest_right_one(builder: StreamsBuilder) -> None:
+    with pytest.raises(TopologyError, match="no option key_sered: did you mean key_serde"):
+        builder.stream("in", key_sered=STRING)  # type: ignore[call-arg]
+
+
+def test_options_both_as_keywords_and_as_object(builder: StreamsBuilder) -> None:
+    with pytest.raises(TopologyError, match=r"keywords \(name\) or in Consumed"):
+        builder.stream("in", consumed=Consumed(), name="read")
+
+
+def test_options_object_of_another_operation(builder: StreamsBuilder) -> None:
+    wrong: Any = Grouped()
+
+    with pytest.raises(TopologyError, match="count takes Materialized"):
+        builder.stream("in").group_by_key().count(materialized=wrong)
+
+
+@pytest.mark.parametrize("serde", ["string", str, type(STRING), 7])
+def test_serde_that_is_none(builder: StreamsBuilder, serde: Any) -> None:
+    with pytest.raises(TopologyError, match="value_serde must be a serde"):
+        builder.stream("in", value_serde=serde)
+
+
+def test_unknown_offset_reset(builder: StreamsBuilder) -> None:
+    wrong: Any = "first"
+
+    with pytest.raises(TopologyError, match="offset_reset 'first' is none of earliest"):
+        builder.stream("in", offset_reset=wrong)
+
+
+def test_extractor_that_is_no_function(builder: StreamsBuilder) -> None:
+    wrong: Any = "now"
+
+    with pytest.raises(TopologyError, match="timestamp_extractor must be a function"):
+        builder.stream("in", timestamp_extractor=wrong)
+
+
+def test_unknown_store_type() -> None:
+    wrong: Any = "memory"
+
+    with pytest.raises(TopologyError, match="store_type must be a StoreEngine"):
+        Materialized(store_type=wrong)
+
+
+def test_no_partitions() -> None:
+    with pytest.raises(TopologyError, match="1 or more, not 0"):
+        Repartitioned(num_partitions=0)
+
+
+def test_topic_to_write_that_is_no_name(builder: StreamsBuilder) -> None:
+    wrong: Any = None
+
+    with pytest.raises(TopologyError, match="name of a topic"):
+        builder.stream("in").to(wrong)
+
+
+def test_table_named_twice(builder: StreamsBuilder) -> None:
+    with pytest.raises(TopologyError, match=r"put the name into Materialized\(name"):
+        builder.table("in", name="a", materialized=Materialized(caching=False))
+
+
+def test_join_with_what_is_no_table(builder: StreamsBuilder) -> None:
+    wrong: Any = builder.stream("other")
+
+    with pytest.raises(TopologyError, match="joined with a KTable"):
+        builder.stream("in").join(wrong, lambda a, b: a)
+
+
+def test_streams_of_two_builders(builder: StreamsBuilder) -> None:
+    other = StreamsBuilder()
+
+    with pytest.raises(TopologyError, match="two StreamsBuilders"):
+        builder.stream("in").merge(other.stream("in"))
+    with pytest.raises(TopologyError, match="two StreamsBuilders"):
+        builder.stream("in").join(other.table("table"), lambda a, b: a)
+
+
+def test_state_store_that_is_no_builder(builder: StreamsBuilder) -> None:
+    wrong: Any = "store"
+
+    with pytest.raises(TopologyError, match="takes a store builder, not 'store'"):
+        builder.add_state_store(wrong)
+
+
+def one(value: str) -> Any:
+    """Take the value alone."""
+
+
+def two(key: str, value: str) -> Any:
+    """Take both."""
+
+
+def three(key: str, value: str, so_far: str) -> Any:
+    """Take three."""
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda s: s.filter(one),
+        lambda s: s.filter_not(one),
+        lambda s: s.map(one),
+        lambda s: s.map_values(one, with_key=True),
+        lambda s: s.flat_map(one),
+        lambda s: s.flat_map_values(two),
+        lambda s: s.select_key(one),
+        lambda s: s.peek(one),
+        lambda s: s.foreach(one),
+        lambda s: s.print(mapper=one),
+        lambda s: s.split().branch(one),
+        lambda s: s.to(two),
+        lambda s: s.group_by(one),
+        lambda s: s.group_by_key().reduce(one),
+        lambda s: s.group_by_key().aggregate(one, three),
+        lambda s: s.group_by_key().aggregate(str, two),
+        lambda s: s.join(s.to_table(), one),
+        lambda s: s.left_join(s.to_table(), two, with_key=True),
+        lambda s: s.process(one),
+        lambda s: s.process_values(one),
+        lambda s: s.to_table().filter(one),
+        lambda s: s.to_table().filter_not(one),
+        lambda s: s.to_table().map_values(two),
+        lambda s: s.to_table().to_stream(one),
+        lambda s: s.to_table().group_by(one),
+        lambda s: s.to_table().group_by(two).reduce(two, one),
+        lambda s: s.to_table().group_by(two).aggregate(str, three, two),
+    ],
+)
+def test_function_of_other_parameters(builder: StreamsBuilder, declare: Any) -> None:
+    with pytest.raises(TopologyError, match=r"calls its function with \("):
+        declare(builder.stream("in"))
+
+
+def test_function_of_other_parameters_is_shown_with_the_cure(builder: StreamsBuilder) -> None:
+    stream: Any = builder.stream("in")
+
+    expected = (
+        r"map_values calls its function with \(value\), but two takes \(key, value\); "
+        r"with_key=True calls it with \(key, value\)"
+    )
+    with pytest.raises(TopologyError, match=expected):
+        stream.map_values(two)
+
+
+def test_what_is_no_function(builder: StreamsBuilder) -> None:
+    stream: Any = builder.stream("in")
+
+    with pytest.raises(TopologyError, match=r"filter takes a function of \(key, value\), not 7"):
+        stream.filter(7)
+
+
+@pytest.mark.parametrize("function", [str, int, max, print, "{}".format])
+def test_built_in_functions_are_taken_at_their_word(builder: StreamsBuilder, function: Any) -> None:
+    builder.stream("in").map_values(function)
