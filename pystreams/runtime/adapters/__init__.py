@@ -1,0 +1,1 @@
+"""Adapters: the real Kafka client, the real file system."""

@@ -1,0 +1,164 @@
+"""Topics and their offsets, on librdkafka's admin client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import structlog
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import NewTopic as KafkaNewTopic
+
+from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.confluent_errors import (
+    BrokerOutage,
+    error_of,
+    make_client,
+    translate,
+)
+from pystreams.runtime.adapters.kafka_partitions import ours, theirs
+from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.runtime.core.offsets import OffsetRange
+
+_log = structlog.get_logger("pystreams.admin")
+
+_ANSWER_TIMEOUT_S = 30.0
+_METADATA_TIMEOUT_S = 15.0
+_VISIBLE_PAUSE_S = 0.05
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_Listed = dict[KafkaPartition, "Future[ListOffsetsResultInfo]"]
+
+
+class ConfluentAdmin:
+    """Implements `AdminPort`. May be called from any thread.
+
+    Args:
+        config: librdkafka's configuration.
+        outage: Told when brokers can't be reached.
+        replication_factor: Replicas of topics to create; -1 for the broker's default.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], outage: BrokerOutage, replication_factor: int = -1
+    ) -> None:
+        self._bootstrap_servers = str(config["bootstrap.servers"])
+        self._replication_factor = replication_factor
+        self._outage = outage
+        self._client = make_client(AdminClient, config, outage)
+
+    def partition_counts(self) -> dict[str, int]:
+        """Return the partition count of every topic the broker shows."""
+        try:
+            topics = self._client.list_topics(timeout=_METADATA_TIMEOUT_S).topics
+        except KafkaException as error:
+            message = (
+                f"no broker answered at {self._bootstrap_servers} within "
+                f"{_METADATA_TIMEOUT_S:.0f} s ({error_of(error).str()}): start the broker, or "
+                "correct bootstrap.servers"
+            )
+            raise BrokerNotAvailableError(message) from error
+        if self._outage.lasting:
+            self._outage.ends()
+        return {name: len(topic.partitions) for name, topic in topics.items() if not topic.error}
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create topics and wait until brokers show them; one that exists is left as it is."""
+        if not topics:
+            return
+        wanted = [
+            KafkaNewTopic(
+                topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=self._replication_factor,
+                config=dict(topic.config),
+            )
+            for topic in topics
+        ]
+        created = self._client.create_topics(wanted, operation_timeout=_ANSWER_TIMEOUT_S)
+        for name, answer in created.items():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise self._creation_error(name, error) from error
+        self._wait_until_visible({topic.name for topic in topics})
+
+    def _creation_error(
+        self, name: str, exception: KafkaException
+    ) -> FatalStreamsError | RetriableClientError:
+        error = error_of(exception)
+        translated = translate(error, f"creating internal topic {name!r}")
+        if isinstance(translated, RetriableClientError):
+            return translated
+        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            cure = f"set replication.factor (now {self._replication_factor}) to what there is"
+            return FatalStreamsError(f"{translated}: {cure}")
+        return FatalStreamsError(str(translated))
+
+    def _wait_until_visible(self, names: set[str]) -> None:
+        """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
+        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
+        while missing := names - self.partition_counts().keys():
+            if time.monotonic() > deadline_s:
+                text = f"topics {sorted(missing)} were created and are not shown by the broker"
+                raise RetriableClientError(text)
+            time.sleep(_VISIBLE_PAUSE_S)
+
+    def offset_ranges(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        """Return beginning, stable end and high watermark of partitions."""
+        if not partitions:
+            return {}
+        # Asked for side by side. The high watermark is asked for last, so as not to be below.
+        beginnings = self._list(partitions, _EARLIEST, IsolationLevel.READ_COMMITTED)
+        ends = self._list(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+        highs = self._list(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        found = {}
+        for partition in partitions:
+            key = theirs(partition)
+            beginning, end, high = (
+                self._offset(listed[key], partition) for listed in (beginnings, ends, highs)
+            )
+            found[partition] = OffsetRange(beginning, end, max(high, end))
+        return found
+
+    def _list(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> _Listed:
+        wanted = {theirs(one): spec for one in partitions}
+        listed: _Listed = self._client.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=_ANSWER_TIMEOUT_S
+        )
+        return listed
+
+    def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
+        try:
+            return int(answer.result().offset)
+        except KafkaException as error:
+            raise translate(error_of(error), f"offsets of {partition}") from error
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets, without waiting; failures are logged."""
+        wanted = [theirs(partition, offset) for partition, offset in before.items()]
+        if not wanted:
+            return
+        for partition, answer in self._client.delete_records(wanted).items():
+            answer.add_done_callback(_report_deletion(str(ours(partition))))
+
+
+def _report_deletion(partition: str) -> Any:
+    def report(answer: Future[Any]) -> None:
+        error = answer.exception()
+        if error is not None:
+            _log.warning("records were not purged", partition=partition, why=str(error))
+
+    return report

@@ -1,0 +1,267 @@
+"""What librdkafka's errors mean to the runtime, and where its log lines go.
+
+Every error of the client is translated here, by what the runtime does next (see `ports`):
+
+| librdkafka says | becomes |
+|---|---|
+| a fencing code: a newer producer or member took over | `TaskMigratedError` |
+| abort the transaction | `TransactionAbortableError` |
+| retriable, or a code that passes by itself | `RetriableClientError` |
+| anything else, and what is fatal to the client | `FatalStreamsError` |
+
+A fencing code wins over "abort": after it, aborting would only repeat what somebody else does.
+"""
+
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+
+from pystreams.errors import (
+    ConfigError,
+    FatalStreamsError,
+    ProductionError,
+    RetriableClientError,
+    StreamsError,
+    TaskMigratedError,
+    TransactionAbortableError,
+)
+
+_log = structlog.get_logger("pystreams.kafka")
+
+_Client = TypeVar("_Client")
+
+CLIENT_EXCEPTIONS = (KafkaException, SystemError)
+"""What calls that run callbacks raise; see `error_of`."""
+
+FENCED = frozenset(
+    {
+        KafkaError._FENCED,
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.FENCED_MEMBER_EPOCH,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.UNRELEASED_INSTANCE_ID,
+    }
+)
+"""Somebody else is the owner now."""
+
+TRANSIENT = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._NOENT,  # No leader is known (yet, or any more).
+        KafkaError._RESOLVE,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._TRANSPORT,
+        KafkaError._WAIT_CACHE,
+        KafkaError._WAIT_COORD,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+"""The same call may succeed later, whether or not librdkafka says so."""
+
+REFUSED = frozenset(
+    {
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""A record is wrong for its topic: sending it again changes nothing."""
+
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""A message we threw away ourselves, in an abort."""
+
+_ABOUT_CONNECTIONS = frozenset({"ERROR", "FAIL", "GETPID", "REQTMOUT"})
+"""Facilities of librdkafka's log that repeat with every retry."""
+
+_CURES = {
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IDEMPOTENT_WRITE on the cluster",
+    KafkaError.GROUP_AUTHORIZATION_FAILED: "grant READ on the group (the application.id)",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant READ or WRITE on the topic",
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "grant WRITE on transactional ids that begin with the application.id"
+    ),
+    KafkaError.INVALID_TRANSACTION_TIMEOUT: (
+        "set producer.transaction.timeout.ms below the broker's transaction.max.timeout.ms"
+    ),
+    KafkaError.UNSUPPORTED_VERSION: "use a newer broker, or group.protocol=classic",
+    KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* keys",
+    KafkaError._UNKNOWN_TOPIC: "create the topic",
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
+    KafkaError.MSG_SIZE_TOO_LARGE: (
+        "raise producer.max.request.size and the topic's max.message.bytes, "
+        "or drop such records with production.exception.handler=continue"
+    ),
+}
+
+
+def error_of(exception: BaseException) -> KafkaError:
+    """Return the error a client exception carries.
+
+    A fatal error is raised from within a callback, and the next callback then stumbles over it:
+    what reaches us is a `SystemError` with the client's exception as its cause.
+    """
+    cause: BaseException | None = exception
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__ or cause.__context__
+    if not isinstance(cause, KafkaException):
+        raise exception
+    error = cause.args[0]
+    assert isinstance(error, KafkaError), "librdkafka's exceptions carry a KafkaError"
+    return error
+
+
+def translate(error: KafkaError, doing: str) -> StreamsError:
+    """Return the pystreams error for a client error; the caller raises it `from` the original.
+
+    Args:
+        error: What the client said.
+        doing: What was being done and for whom, as the start of the message.
+    """
+    code = error.code()
+    message = f"{doing}: {error.str()} ({error.name()})"
+    # What is fatal to a consumer arrives without its own code.
+    if code in FENCED or (code == KafkaError._FATAL and "fenced" in error.str()):
+        return TaskMigratedError(message)
+    if error.txn_requires_abort():
+        return TransactionAbortableError(message)
+    if error.fatal():
+        return FatalStreamsError(f"{message}; restart the application")
+    if error.retriable() or code in TRANSIENT:
+        return RetriableClientError(message)
+    cure = _CURES.get(code)
+    return FatalStreamsError(f"{message}: {cure}" if cure else message)
+
+
+def refusal(error: KafkaError, topic: str) -> ProductionError:
+    """Return the pystreams error for a record that a topic does not take."""
+    cure = _CURES.get(error.code())
+    message = f"topic {topic!r} does not take a record: {error.str()} ({error.name()})"
+    return ProductionError(f"{message}: {cure}" if cure else message, topic=topic)
+
+
+class BrokerOutage:
+    """Says once that no broker can be reached, and once that one can again.
+
+    Every client retries several times a second and would say so each time. Shared by all clients
+    of a process; may be called from any thread.
+
+    Args:
+        bootstrap_servers: Named in the message.
+
+    Attributes:
+        lasting: Whether brokers can't be reached now.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.lasting = False
+        self._bootstrap_servers = bootstrap_servers
+        self._lock = threading.Lock()
+
+    def begins(self, reason: str) -> None:
+        """Note that no broker can be reached."""
+        with self._lock:
+            if not self.lasting:
+                self.lasting = True
+                _log.warning(
+                    "no broker can be reached, trying again until one can",
+                    bootstrap_servers=self._bootstrap_servers,
+                    reason=reason,
+                )
+
+    def ends(self) -> None:
+        """Note that a broker has answered."""
+        with self._lock:
+            if self.lasting:
+                self.lasting = False
+                _log.info(
+                    "a broker can be reached again", bootstrap_servers=self._bootstrap_servers
+                )
+
+    def on_error(self, error: KafkaError) -> None:
+        """Take an error that belongs to no call: librdkafka's `error_cb`."""
+        code = error.code()
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            self.begins(error.str())
+        elif code in TRANSIENT:
+            if not self.lasting:
+                _log.debug("kafka client", error=error.str())
+        else:
+            _log.warning("kafka client", error=error.str(), cure=_CURES.get(code))
+
+
+class LibrdkafkaLog:
+    """Takes librdkafka's log lines, in the form of the one method of `logging.Logger` it calls.
+
+    Lines about single connections are demoted to debug, and left out while there is an outage:
+    there are hundreds a second, and `BrokerOutage` has said what matters.
+
+    Args:
+        outage: Knows whether brokers can be reached.
+    """
+
+    def __init__(self, outage: BrokerOutage) -> None:
+        self._outage = outage
+
+    def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
+        """Pass one line on to structlog."""
+        del template
+        if facility in _ABOUT_CONNECTIONS:
+            if self._outage.lasting:
+                return
+            level = logging.DEBUG
+        _log.log(level, line, facility=facility, client=client)
+
+
+def make_client(
+    kind: Callable[[dict[str, Any]], _Client], config: Mapping[str, Any], outage: BrokerOutage
+) -> _Client:
+    """Make a client whose errors and log lines come to us.
+
+    Raises:
+        ConfigError: librdkafka refuses the configuration.
+    """
+    own = {
+        "log.connection.close": False,
+        **config,
+        "error_cb": outage.on_error,
+        "logger": LibrdkafkaLog(outage),
+    }
+    try:
+        return kind(own)
+    except KafkaException as error:
+        raise ConfigError(f"the Kafka client refuses its configuration: {error}") from error

@@ -1,0 +1,54 @@
+"""Makes the real Kafka clients from the configuration."""
+
+from __future__ import annotations
+
+from pystreams.config import GroupProtocol, StreamsConfig
+from pystreams.runtime.adapters.admin import ConfluentAdmin
+from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
+from pystreams.runtime.adapters.confluent_errors import BrokerOutage
+from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
+from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+from pystreams.runtime.core.error_handlers import handler_of
+
+
+class ConfluentClients:
+    """Implements `ClientFactory` with confluent-kafka.
+
+    Args:
+        config: The application's configuration.
+    """
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self._config = config
+        self._outage = BrokerOutage(config.bootstrap_servers)
+
+    def consumer(self, client_id: str, group_instance_id: str) -> ConfluentConsumer:
+        """Make the group consumer of a thread.
+
+        Under the classic protocol it is a static member: after a crash it takes its partitions
+        back at once. Under KIP-848 the broker refuses an instance id until the session of the
+        crashed member has ended, so there it is a dynamic one.
+        """
+        static = self._config.group_protocol is GroupProtocol.CLASSIC and group_instance_id
+        own = self._config.consumer_config(
+            client_id=client_id, group_instance_id=group_instance_id if static else None
+        )
+        return ConfluentConsumer(own, self._outage)
+
+    def restore_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
+        """Make the restore consumer of a thread."""
+        own = self._config.restore_consumer_config(client_id=client_id)
+        return ConfluentRestoreConsumer(own, self._outage)
+
+    def producer(self, client_id: str, transactional_id: str | None) -> ConfluentProducer:
+        """Make a producer; transactional when an id is given."""
+        own = self._config.producer_config(transactional_id, client_id=client_id)
+        handler = handler_of(self._config.production_exception_handler)
+        return ConfluentProducer(
+            own, self._outage, handler, commit_timeout_s=self._config.task_timeout_ms / 1000
+        )
+
+    def admin(self) -> ConfluentAdmin:
+        """Make the admin client."""
+        own = self._config.admin_config(client_id=f"{self._config.application_id}-admin")
+        return ConfluentAdmin(own, self._outage, self._config.replication_factor)

@@ -1,0 +1,267 @@
+"""The state directory: who this process is, and which tasks' directories it holds.
+
+    <state.dir>/<application.id>/
+      kafka-streams-process-metadata        {"processId": "<uuid>"}, held by the first process
+      kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
+      0_1/.lock  0_1/...                    one directory a task
+
+Several processes of an application may share the directory. Each takes the first identity that
+is free and keeps it for its life, so that after a restart it is the same member of the group with
+the same transactional ids. Ownership is an OS lock (flock) on an open file: it ends with the
+process, whatever kills it, and nothing that lies on the disk can be stale.
+
+Differs from Kafka: one process a directory there, with one `.lock`, and locks of tasks only
+between threads; `.lock` files in task directories are from before 2.8. The first identity's file
+and the layout of the task directories are the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from pystreams.errors import StateDirectoryError, TaskLockedError
+from pystreams.ids import TaskId
+
+_log = structlog.get_logger("pystreams.state")
+
+PROCESS_FILE = "kafka-streams-process-metadata"
+LOCK_FILE = ".lock"
+
+_DIRECTORY_MODE = 0o750
+_SLOTS_MAX = 1000
+_CURES = {
+    errno.EACCES: "give this user write access, or set another state.dir",
+    errno.EPERM: "give this user write access, or set another state.dir",
+    errno.EROFS: "the file system is read-only: set another state.dir",
+    errno.ENOSPC: "the disk is full: free some space, or set another state.dir",
+    errno.EDQUOT: "the quota is used up: free some space, or set another state.dir",
+    errno.ENOTDIR: "a file is in the way: remove it, or set another state.dir",
+    errno.EEXIST: "a file is in the way: remove it, or set another state.dir",
+    errno.ENOLCK: "the file system has no locks: set a state.dir on a local disk",
+}
+
+_T = TypeVar("_T")
+
+
+class StateDirectory:
+    """The part of a state directory that belongs to this process.
+
+    May be used from any thread; a task's directory belongs to the thread that locked it.
+
+    Args:
+        state_dir: `state.dir`.
+        application_id: The application's id.
+
+    Raises:
+        StateDirectoryError: The directory can't be made, read or written; says what to do.
+
+    Attributes:
+        directory: `<state.dir>/<application.id>`.
+        slot: Number of this process among those that share the directory, from 0.
+        process_id: Identity of this process, the same after a restart.
+    """
+
+    def __init__(self, state_dir: Path | str, application_id: str) -> None:
+        self.directory = Path(state_dir).absolute() / application_id
+        self._lock = threading.Lock()
+        self._held: dict[TaskId, tuple[int, int]] = {}
+        self._attempt(self._make)
+        if self.directory.is_relative_to(tempfile.gettempdir()):
+            message = "state lies in the temporary directory: set state.dir to keep it for good"
+            _log.info(message, state_directory=str(self.directory))
+        self.slot, self._slot_file = self._attempt(self._take_slot)
+        self.process_id = self._attempt(self._identify)
+
+    def close(self) -> None:
+        """Give up all locks."""
+        with self._lock:
+            for descriptor, _ in self._held.values():
+                os.close(descriptor)
+            self._held.clear()
+            if self._slot_file >= 0:
+                os.close(self._slot_file)
+                self._slot_file = -1
+
+    # ------------------------------------------------------------------ tasks
+
+    def lock_task(self, task_id: TaskId) -> Path:
+        """Return the task's directory, made if needed and locked for the calling thread.
+
+        Raises:
+            TaskLockedError: Another process or thread holds it.
+            StateDirectoryError: It can't be made or written.
+        """
+        directory = self.directory / str(task_id)
+        with self._lock:
+            held = self._held.get(task_id)
+            if held is not None:
+                if held[1] != threading.get_ident():
+                    raise TaskLockedError(task_id, str(directory))
+                return directory
+            descriptor = self._attempt(partial(self._lock_directory, directory))
+            if descriptor is None:
+                raise TaskLockedError(task_id, str(directory))
+            os.utime(descriptor)
+            self._held[task_id] = (descriptor, threading.get_ident())
+        return directory
+
+    def unlock_task(self, task_id: TaskId) -> None:
+        """Give a task's directory up; safe to call when it is not held."""
+        with self._lock:
+            held = self._held.pop(task_id, None)
+            if held is not None:
+                os.utime(held[0])
+                os.close(held[0])
+
+    def task_ids(self) -> list[TaskId]:
+        """Return the tasks that have a directory on the disk, in order."""
+        found = []
+        for entry in self._attempt(lambda: list(self.directory.iterdir())):
+            try:
+                task_id = TaskId.parse(entry.name)
+            except ValueError:
+                continue
+            if entry.is_dir() and str(task_id) == entry.name:
+                found.append(task_id)
+        return sorted(found)
+
+    # ------------------------------------------------------------------ removal
+
+    def cleanup(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
+        """Remove directories of tasks that live elsewhere now; `state.cleanup.delay.ms`.
+
+        Args:
+            older_than_ms: How long nobody must have used a directory (ms).
+            now_ms: Wall-clock time (ms).
+
+        Returns:
+            The tasks whose directories were removed.
+        """
+        removed = []
+        for task_id in self.task_ids():
+            last_used_ms = self._attempt(partial(_last_used_ms, self.directory / str(task_id)))
+            if now_ms - last_used_ms >= older_than_ms and self._remove(task_id):
+                removed.append(task_id)
+                _log.info("removed the state of a task that moved away", task=str(task_id))
+        return removed
+
+    def clean_up(self) -> None:
+        """Remove all local state of the application, which is then restored from changelogs.
+
+        Raises:
+            StateDirectoryError: A task's directory is in use.
+        """
+        for task_id in self.task_ids():
+            if not self._remove(task_id):
+                raise TaskLockedError(task_id, str(self.directory / str(task_id)))
+
+    # ------------------------------------------------------------------ inside
+
+    def _remove(self, task_id: TaskId) -> bool:
+        """Remove a task's directory unless somebody holds it."""
+        directory = self.directory / str(task_id)
+        with self._lock:
+            if task_id in self._held:
+                return False
+            descriptor = self._attempt(partial(self._lock_directory, directory))
+            if descriptor is None:
+                return False
+            try:
+                self._attempt(partial(shutil.rmtree, directory))
+            finally:
+                os.close(descriptor)
+        return True
+
+    def _make(self) -> None:
+        self.directory.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+
+    def _take_slot(self) -> tuple[int, int]:
+        for slot in range(_SLOTS_MAX):
+            name = f"{PROCESS_FILE}-{slot}" if slot else PROCESS_FILE
+            descriptor = _lock_file(self.directory / name)
+            if descriptor is not None:
+                return slot, descriptor
+        message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
+        raise StateDirectoryError(message)
+
+    def _identify(self) -> str:
+        """Return the identity the slot's file holds, writing a new one if it holds none."""
+        text = os.pread(self._slot_file, 4096, 0)
+        try:
+            return str(uuid.UUID(json.loads(text)["processId"]))
+        except (ValueError, KeyError, TypeError):
+            if text:
+                _log.warning("process identity unreadable, taking a new one", slot=self.slot)
+        process_id = str(uuid.uuid4())
+        os.ftruncate(self._slot_file, 0)
+        os.pwrite(self._slot_file, json.dumps({"processId": process_id}).encode(), 0)
+        os.fsync(self._slot_file)
+        return process_id
+
+    def _lock_directory(self, directory: Path) -> int | None:
+        """Return a descriptor that holds the directory's lock, or None if another one does."""
+        while True:
+            directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
+            descriptor = _lock_file(directory / LOCK_FILE)
+            if descriptor is None:
+                return None
+            # Whoever had the lock may have removed the directory just before we got it.
+            if _is_file(descriptor, directory / LOCK_FILE):
+                return descriptor
+            os.close(descriptor)
+
+    def _attempt(self, action: Callable[[], _T]) -> _T:
+        """Run a file operation, turning its failure into an error that says what to do."""
+        try:
+            return action()
+        except OSError as error:
+            cure = _CURES.get(error.errno or 0, "set another state.dir")
+            reason = error.strerror or str(error)
+            message = f"state directory {self.directory} can't be used ({reason}): {cure}"
+            raise StateDirectoryError(message) from error
+
+
+def _lock_file(path: Path) -> int | None:
+    """Return a descriptor that holds the file's lock, or None if another one does."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_file(descriptor: int, path: Path) -> bool:
+    """Return whether a path still names the file a descriptor has open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _last_used_ms(directory: Path) -> int:
+    """Return when a task's directory was last locked, given up or changed (wall clock, ms)."""
+    newest = 0
+    for path in (directory, directory / LOCK_FILE):
+        try:
+            newest = max(newest, path.stat().st_mtime_ns)
+        except FileNotFoundError:
+            continue
+    return newest // 1_000_000

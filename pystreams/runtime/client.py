@@ -1,0 +1,240 @@
+"""`KafkaStreams`: one application instance, its threads and its state.
+
+    CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING
+                    |             |
+                    +-------------+----> PENDING_ERROR -> ERROR
+
+A supervisor thread prepares the topics, starts the stream threads, waits for them and closes
+what they shared. When one stream thread fails, the others are stopped (SHUTDOWN_CLIENT).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import structlog
+
+from pystreams.clock import Clock, SystemClock
+from pystreams.config import IsolationLevel, StreamsConfig
+from pystreams.errors import FatalStreamsError, StreamsError, TopologyError
+from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.local_store import LocalKeyValueStore, views_of
+from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.settings import ThreadSettings, task_settings
+from pystreams.runtime.statistics import Statistics, total
+from pystreams.runtime.thread import StreamThread
+from pystreams.runtime.thread_parts import ThreadParts
+from pystreams.runtime.topics import TopicManager
+from pystreams.stores.api import ReadOnlyKeyValueStore
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+_log = structlog.get_logger("pystreams.client")
+
+
+class State(Enum):
+    """State of an application instance; the names are Kafka Streams'."""
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+
+class KafkaStreams:
+    """Runs a topology.
+
+    `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
+    All methods may be called from any thread. An instance is started once.
+
+    Args:
+        topology: The topology.
+        config: The configuration: a `StreamsConfig`, or a mapping of Kafka's dotted names.
+        clients: Makes Kafka clients; the real ones when None.
+        clock: The clock; the machine's when None.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+        TopologyError: The topology can't run.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any],
+        *,
+        clients: ClientFactory | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        self._plan = TopologyPlan(topology, self._config.application_id)
+        self._clients = clients or ConfluentClients(self._config)
+        self._clock = clock or SystemClock()
+        self._threads: list[StreamThread] = []
+        self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
+        self._stop = threading.Event()
+        self._started = False
+        self._finished = threading.Event()
+        self._error: StreamsError | None = None
+
+    @property
+    def config(self) -> StreamsConfig:
+        """The configuration."""
+        return self._config
+
+    @property
+    def error(self) -> StreamsError | None:
+        """What stopped the application, or None."""
+        return self._error
+
+    @property
+    def state(self) -> State:
+        """Where the application is in its life."""
+        if not self._started:
+            return State.CREATED
+        if self._finished.is_set():
+            return State.ERROR if self._error else State.NOT_RUNNING
+        if self._error is not None:
+            return State.PENDING_ERROR
+        if self._stop.is_set():
+            return State.PENDING_SHUTDOWN
+        settled = bool(self._threads) and all(thread.settled for thread in self._threads)
+        return State.RUNNING if settled else State.REBALANCING
+
+    def start(self) -> None:
+        """Start the threads; returns at once.
+
+        Raises:
+            StreamsError: It was started before.
+        """
+        if self._started:
+            raise StreamsError("this KafkaStreams was started before: make a new one")
+        self._started = True
+        self._supervisor.start()
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the application has stopped; return whether it has.
+
+        Args:
+            timeout_s: How long to wait at most (s); None for ever.
+        """
+        return self._finished.wait(timeout_s)
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """Commit, leave the group and stop; return whether that is done.
+
+        Args:
+            timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
+        """
+        self._stop.set()
+        for thread in self._threads:
+            thread.stop()
+        if not self._started:
+            self._finished.set()
+        return self.wait(timeout_s)
+
+    def store(self, name: str, isolation_level: IsolationLevel | None = None) -> LocalKeyValueStore:
+        """Return a read-only view of a state store, over the tasks of this instance.
+
+        Args:
+            name: The store's name (`count(name=...)`, `queryable_store_name`).
+            isolation_level: What reads see; `default.state.isolation.level` when None.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+        """
+        known = self._plan.topology.stores
+        if name not in known:
+            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
+        level = isolation_level or self._config.default_state_isolation_level
+
+        def views() -> list[ReadOnlyKeyValueStore[Any, Any]]:
+            stores = [store for thread in self._threads for store in thread.local_stores(name)]
+            return views_of(name, level, stores, ready=self.state is State.RUNNING)
+
+        return LocalKeyValueStore(views)
+
+    def statistics(self) -> Statistics:
+        """Return the application's numbers; approximate while it runs."""
+        return total(self.state.value, [thread.statistics() for thread in self._threads])
+
+    # ------------------------------------------------------------------ supervisor
+
+    def _supervise(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
+            self._keep(error)
+        finally:
+            self._finished.set()
+
+    def _run(self) -> None:
+        config = self._config
+        directory = StateDirectory(config.state_dir, config.application_id)
+        try:
+            admin = self._clients.admin()
+            topics = TopicManager(self._plan, admin, config.topic_config())
+            partitions = topics.prepare()
+            _log.info(
+                "starting",
+                application=config.application_id,
+                guarantee=config.processing_guarantee.value,
+                tasks=len(partitions.task_ids()),
+                threads=config.num_stream_threads,
+                state_directory=str(directory.directory),
+            )
+            identity = f"{config.application_id}-{directory.process_id}"
+            parts = ThreadParts(
+                plan=self._plan,
+                task_settings=task_settings(config, num_partitions=topics.num_partitions),
+                settings=ThreadSettings.of(config),
+                clients=self._clients,
+                admin=admin,
+                directories=directory,
+                clock=self._clock,
+                process_id=directory.process_id,
+                client_id=config.client_id or identity,
+                group_instance_id=config.group_instance_id or identity,
+                partition_counts=topics.partition_counts,
+            )
+            self._run_threads(parts)
+        finally:
+            directory.close()
+
+    def _run_threads(self, parts: ThreadParts) -> None:
+        count = self._config.num_stream_threads
+        self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
+        running = [
+            threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
+            for thread in self._threads
+        ]
+        for one in running:
+            one.start()
+        if self._stop.is_set():
+            self.close(0)
+        for one in running:
+            one.join()
+
+    def _run_thread(self, thread: StreamThread) -> None:
+        thread.run()
+        if thread.error is not None:
+            self._keep(thread.error)
+            self.close(0)
+
+    def _keep(self, error: BaseException) -> None:
+        """Keep the first error for the user."""
+        if self._error is not None:
+            return
+        if isinstance(error, StreamsError):
+            self._error = error
+            return
+        wrapped = FatalStreamsError(f"unexpected {type(error).__name__}: {error} (our bug)")
+        wrapped.__cause__ = error
+        self._error = wrapped

@@ -1,0 +1,147 @@
+"""The commit of a set of tasks, in KIP-892's order, side by side where producers differ.
+
+    flush caches -> send -> producer flush -> Kafka commit -> stores commit
+
+A crash between the Kafka commit and the stores' leaves the stores behind, never ahead: the next
+start restores the delta from the changelog.
+
+Tasks that share a producer share a transaction and a fate; they form a unit. Units commit at the
+same time on a small pool, because a commit is mostly waiting for the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.producers import StreamsProducer, TaskProducers
+
+_MAX_SIDE_BY_SIDE = 8
+
+
+def commit_pool() -> Executor:
+    """Return a pool of threads for commits side by side."""
+    return ThreadPoolExecutor(_MAX_SIDE_BY_SIDE, thread_name_prefix="commit")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUnit:
+    """Tasks that commit together because one producer sends for them."""
+
+    producer: StreamsProducer
+    tasks: tuple[StreamTask, ...]
+
+    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        """Return the offsets of all tasks of the unit."""
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for task in self.tasks:
+            offsets.update(task.offsets_to_commit())
+        return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailure:
+    """A unit whose Kafka commit did not happen, and why."""
+
+    unit: CommitUnit
+    error: StreamsError
+
+
+class Committer:
+    """Executes commits for one thread.
+
+    Args:
+        consumer: Returns the thread's consumer (it may be replaced).
+        producers: The thread's producers.
+        make_pool: Makes what runs several units at once, when first needed.
+
+    Attributes:
+        commits: Kafka commits that succeeded so far.
+    """
+
+    def __init__(
+        self,
+        consumer: Callable[[], ConsumerPort],
+        producers: TaskProducers,
+        make_pool: Callable[[], Executor] = commit_pool,
+    ) -> None:
+        self._consumer = consumer
+        self._producers = producers
+        self._make_pool = make_pool
+        self._pool: Executor | None = None
+        self.commits = 0
+
+    def commit(self, tasks: Sequence[StreamTask]) -> list[CommitFailure]:
+        """Commit tasks that have something to commit.
+
+        Returns:
+            The units that failed; their tasks still hold what they had, uncommitted.
+
+        Raises:
+            StateStoreError: A store could not be written after the Kafka commit.
+        """
+        units = self._units([task for task in tasks if task.needs_commit()])
+        if not units:
+            return []
+        for unit in units:
+            for task in unit.tasks:
+                task.state_manager.flush_caches()
+        group_metadata = (
+            self._consumer().group_metadata() if units[0].producer.transactional else None
+        )
+        failures: list[CommitFailure] = []
+        for unit, error in zip(units, self._commit_units(units, group_metadata), strict=True):
+            if error is not None:
+                failures.append(CommitFailure(unit, error))
+                continue
+            self.commits += 1
+            for task in unit.tasks:
+                task.post_commit()
+        return failures
+
+    def close(self) -> None:
+        """Stop the pool."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:
+        by_producer: dict[StreamsProducer, list[StreamTask]] = {}
+        for task in tasks:
+            by_producer.setdefault(self._producers.of_task(task.task_id), []).append(task)
+        return [CommitUnit(producer, tuple(group)) for producer, group in by_producer.items()]
+
+    def _commit_units(
+        self, units: Sequence[CommitUnit], group_metadata: Any
+    ) -> list[StreamsError | None]:
+        if len(units) == 1:
+            return [self._commit_unit(units[0], group_metadata)]
+        if self._pool is None:
+            self._pool = self._make_pool()
+        return list(self._pool.map(lambda unit: self._commit_unit(unit, group_metadata), units))
+
+    def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
+        producer = unit.producer
+        try:
+            for task in unit.tasks:
+                producer.send(task.outputs())
+            producer.port.flush()
+            offsets = unit.offsets()
+            if not producer.transactional:
+                if offsets:
+                    self._consumer().commit(offsets)
+                return None
+            if offsets:
+                producer.begin()
+            if producer.in_transaction:
+                producer.port.commit_transaction(offsets, group_metadata)
+                producer.in_transaction = False
+        except StreamsError as error:
+            return error
+        return None

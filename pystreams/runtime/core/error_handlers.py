@@ -1,0 +1,92 @@
+"""What happens to a record that fails: handlers decide, fail by default.
+
+A handler is a function `(ErrorContext, Exception) -> ErrorResponse`. Two are built in and can be
+named in a configuration: "fail" and "continue" (log with the record's coordinates and go on).
+
+Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import structlog
+
+from pystreams.ids import TaskId
+from pystreams.record import Headers
+
+_log = structlog.get_logger("pystreams.errors")
+
+
+class ErrorResponse(Enum):
+    """What to do about a failed record."""
+
+    FAIL = "fail"
+    """Stop the application with the error; nothing of the record is committed."""
+    CONTINUE = "continue"
+    """Drop the record and go on."""
+    RETRY = "retry"
+    """Send the record again (production errors only)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorContext:
+    """Where a record failed.
+
+    Attributes:
+        stage: "deserialization", "processing" or "production".
+        task_id: The task, or None when the producer no longer knows it.
+        node: The processor node, or None.
+        topic: Source topic; for production errors the topic it was going to.
+        partition: Its partition, or None.
+        offset: Its offset, or None.
+        timestamp: Its timestamp (ms), or None.
+        key: Source record's key bytes, or None.
+        value: Source record's value bytes, or None.
+        headers: Source record's headers.
+    """
+
+    stage: str
+    task_id: TaskId | None = None
+    node: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+
+
+ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse]
+
+
+def log_and_fail(context: ErrorContext, error: Exception) -> ErrorResponse:  # noqa: ARG001
+    """Stop; the error that reaches the user carries the coordinates."""
+    return ErrorResponse.FAIL
+
+
+def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
+    """Log the record's coordinates and go on without it."""
+    _log.warning(
+        "record skipped",
+        stage=context.stage,
+        task=str(context.task_id),
+        node=context.node,
+        topic=context.topic,
+        partition=context.partition,
+        offset=context.offset,
+        error=f"{type(error).__name__}: {error}",
+    )
+    return ErrorResponse.CONTINUE
+
+
+BY_NAME: dict[str, ErrorHandler] = {"fail": log_and_fail, "continue": log_and_continue}
+"""The handlers a configuration can name."""
+
+
+def handler_of(setting: str | ErrorHandler) -> ErrorHandler:
+    """Return the handler a configuration names or is."""
+    return BY_NAME[setting] if isinstance(setting, str) else setting

@@ -1,0 +1,21 @@
+"""A topic to create, as a plain value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """An internal topic to create.
+
+    Attributes:
+        name: Real name.
+        num_partitions: Partition count.
+        config: Topic configuration.
+    """
+
+    name: str
+    num_partitions: int
+    config: Mapping[str, str]

@@ -1,0 +1,260 @@
+"""What the operators of one task are given: stores, outputs, serdes, schedules, error handling.
+
+One object a running task; made anew when the task starts again, so that nothing of an aborted
+life is left over. It implements `TaskContext` of the topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import ConfigError, ProcessingError, SerializationError, StreamsError
+from pystreams.ids import TaskId
+from pystreams.record import OutputBuffer, RecordContext
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.state_manager import StoreSettings
+from pystreams.serdes import Serde, WrappingSerde
+from pystreams.topology.extractors import TimestampExtractor
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.processor import PunctuationType, Punctuator
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What all tasks of an application share.
+
+    Attributes:
+        default_key_serde: For nodes without a key serde of their own, or None.
+        default_value_serde: For nodes without a value serde of their own, or None.
+        timestamp_extractor: For sources without one of their own.
+        deserialization_handler: Decides about records that can't be read.
+        processing_handler: Decides when the user's code raises.
+        production_handler: Decides about records that can't be serialized or produced.
+        max_task_idle_ms: See `PartitionGroup`.
+        stores: What stores are opened with.
+        num_partitions: Returns the partition count of a topic by its real name.
+    """
+
+    default_key_serde: Serde[Any] | None
+    default_value_serde: Serde[Any] | None
+    timestamp_extractor: TimestampExtractor
+    deserialization_handler: ErrorHandler
+    processing_handler: ErrorHandler
+    production_handler: ErrorHandler
+    max_task_idle_ms: int
+    stores: StoreSettings
+    num_partitions: Callable[[str], int]
+
+
+class OperatorContext:
+    """Context of the operators of one task.
+
+    Args:
+        task_id: The task.
+        plan: The topology's plan.
+        settings: What all tasks share.
+        record: The task's record context.
+        store: Returns a store of the task by name.
+        end_run: Called when a stream-time punctuation is scheduled: it is due after this record.
+
+    Attributes:
+        application_id: The application's id.
+        task_id: The task.
+        record: The task's record context.
+        punctuations: What the processors have scheduled.
+        commit_requested: A processor asked for a commit.
+        dropped_records: Records dropped so far: by an operation's semantics or by a handler.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        plan: TopologyPlan,
+        settings: TaskSettings,
+        record: RecordContext,
+        store: Callable[[str], Any],
+        end_run: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.application_id = plan.application_id
+        self.task_id = task_id
+        self.record = record
+        self.store = store
+        self.punctuations = PunctuationQueue()
+        self.commit_requested = False
+        self.dropped_records = 0
+        self._end_run = end_run
+        self._plan = plan
+        self._settings = settings
+        self._outputs: dict[tuple[str, int | None], OutputBuffer] = {}
+        self._on_init: list[Callable[[], None]] = []
+        self._on_close: list[Callable[[], None]] = []
+
+    # ------------------------------------------------------------------ what the task calls
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return the buffers of all topics written to so far."""
+        return list(self._outputs.values())
+
+    def init_processors(self) -> None:
+        """Run what the operators left for the start.
+
+        Raises:
+            ProcessingError: A processor's `init` raised.
+        """
+        for action in self._on_init:
+            self._run_user_code(action, "init")
+
+    def close_processors(self) -> None:
+        """Run what the operators left for the end; a second call does nothing.
+
+        Raises:
+            ProcessingError: A processor's `close` raised.
+        """
+        closing, self._on_close = self._on_close, []
+        self.punctuations.clear()
+        for action in closing:
+            self._run_user_code(action, "close")
+
+    def run_punctuator(self, schedule: Schedule, time_ms: int) -> None:
+        """Call one punctuator with its clock's time (ms)."""
+        record = self.record
+        record.message = None
+        record.headers = ()
+        record.timestamp = time_ms
+        try:
+            schedule.punctuator(time_ms)
+        except StreamsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self.report_error(error, schedule.node)
+
+    # ------------------------------------------------------------------ what operators call
+
+    def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
+        """Return the buffer of records going to a topic."""
+        key = (topic, partition)
+        output = self._outputs.get(key)
+        if output is None:
+            output = self._outputs[key] = OutputBuffer(topic, partition)
+        return output
+
+    def topic_name(self, topic: str) -> str:
+        """Return the real name of a topic."""
+        return self._plan.topic_name(topic)
+
+    def num_partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has."""
+        return self._settings.num_partitions(topic)
+
+    def key_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
+        """Return the serde given, else the configured default."""
+        return _serde_or_raise(serde, self._settings.default_key_serde, "key", node)
+
+    def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
+        """Return the serde given, else the configured default."""
+        return _serde_or_raise(serde, self._settings.default_value_serde, "value", node)
+
+    def report_error(self, error: Exception, node: str) -> None:
+        """Give an exception of the user's code to the processing handler."""
+        context = self._error_context("processing", node)
+        if self._settings.processing_handler(context, error) is ErrorResponse.CONTINUE:
+            self.dropped_records += 1
+            return
+        where = (
+            f"the record at {context.topic}-{context.partition} offset {context.offset}"
+            if context.topic is not None
+            else "a punctuation"
+        )
+        message = (
+            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on {where}: "
+            f"{error}; fix the code, or set processing.exception.handler=continue to skip such "
+            "records"
+        )
+        raise ProcessingError(
+            message,
+            task_id=self.task_id,
+            node=node,
+            topic=context.topic,
+            partition=context.partition,
+            offset=context.offset,
+        ) from error
+
+    def report_serialization_error(self, error: SerializationError, node: str) -> None:
+        """Give a record that can't be serialized to the production handler."""
+        context = self._error_context("production", node)
+        if self._settings.production_handler(context, error) is ErrorResponse.CONTINUE:
+            self.dropped_records += 1
+            return
+        raise error
+
+    def record_dropped(self, node: str, reason: str) -> None:
+        """Count a record dropped by an operation's semantics."""
+        self.dropped_records += 1
+
+    def schedule(
+        self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
+    ) -> Schedule:
+        """Schedule a punctuation of a node."""
+        if kind is PunctuationType.STREAM_TIME:
+            self._end_run()
+        return self.punctuations.schedule(
+            node, interval_ms, kind, punctuator, now_ms=self.record.now_ms
+        )
+
+    def request_commit(self) -> None:
+        """Ask for a commit."""
+        self.commit_requested = True
+
+    def on_init(self, action: Callable[[], None]) -> None:
+        """Run `action` when the task starts."""
+        self._on_init.append(action)
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        """Run `action` when the processors close."""
+        self._on_close.append(action)
+
+    # ------------------------------------------------------------------ inside
+
+    def _run_user_code(self, action: Callable[[], None], stage: str) -> None:
+        try:
+            action()
+        except StreamsError:
+            raise
+        except Exception as error:
+            message = f"task {self.task_id}: a processor's {stage} raised {error!r}"
+            raise ProcessingError(message, task_id=self.task_id, node=stage) from error
+
+    def _error_context(self, stage: str, node: str) -> ErrorContext:
+        message = self.record.message
+        if message is None:
+            return ErrorContext(stage, self.task_id, node)
+        return ErrorContext(
+            stage,
+            self.task_id,
+            node,
+            message.topic(),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),
+        )
+
+
+def _serde_or_raise(
+    serde: Serde[Any] | None, default: Serde[Any] | None, part: str, node: str
+) -> Serde[Any]:
+    if isinstance(serde, WrappingSerde):
+        return serde.with_default(default)
+    chosen = serde or default
+    if chosen is None:
+        message = (
+            f"node {node!r} has no {part} serde: give it {part}_serde=..., or set "
+            f"default.{part}.serde in the configuration"
+        )
+        raise ConfigError(message)
+    return chosen

@@ -1,0 +1,121 @@
+"""The queues of one task, and which of them gives the next records.
+
+The record with the smallest head timestamp comes first; between equal ones the queue that was
+added first (topics in name order). Records are taken in runs: as many from one queue as stay
+below the other queues' heads, so that a task with one partition takes whole batches.
+
+A task whose queues are not all filled may wait (`max.task.idle.ms`), so that records of joined
+topics are processed in timestamp order: 0 waits only while the broker is known to hold more for
+the empty partition, -1 never waits, a positive number waits that long for data to arrive.
+
+Spec: KIP-353, KIP-695 "Proposed Changes". Differs from Kafka: ties between queues are broken by
+a fixed order, where Kafka Streams leaves them to its priority queue; a rerun sees the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.record_queue import RecordQueue
+
+NEVER_WAIT = -1
+
+
+class PartitionGroup:
+    """The record queues of one task.
+
+    Args:
+        queues: One a partition.
+        max_task_idle_ms: How long to wait for empty queues; see the module.
+        known_lag: Tells how many records the broker holds beyond what was polled of a partition;
+            None when it is not known.
+    """
+
+    def __init__(
+        self,
+        queues: Iterable[RecordQueue],
+        *,
+        max_task_idle_ms: int,
+        known_lag: Callable[[TopicPartition], int | None],
+    ) -> None:
+        self._queues: dict[TopicPartition, RecordQueue] = {}
+        self._ordered: list[RecordQueue] = []
+        self._single: RecordQueue | None = None
+        for queue in queues:
+            self.add(queue)
+        self._max_task_idle_ms = max_task_idle_ms
+        self._known_lag = known_lag
+        self._idle_since_ms: int | None = None
+
+    def add(self, queue: RecordQueue) -> None:
+        """Take one more queue."""
+        self._queues[queue.partition] = queue
+        self._ordered = [held for _, held in sorted(self._queues.items())]
+        self._single = queue if len(self._ordered) == 1 else None
+
+    @property
+    def queues(self) -> Mapping[TopicPartition, RecordQueue]:
+        """The queues by partition."""
+        return self._queues
+
+    def __len__(self) -> int:
+        """Return how many records wait in all queues."""
+        return sum(map(len, self._ordered))
+
+    def ready(self, now_ms: int) -> bool:
+        """Return whether the next record may be processed now.
+
+        Args:
+            now_ms: Wall-clock time of this iteration (ms).
+        """
+        if self._single is not None:
+            return len(self._single) > 0
+        empty = [queue for queue in self._ordered if not len(queue)]
+        if len(empty) == len(self._ordered):
+            return False
+        if not empty or self._max_task_idle_ms == NEVER_WAIT:
+            self._idle_since_ms = None
+            return True
+        if any(self._known_lag(queue.partition) != 0 for queue in empty):
+            # More is on its way (or nothing is known yet): a fetch tells soon.
+            self._idle_since_ms = None
+            return False
+        if self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        return now_ms - self._idle_since_ms >= self._max_task_idle_ms
+
+    def next_run(self, limit: int) -> tuple[RecordQueue, int] | None:
+        """Return the queue to take from and how many records, or None when nothing waits."""
+        queue = self._single
+        if queue is not None:
+            waiting = len(queue)
+            return (queue, min(waiting, limit)) if waiting else None
+        best: RecordQueue | None = None
+        best_time = 0
+        bound: int | None = None
+        for candidate in self._ordered:
+            if not len(candidate):
+                continue
+            head = candidate.head_timestamp()
+            if best is None:
+                best, best_time = candidate, head
+            elif head < best_time:
+                # An equal timestamp further down belongs to the queue that comes first.
+                bound = best_time - 1 if bound is None else min(bound, best_time - 1)
+                best, best_time = candidate, head
+            else:
+                bound = head if bound is None else min(bound, head)
+        if best is None:
+            return None
+        return best, max(1, best.run_length(limit, bound))
+
+    def stream_time(self) -> int:
+        """Return the highest timestamp taken from any queue (ms), -1 before the first."""
+        return max((queue.partition_time for queue in self._ordered), default=-1)
+
+    def clear(self) -> None:
+        """Forget all waiting records."""
+        self._idle_since_ms = None
+        for queue in self._ordered:
+            queue.clear()

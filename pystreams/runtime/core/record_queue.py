@@ -1,0 +1,306 @@
+"""The records of one partition that wait in a task, decoded a batch at a time.
+
+Invariants:
+- Items are in offset order; `next_offset` is the offset of the first unprocessed message, or one
+  after the last message seen when nothing waits.
+- Partition time is the highest timestamp of the records taken from the queue; it never falls.
+- A batch is decoded in one pass; only when something in it can't be decoded is it gone through
+  record by record, with the handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+from pystreams.errors import SerializationError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ConsumedMessage, Headers
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+from pystreams.topology.extractors import (
+    ConsumerRecord,
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+)
+from pystreams.topology.operator import Step
+
+Item = tuple[int, Any, Any, Headers, ConsumedMessage]
+"""One decoded record: (timestamp in ms, key, value, headers, message)."""
+
+_TIMESTAMP = itemgetter(0)
+
+Deserialize = Callable[[bytes], Any]
+
+RECORD_OVERHEAD_BYTES = 16
+"""Added to the bytes of each record when its growth of the state is predicted: a timestamp and a
+counter are written even for an empty value."""
+
+
+class RecordQueue:
+    """Decoded records of one partition.
+
+    Args:
+        task_id: The task, for error messages.
+        partition: The partition.
+        node: Name of the source node.
+        step: Feeds a record to the source's children.
+        deserializers: Of keys and values.
+        extractor: Where timestamps come from.
+        handler: Decides about records that can't be decoded.
+
+    Attributes:
+        partition: The partition.
+        step: Feeds a record to the source's children.
+        next_offset: See the module's invariants; the task sets it to the committed offset, None
+            without one, until the first record.
+        partition_time: Highest timestamp taken so far (ms), -1 before the first record.
+        dropped: Records skipped by the handler or for a negative timestamp.
+        now_ms: Wall-clock time of the current loop iteration (ms), for extractors.
+    """
+
+    __slots__ = (
+        "_before_take",
+        "_deserialize_key",
+        "_deserialize_value",
+        "_end_offset",
+        "_extractor",
+        "_handler",
+        "_items",
+        "_node",
+        "_position",
+        "_sizes",
+        "_task_id",
+        "dropped",
+        "next_offset",
+        "now_ms",
+        "partition",
+        "partition_time",
+        "step",
+    )
+
+    def __init__(
+        self,
+        *,
+        task_id: TaskId,
+        partition: TopicPartition,
+        node: str,
+        step: Step,
+        deserializers: tuple[Deserialize, Deserialize],
+        extractor: TimestampExtractor,
+        handler: ErrorHandler,
+    ) -> None:
+        self.partition = partition
+        self.step = step
+        self.next_offset: int | None = None
+        self.partition_time = -1
+        self.dropped = 0
+        self.now_ms = 0
+        self._task_id = task_id
+        self._node = node
+        self._deserialize_key, self._deserialize_value = deserializers
+        self._extractor = extractor
+        self._handler = handler
+        self._items: list[Item] = []
+        self._sizes: list[int] = []
+        self._position = 0
+        self._end_offset = 0
+        self._before_take = (0, -1)
+
+    def __len__(self) -> int:
+        """Return how many records wait."""
+        return len(self._items) - self._position
+
+    def head_timestamp(self) -> int:
+        """Return the timestamp of the next record; the queue must not be empty."""
+        return self._items[self._position][0]
+
+    def add(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Decode a batch of messages and put them behind those that wait.
+
+        Raises:
+            SerializationError: A record can't be decoded and the handler says to fail.
+            StreamsError: A timestamp is invalid and the extractor refuses it.
+        """
+        if not messages:
+            return
+        self._drop_taken()
+        last_offset = _offset(messages[-1])
+        raw_keys = [message.key() for message in messages]
+        raw_values = [message.value() for message in messages]
+        deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
+        try:
+            keys = [None if raw is None else deserialize_key(raw) for raw in raw_keys]
+            values = [None if raw is None else deserialize_value(raw) for raw in raw_values]
+        except Exception:  # noqa: BLE001 - the user's serde may raise anything
+            messages, keys, values = self._decode_one_by_one(messages)
+            raw_keys = [message.key() for message in messages]
+            raw_values = [message.value() for message in messages]
+        headers = [tuple(found) if (found := message.headers()) else () for message in messages]
+        timestamps = [message.timestamp()[1] for message in messages]
+        sizes = [
+            (0 if key is None else len(key)) + (0 if value is None else len(value))
+            for key, value in zip(raw_keys, raw_values, strict=True)
+        ]
+        items = list(zip(timestamps, keys, values, headers, messages, strict=True))
+        if self._extractor is not fail_on_invalid_timestamp or min(timestamps, default=0) < 0:
+            items, sizes = self._extract_timestamps(items, sizes)
+        self._items.extend(items)
+        self._sizes.extend(sizes)
+        self._end_offset = last_offset + 1
+        if not self._items:
+            # Everything was skipped: the next commit moves past it.
+            self.next_offset = self._end_offset
+        elif self.next_offset is None:
+            self.next_offset = _offset(self._items[0][4])
+
+    def run_length(self, limit: int, until_timestamp: int | None) -> int:
+        """Return how many of the next records may be taken in one run.
+
+        Args:
+            limit: At most so many.
+            until_timestamp: Stop before the first record with a higher timestamp (ms); None for
+                no such bound.
+        """
+        start = self._position
+        stop = min(start + limit, len(self._items))
+        if until_timestamp is None:
+            return stop - start
+        items = self._items
+        position = start
+        while position < stop and items[position][0] <= until_timestamp:
+            position += 1
+        return position - start
+
+    def run_length_to_time(self, limit: int, time: int) -> int:
+        """Return how many of the next records end with the first one at or after `time` (ms)."""
+        start = self._position
+        stop = min(start + limit, len(self._items))
+        for position in range(start, stop):
+            if self._items[position][0] >= time:
+                return position - start + 1
+        return stop - start
+
+    def run_length_in_bytes(self, limit: int, budget_bytes: float) -> int:
+        """Return how many of the next records hold at most `budget_bytes`, overhead included."""
+        start = self._position
+        total = 0
+        for number, size in enumerate(self._sizes[start : start + limit]):
+            total += size + RECORD_OVERHEAD_BYTES
+            if total > budget_bytes:
+                return number
+        return min(limit, len(self))
+
+    def input_bytes(self, count: int) -> int:
+        """Return the bytes of the next `count` records, overhead included."""
+        start = self._position
+        return sum(self._sizes[start : start + count]) + RECORD_OVERHEAD_BYTES * count
+
+    def take(self, count: int) -> list[Item]:
+        """Return the next `count` records (fewer if fewer wait) and move past them."""
+        start = self._position
+        taken = self._items[start : start + count]
+        if not taken:
+            return taken
+        self._before_take = (start, self.partition_time)
+        self._position = start + len(taken)
+        drained = self._position == len(self._items)
+        self.next_offset = self._end_offset if drained else _offset(self._items[self._position][4])
+        self.partition_time = max(self.partition_time, max(map(_TIMESTAMP, taken)))
+        return taken
+
+    def put_back(self, count: int) -> None:
+        """Let the last `count` records of the last `take`, not all of it, wait again."""
+        start, partition_time = self._before_take
+        self._position -= count
+        kept = self._items[start : self._position]
+        assert kept, "a run that ends early has processed a record"
+        self.next_offset = _offset(self._items[self._position][4])
+        self.partition_time = max(partition_time, max(map(_TIMESTAMP, kept)))
+
+    def clear(self) -> None:
+        """Forget what waits; partition time stays."""
+        self._items.clear()
+        self._sizes.clear()
+        self._position = 0
+        self.next_offset = None
+
+    def _drop_taken(self) -> None:
+        if self._position:
+            del self._items[: self._position]
+            del self._sizes[: self._position]
+            self._position = 0
+
+    def _decode_one_by_one(
+        self, messages: Sequence[ConsumedMessage]
+    ) -> tuple[list[ConsumedMessage], list[Any], list[Any]]:
+        """Decode again after a failure, giving each bad record to the handler."""
+        kept: list[ConsumedMessage] = []
+        keys: list[Any] = []
+        values: list[Any] = []
+        for message in messages:
+            part = "key"
+            try:
+                raw_key, raw_value = message.key(), message.value()
+                key = None if raw_key is None else self._deserialize_key(raw_key)
+                part = "value"
+                value = None if raw_value is None else self._deserialize_value(raw_value)
+            except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
+                self._refuse(message, part, error)
+                continue
+            kept.append(message)
+            keys.append(key)
+            values.append(value)
+        return kept, keys, values
+
+    def _refuse(self, message: ConsumedMessage, part: str, error: Exception) -> None:
+        topic, partition, offset = self.partition.topic, self.partition.partition, _offset(message)
+        context = ErrorContext(
+            "deserialization",
+            self._task_id,
+            self._node,
+            topic,
+            partition,
+            offset,
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),
+        )
+        if self._handler(context, error) is ErrorResponse.CONTINUE:
+            self.dropped += 1
+            return
+        text = (
+            f"task {self._task_id}: can't read the {part} of the record at {self.partition} "
+            f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
+            f"source {self._node!r}, or deserialization.exception.handler=continue to skip it"
+        )
+        raise SerializationError(text, topic=topic, partition=partition, offset=offset) from error
+
+    def _extract_timestamps(
+        self, items: list[Item], sizes: list[int]
+    ) -> tuple[list[Item], list[int]]:
+        """Ask the extractor for each record; a negative answer drops the record."""
+        kept: list[Item] = []
+        kept_sizes: list[int] = []
+        topic, partition = self.partition
+        highest = max(map(_TIMESTAMP, self._items), default=self.partition_time)
+        highest = max(highest, self.partition_time)
+        for (timestamp, key, value, headers, message), size in zip(items, sizes, strict=True):
+            record = ConsumerRecord(
+                topic, partition, _offset(message), timestamp, key, value, headers, self.now_ms
+            )
+            extracted = self._extractor(record, highest)
+            if extracted < 0:
+                self.dropped += 1
+                continue
+            highest = max(highest, extracted)
+            kept.append((extracted, key, value, headers, message))
+            kept_sizes.append(size)
+        return kept, kept_sizes
+
+
+def _offset(message: ConsumedMessage) -> int:
+    offset = message.offset()
+    assert offset is not None, "a consumed message has an offset"
+    return offset

@@ -1,0 +1,232 @@
+"""The stores of one task and their changelogs: the only owner of changelog offsets.
+
+Offsets on their way: a store says what its committed data holds (`committed_offset`); restore
+moves it forward; after that a producer flush leaves the offset of the last acknowledged record
+on the changelog's buffer, and `commit` hands it to the store together with the data.
+
+Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic Checkpointing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from pystreams.errors import StateStoreCorruptedError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.serdes import Serde
+from pystreams.stores.api import StateStore, StateStoreContext
+from pystreams.stores.spec import StoreBuilder
+
+_log = structlog.get_logger("pystreams.stores")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What all stores of a thread are opened with.
+
+    Attributes:
+        application_id: The application's id.
+        cache_enabled: Whether the record cache has any bytes to give.
+        default_key_serde: For stores without a key serde of their own, or None.
+        default_value_serde: For stores without a value serde of their own, or None.
+        rocksdb_config_setter: The user's hook on RocksDB options, or None.
+        build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
+    """
+
+    application_id: str
+    cache_enabled: bool
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
+    rocksdb_config_setter: Any = None
+    build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
+
+
+@dataclass(slots=True)
+class ManagedStore:
+    """One store and its changelog.
+
+    Attributes:
+        builder: What the user asked for.
+        store: The store.
+        changelog: Its changelog partition, or None when it is not logged.
+        output: Where it appends changelog records, or None when it is not logged.
+        changelog_topic: Topic its serdes are bound to.
+    """
+
+    builder: StoreBuilder
+    store: StateStore
+    changelog: TopicPartition | None
+    output: OutputBuffer | None
+    changelog_topic: str
+
+
+class ProcessorStateManager:
+    """Opens, restores, commits, rolls back and closes the stores of one task.
+
+    Args:
+        task_id: The task.
+        stores: Builder and changelog topic of each store, and whether it is logged; upstream
+            stores first.
+        settings: What all stores are opened with.
+        record: The task's record context.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        stores: Sequence[tuple[StoreBuilder, str, bool]],
+        settings: StoreSettings,
+        record: RecordContext,
+    ) -> None:
+        self.task_id = task_id
+        self._settings = settings
+        self._record = record
+        self._directory = Path()
+        self._stores: dict[str, ManagedStore] = {}
+        self._by_changelog: dict[TopicPartition, ManagedStore] = {}
+        for builder, topic, logged in stores:
+            changelog = TopicPartition(topic, task_id.partition) if logged else None
+            output = OutputBuffer(topic, task_id.partition) if logged else None
+            managed = ManagedStore(builder, settings.build(builder), changelog, output, topic)
+            self._stores[builder.name] = managed
+            if changelog is not None:
+                self._by_changelog[changelog] = managed
+
+    def open(self, task_directory: Path) -> None:
+        """Open all stores.
+
+        Raises:
+            StateStoreError: A store can't be opened; those already open are closed again.
+        """
+        self._directory = task_directory
+        try:
+            for managed in self._stores.values():
+                self._open(managed, task_directory)
+        except BaseException:
+            self.close()
+            raise
+
+    def store(self, name: str) -> Any:
+        """Return a store by name."""
+        return self._stores[name].store
+
+    def stores(self) -> dict[str, StateStore]:
+        """Return all stores by name."""
+        return {name: managed.store for name, managed in self._stores.items()}
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return the changelog buffers."""
+        return [managed.output for managed in self._stores.values() if managed.output is not None]
+
+    # ------------------------------------------------------------------ restore
+
+    def restore_positions(self) -> dict[TopicPartition, int | None]:
+        """Return for each changelog the next offset to restore, None for its beginning."""
+        positions: dict[TopicPartition, int | None] = {}
+        for changelog, managed in self._by_changelog.items():
+            last_offset = managed.store.committed_offset(changelog)
+            positions[changelog] = None if last_offset is None else last_offset + 1
+        return positions
+
+    def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records to their store."""
+        self._by_changelog[changelog].store.restore(messages)
+
+    def rebuild(self, changelog: TopicPartition) -> str:
+        """Wipe one store so that it is restored from the changelog's beginning.
+
+        Returns:
+            The store's name.
+        """
+        managed = self._by_changelog[changelog]
+        managed.store.destroy()
+        self._init(managed, self._directory)
+        return managed.builder.name
+
+    # ------------------------------------------------------------------ commit
+
+    def flush_caches(self) -> None:
+        """Log and forward what the record caches hold, upstream stores first."""
+        for managed in self._stores.values():
+            managed.store.flush_cache()
+
+    def cached_bytes(self) -> int:
+        """Return the bytes that caches hold back from changelogs and downstream."""
+        return sum(managed.store.cached_bytes() for managed in self._stores.values())
+
+    def uncommitted_bytes(self) -> int:
+        """Return the bytes of keys and values that wait for `commit`, over all stores."""
+        total = 0
+        for managed in self._stores.values():
+            total += managed.store.approximate_num_uncommitted_bytes()
+        return total
+
+    def commit(self) -> None:
+        """Make all stores durable with their offsets; called after the Kafka commit."""
+        for managed in self._stores.values():
+            store, output, changelog = managed.store, managed.output, managed.changelog
+            if output is None or changelog is None:
+                store.commit({})
+                continue
+            assert not output.records, "changelog records must be sent before a store commits"
+            last_offset = output.last_offset
+            if last_offset is None and store.approximate_num_uncommitted_bytes():
+                # Written and not logged: a cached key that came and went since the last commit.
+                last_offset = store.committed_offset(changelog)
+            if last_offset is not None:
+                store.commit({changelog: last_offset})
+                output.last_offset = None
+            else:
+                store.rollback()
+
+    def rollback(self) -> None:
+        """Drop everything written since the last commit, in stores and changelog buffers."""
+        for managed in self._stores.values():
+            managed.store.rollback()
+            if managed.output is not None:
+                managed.output.records.clear()
+                managed.output.last_offset = None
+
+    def close(self) -> None:
+        """Close all stores; committed data stays."""
+        for managed in self._stores.values():
+            managed.store.close()
+
+    def _open(self, managed: ManagedStore, task_directory: Path) -> None:
+        """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
+        try:
+            self._init(managed, task_directory)
+        except StateStoreCorruptedError as error:
+            if managed.changelog is None:
+                raise
+            _log.warning(
+                "state store is damaged and rebuilt from its changelog",
+                task=str(self.task_id),
+                store=managed.builder.name,
+                changelog=str(managed.changelog),
+                reason=str(error),
+            )
+            managed.store.destroy()
+            self._init(managed, task_directory)
+
+    def _init(self, managed: ManagedStore, task_directory: Path) -> None:
+        managed.store.init(
+            StateStoreContext(
+                application_id=self._settings.application_id,
+                task_id=self.task_id,
+                task_directory=task_directory,
+                changelog=managed.output,
+                record=self._record,
+                changelog_topic=managed.changelog_topic,
+                cache_enabled=self._settings.cache_enabled,
+                rocksdb_config_setter=self._settings.rocksdb_config_setter,
+                default_key_serde=self._settings.default_key_serde,
+                default_value_serde=self._settings.default_value_serde,
+            )
+        )

@@ -1,0 +1,324 @@
+"""A stream task: one partition of one sub-topology, with its queues, stores and processors.
+
+The task is plain and synchronous: it is given records and the time, and leaves what must be sent
+in output buffers, which the loop drains. It never talks to Kafka, and it does not know whether a
+producer of its own or a thread's sends for it.
+
+A record costs one iteration of `process`: three assignments and one call into the compiled
+chain. Everything else happens once a run of records.
+
+Invariants:
+- Records are processed in the order of `PartitionGroup`; a stream-time punctuation fires right
+  after the record that makes it due, however the records were batched.
+- `offsets_to_commit` covers exactly the records whose effects are in stores and buffers.
+- Stream time never falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.runtime.core.growth import GrowthEstimate
+from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
+from pystreams.runtime.core.offsets import (
+    CommittedOffset,
+    decode_partition_time,
+    encode_partition_time,
+)
+from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.core.partition_group import PartitionGroup
+from pystreams.runtime.core.record_queue import Item, RecordQueue
+from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.topology.compiled import CompiledSource, compile_subtopology
+from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.processor import PunctuationType
+
+
+class StreamTask:
+    """One task; owned and called by one thread.
+
+    Args:
+        task_id: Its id.
+        plan: The topology's plan.
+        subtopology: The part of the topology it runs.
+        partitions: The partitions it reads.
+        settings: What all tasks share.
+        known_lag: See `PartitionGroup`.
+
+    Attributes:
+        task_id: Its id.
+        record: Context of the record being processed.
+        partitions: The partitions it reads.
+        state_manager: Its stores.
+        growth: What an iteration adds to the uncommitted bytes.
+        state: Where it is in its life.
+        processed_records: Records processed since the task was made.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        plan: TopologyPlan,
+        subtopology: Subtopology,
+        partitions: Sequence[TopicPartition],
+        settings: TaskSettings,
+        known_lag: Callable[[TopicPartition], int | None],
+    ) -> None:
+        self.task_id = task_id
+        self.record = RecordContext()
+        self.partitions = tuple(sorted(partitions))
+        self.growth = GrowthEstimate(len(subtopology.stores))
+        self.state = TaskState.CREATED
+        self.processed_records = 0
+        self._plan = plan
+        self._subtopology = subtopology
+        self._settings = settings
+        self._known_lag = known_lag
+        logged = {builder.name for builder in plan.logged_stores(subtopology)}
+        stores = [
+            (plan.topology.stores[name], plan.changelog_topic(name), name in logged)
+            for name in subtopology.stores
+        ]
+        self.state_manager = ProcessorStateManager(task_id, stores, settings.stores, self.record)
+        self._operators = self._new_context()
+        self._dropped_before = 0
+        self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
+        self._sources: list[CompiledSource] = []
+        self._uncommitted_work = False
+        self._taken: list[Item] = []
+
+    # ------------------------------------------------------------------ life
+
+    def open(self, task_directory: Path) -> None:
+        """Open the stores; the task then restores.
+
+        Raises:
+            StateStoreError: A store can't be opened.
+        """
+        self.state_manager.open(task_directory)
+        self._move(TaskEvent.OPEN)
+
+    def start(self, committed: Mapping[TopicPartition, CommittedOffset], now_ms: int) -> None:
+        """Build the processors and run; the stores are restored.
+
+        Args:
+            committed: Committed offsets of the task's partitions, as far as there are any.
+            now_ms: Wall-clock time (ms).
+        """
+        self.record.now_ms = now_ms
+        self._operators = self._new_context()
+        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
+        queues = [self._queue(partition) for partition in self.partitions]
+        for queue in queues:
+            offset = committed.get(queue.partition)
+            if offset is not None:
+                queue.next_offset = offset.next_offset
+                queue.partition_time = decode_partition_time(offset.metadata)
+        self._group = PartitionGroup(
+            queues,
+            max_task_idle_ms=self._settings.max_task_idle_ms,
+            known_lag=self._known_lag,
+        )
+        self.record.stream_time = self._group.stream_time()
+        self._move(TaskEvent.START)
+        self._operators.init_processors()
+        wrote = self.state_manager.uncommitted_bytes() > 0
+        self._uncommitted_work = wrote or any(output.records for output in self.outputs())
+
+    def revive(self) -> None:
+        """Go back to what was committed: drop records, writes and processors, keep the stores."""
+        self._operators.close_processors()
+        self._dropped_before = self.dropped_records
+        self._operators = self._new_context()
+        self._group.clear()
+        self.state_manager.rollback()
+        self._uncommitted_work = False
+        self.record.stream_time = -1
+        self._move(TaskEvent.REVIVE)
+
+    def suspend(self) -> None:
+        """Stop processing, after the last commit: `revive` when it comes back, else `close`."""
+        self._group.clear()
+        self._move(TaskEvent.SUSPEND)
+
+    def close(self) -> None:
+        """Close processors and stores; what is not committed is dropped. Safe to call twice."""
+        self._move(TaskEvent.CLOSE)
+        try:
+            self._operators.close_processors()
+        finally:
+            self._group.clear()
+            self.state_manager.close()
+
+    # ------------------------------------------------------------------ records
+
+    def take_partition(self, partition: TopicPartition) -> None:
+        """Read one more partition from now on, if it is not read already."""
+        if partition not in self._group.queues:
+            self._group.add(self._queue(partition))
+            self.partitions = tuple(sorted((*self.partitions, partition)))
+
+    def add_records(self, partition: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
+        """Buffer a batch of one partition, decoding it in one pass.
+
+        Raises:
+            SerializationError: A record can't be decoded and the handler says to fail.
+        """
+        queue = self._group.queues[partition]
+        queue.now_ms = self.record.now_ms
+        queue.add(messages)
+        if messages and not len(queue):
+            # All were skipped: their offsets are to be committed all the same.
+            self._uncommitted_work = True
+
+    def buffered_records(self, partition: TopicPartition | None = None) -> int:
+        """Return how many records wait, of one partition or of all."""
+        return len(self._group if partition is None else self._group.queues[partition])
+
+    @property
+    def dropped_records(self) -> int:
+        """Records dropped since the task was made: by an operation, a handler or an extractor."""
+        in_queues = sum(queue.dropped for queue in self._group.queues.values())
+        return self._dropped_before + self._operators.dropped_records + in_queues
+
+    def ready(self, now_ms: int) -> bool:
+        """Return whether a record may be processed now."""
+        return self.state is TaskState.RUNNING and self._group.ready(now_ms)
+
+    def next_run(self, limit: int) -> tuple[RecordQueue, int] | None:
+        """Return the queue and the number of records of the next run, or None.
+
+        A run ends early with the record that makes a stream-time punctuation due.
+        """
+        run = self._group.next_run(limit)
+        due_ms = self._operators.punctuations.next_due_ms(PunctuationType.STREAM_TIME)
+        if run is None or due_ms is None:
+            return run
+        queue, count = run
+        return queue, queue.run_length_to_time(count, due_ms)
+
+    def process(self, queue: RecordQueue, count: int) -> int:
+        """Process the next `count` records of one queue.
+
+        Returns:
+            How many were processed: fewer when one of them scheduled a stream-time punctuation,
+            which is due right after it.
+
+        Raises:
+            ProcessingError: The user's code raised and the handler says to fail.
+            SerializationError: A result can't be serialized and the handler says to fail.
+        """
+        record = self.record
+        step = queue.step
+        taken = self._taken = queue.take(count)
+        given = len(taken)
+        for timestamp, key, value, headers, message in taken:
+            record.message = message
+            if timestamp > record.stream_time:
+                record.stream_time = timestamp
+            step(key, value, timestamp, headers)
+        processed = len(taken)
+        if processed < given:
+            queue.put_back(given - processed)
+        self._taken = []
+        self.processed_records += processed
+        self._uncommitted_work = True
+        return processed
+
+    # ------------------------------------------------------------------ punctuation
+
+    def punctuate_stream_time(self) -> int:
+        """Fire what stream time has made due; return how many fired."""
+        stream_time = self.record.stream_time
+        if stream_time < 0:
+            return 0
+        return self._fire(PunctuationType.STREAM_TIME, stream_time)
+
+    def punctuate_wall_clock(self, now_ms: int) -> int:
+        """Fire what the wall clock has made due; return how many fired."""
+        return self._fire(PunctuationType.WALL_CLOCK_TIME, now_ms)
+
+    # ------------------------------------------------------------------ commit
+
+    @property
+    def commit_requested(self) -> bool:
+        """Whether a processor asked for a commit."""
+        return self._operators.commit_requested
+
+    def request_commit(self) -> None:
+        """Ask for a commit, as a processor may."""
+        self._operators.request_commit()
+
+    def needs_commit(self) -> bool:
+        """Return whether anything happened since the last commit, or a processor asked for one."""
+        return self._uncommitted_work or self.commit_requested
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return all buffers to drain: changelogs and topics."""
+        return [*self.state_manager.outputs(), *self._operators.outputs()]
+
+    def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
+        """Return the next offset of each partition that has one, with its partition time."""
+        return {
+            partition: CommittedOffset(
+                queue.next_offset, encode_partition_time(queue.partition_time)
+            )
+            for partition, queue in self._group.queues.items()
+            if queue.next_offset is not None
+        }
+
+    def post_commit(self) -> None:
+        """Make the stores durable; called after the Kafka commit."""
+        self.state_manager.commit()
+        self._operators.commit_requested = False
+        self._uncommitted_work = False
+
+    # ------------------------------------------------------------------ inside
+
+    def _new_context(self) -> OperatorContext:
+        return OperatorContext(
+            self.task_id,
+            self._plan,
+            self._settings,
+            self.record,
+            self.state_manager.store,
+            self._end_run,
+        )
+
+    def _end_run(self) -> None:
+        """Let the run that `process` is in end with the present record, at no cost to others."""
+        for position, item in enumerate(self._taken):
+            if item[4] is self.record.message:
+                del self._taken[position + 1 :]
+                return
+
+    def _move(self, event: TaskEvent) -> None:
+        self.state = next_state(self.task_id, self.state, event)
+
+    def _queue(self, partition: TopicPartition) -> RecordQueue:
+        node = self._plan.source_of_topic(partition.topic)
+        assert node is not None, f"task {self.task_id} was given {partition}, which it never reads"
+        step = next(source.step for source in self._sources if source.node is node)
+        return RecordQueue(
+            task_id=self.task_id,
+            partition=partition,
+            node=node.name,
+            step=step,
+            deserializers=(
+                self._operators.key_serde(node.key_serde, node.name).deserializer(partition.topic),
+                self._operators.value_serde(node.value_serde, node.name).deserializer(
+                    partition.topic
+                ),
+            ),
+            extractor=node.timestamp_extractor or self._settings.timestamp_extractor,
+            handler=self._settings.deserialization_handler,
+        )
+
+    def _fire(self, kind: PunctuationType, time_ms: int) -> int:
+        fired = self._operators.punctuations.fire(kind, time_ms, self._operators.run_punctuator)
+        if fired:
+            self._uncommitted_work = True
+        return fired

@@ -1,0 +1,229 @@
+"""Ports: what the loop needs of Kafka, as protocols the real client and the simulation implement.
+
+All calls happen on the thread that owns the port (the admin port: any thread). Client errors are
+translated once, in the adapter, into pystreams' errors:
+
+- `RetriableClientError`: the same call may succeed later.
+- `TransactionAbortableError`: abort the transaction, rewind, go on.
+- `TaskMigratedError`: fenced; the tasks belong to somebody else.
+- `FatalStreamsError`: the client is unusable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+
+
+class PartitionBatch(NamedTuple):
+    """Messages of one partition, in offset order, as one poll returned them."""
+
+    partition: TopicPartition
+    messages: list[ConsumedMessage]
+
+
+class RebalanceListener(Protocol):
+    """Told of assignments from within `ConsumerPort.poll` and `close`, on the polling thread."""
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Take new partitions; they are assigned paused, without a position until `start_at`."""
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Give partitions up in order: commit what they have before returning."""
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Drop partitions that already belong to somebody else: committing is not possible."""
+
+
+class ConsumerPort(Protocol):
+    """The group's consumer: subscription, records, offsets."""
+
+    def subscribe(
+        self, topics: Sequence[str], patterns: Sequence[str], listener: RebalanceListener
+    ) -> None:
+        """Join the group. Patterns are regular expressions matched against whole names."""
+
+    def poll(self, max_records: int, timeout_s: float) -> list[PartitionBatch]:
+        """Return what has arrived, waiting up to the timeout for the first message.
+
+        Runs the rebalance listener. An offset out of range with reset policy "none" raises.
+
+        Raises:
+            MissingSourceTopicError: A subscribed topic was deleted.
+            FatalStreamsError: The consumer can't go on.
+            TaskMigratedError: The member was fenced out of the group.
+        """
+
+    def start_at(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Set where assigned partitions are read from and resume them.
+
+        May be called again to read them from elsewhere; nothing fetched before is returned then.
+
+        Args:
+            positions: The next offset to read; None applies the partition's reset policy.
+
+        Raises:
+            RetriableClientError: No answer in time; call again.
+        """
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching these partitions."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch these partitions again."""
+
+    def committed(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return stable committed offsets of the group; partitions without one are left out.
+
+        Waits for offsets pending in somebody's transaction.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for the group, waiting for the answer.
+
+        Raises:
+            RetriableClientError: No answer in time, or a rebalance is going on.
+            TaskMigratedError: The member does not own the partitions any more.
+        """
+
+    def known_lag(self, partition: TopicPartition) -> int | None:
+        """Return how many records the broker holds beyond the last one polled.
+
+        From what fetches have told, without a request; None when nothing is known yet.
+        """
+
+    def group_metadata(self) -> Any:
+        """Return the opaque group metadata that fences transactions."""
+
+    def close(self) -> None:
+        """Leave the group and release the client; runs the listener for what is still assigned."""
+
+
+class ProducerPort(Protocol):
+    """A producer, transactional or not; one owner, one thread at a time."""
+
+    def send(self, output: OutputBuffer) -> None:
+        """Hand all waiting records of a buffer to the client and clear it.
+
+        Blocks while the client's queue is full. Sets nothing on the buffer: its `last_offset`
+        becomes known at the next `flush`.
+
+        Raises:
+            RetriableClientError: The queue stays full: brokers take nothing.
+            TransactionAbortableError: The open transaction can't be committed any more.
+            ProductionError: A record was refused and the production handler said to fail.
+        """
+
+    def flush(self) -> None:
+        """Wait until the broker has acknowledged everything sent; set `last_offset` of buffers.
+
+        Raises:
+            ProductionError: A record was refused and the production handler said to fail.
+            RetriableClientError: Not all was acknowledged in time.
+        """
+
+    def init_transactions(self) -> None:
+        """Fence older producers of the same transactional id and abort what they left open.
+
+        Raises:
+            RetriableClientError: No answer in time; call again.
+        """
+
+    def begin_transaction(self) -> None:
+        """Open a transaction."""
+
+    def commit_transaction(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], group_metadata: Any
+    ) -> None:
+        """Add the offsets to the open transaction and commit it.
+
+        Raises:
+            TransactionAbortableError: The transaction was not committed and must be aborted.
+            TaskMigratedError: A newer producer or member fenced this one.
+        """
+
+    def abort_transaction(self) -> None:
+        """Abort the open transaction and forget what was sent in it."""
+
+    def close(self) -> None:
+        """Release the client at once; an open transaction is aborted."""
+
+
+class ChangelogBatch(NamedTuple):
+    """Messages of one changelog partition read for restore.
+
+    `end_reached_at` is the offset of the end of the partition when this poll met it, else None.
+    """
+
+    partition: TopicPartition
+    messages: list[ConsumedMessage]
+    end_reached_at: int | None
+
+
+class RestoreConsumerPort(Protocol):
+    """A consumer without a group that reads changelogs."""
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read exactly these partitions; new ones from the given offset, kept ones go on."""
+
+    def poll(self, max_records: int, timeout_s: float) -> list[ChangelogBatch]:
+        """Return what has arrived, waiting up to the timeout for the first message."""
+
+    def close(self) -> None:
+        """Release the client."""
+
+
+class AdminPort(Protocol):
+    """Topics and their offsets; may be called from any thread."""
+
+    def partition_counts(self) -> dict[str, int]:
+        """Return the partition count of every topic the broker shows.
+
+        Raises:
+            BrokerNotAvailableError: No broker answered in time.
+        """
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create topics; one that exists already is left as it is.
+
+        Raises:
+            FatalStreamsError: The broker refuses (authorisation, replication factor); says why.
+        """
+
+    def offset_ranges(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        """Return beginning and stable end (read_committed) of partitions.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets (purge of repartition topics); best effort."""
+
+
+class ClientFactory(Protocol):
+    """Makes the ports; the one place a test or simulation replaces."""
+
+    def consumer(self, client_id: str, group_instance_id: str) -> ConsumerPort:
+        """Make the group consumer of a thread."""
+
+    def restore_consumer(self, client_id: str) -> RestoreConsumerPort:
+        """Make the restore consumer of a thread."""
+
+    def producer(self, client_id: str, transactional_id: str | None) -> ProducerPort:
+        """Make a producer; transactional when an id is given."""
+
+    def admin(self) -> AdminPort:
+        """Make the admin client."""

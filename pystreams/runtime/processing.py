@@ -1,0 +1,157 @@
+"""One round of processing: runs of records through the tasks, within the thread's byte limits.
+
+Before each run the thread asks how many of its records fit below
+`statestore.uncommitted.max.bytes`; when none does it commits first. After each run what tasks
+left in their buffers goes to the producer, and record caches above their share are flushed.
+
+Spec: KIP-892 "In-memory Transaction Buffers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from pystreams.errors import RetriableClientError, TransactionAbortableError
+from pystreams.runtime.core.growth import FlushGrowth
+from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.producers import TaskProducers
+from pystreams.runtime.task_manager import TaskManager
+
+_log = structlog.get_logger("pystreams.processing")
+
+RUN_RECORDS = 1000
+"""Records a task takes in one run; then other tasks, the commit interval and caches get a look."""
+
+
+class Processing:
+    """Processes records for one thread.
+
+    Args:
+        manager: The thread's tasks.
+        producers: The thread's producers.
+        uncommitted_max_bytes: What the thread's stores may hold uncommitted, -1 for no limit.
+        cache_max_bytes: What the thread's record caches may hold back.
+        commit: Commits all tasks; returns False when that failed for some of them.
+
+    Attributes:
+        uncommitted_bytes: What stores held uncommitted after the last run.
+        max_uncommitted_bytes: The most they ever held.
+        cached_bytes: What record caches held back after the last run.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: TaskManager,
+        producers: TaskProducers,
+        uncommitted_max_bytes: int,
+        cache_max_bytes: int,
+        commit: Callable[[], bool],
+    ) -> None:
+        self._manager = manager
+        self._producers = producers
+        self._uncommitted_max_bytes = uncommitted_max_bytes
+        self._cache_max_bytes = cache_max_bytes
+        self._commit = commit
+        self._flush_growth = FlushGrowth()
+        self.uncommitted_bytes = 0
+        self.max_uncommitted_bytes = 0
+        self.cached_bytes = 0
+
+    def round(self, now_ms: int) -> int:
+        """Let each task that is ready process one run.
+
+        Args:
+            now_ms: Wall-clock time of this iteration (ms).
+
+        Returns:
+            How many records were processed.
+        """
+        processed = 0
+        self.measure()  # Punctuations and the start of tasks write as well.
+        for task in list(self._manager.running()):
+            task.record.now_ms = now_ms
+            if not task.ready(now_ms):
+                continue
+            run = task.next_run(RUN_RECORDS)
+            if run is None:
+                continue
+            count = self._admit(task, *run)
+            if count == 0:
+                if not self._commit():
+                    return processed
+                count = self._admit(task, *run)
+            if count:
+                processed += self._run(task, run[0], count)
+        return processed
+
+    def punctuate(self, now_ms: int) -> int:
+        """Fire wall-clock punctuations of all tasks; return how many fired."""
+        fired = 0
+        for task in list(self._manager.running()):
+            task.record.now_ms = now_ms
+            here = task.punctuate_wall_clock(now_ms)
+            if here:
+                self.send(task)
+                fired += here
+        return fired
+
+    def send(self, task: StreamTask) -> None:
+        """Hand what a task left in its buffers to its producer.
+
+        When that fails, a commit is due: it meets the same trouble, and knows how to recover.
+        """
+        try:
+            self._producers.of_task(task.task_id).send(task.outputs())
+        except (RetriableClientError, TransactionAbortableError) as error:
+            _log.warning("sending failed", task=str(task.task_id), why=str(error))
+            task.request_commit()
+
+    def flush_caches(self) -> None:
+        """Log and forward what record caches hold."""
+        cached, before = self.cached_bytes, self.uncommitted_bytes
+        if not cached:
+            return
+        for task in self._manager.running():
+            task.state_manager.flush_caches()
+        self.measure()
+        self._flush_growth.observe(cached, self.uncommitted_bytes - before)
+
+    def measure(self) -> None:
+        """Bring the byte counts up to date, after a run or a commit."""
+        uncommitted = cached = 0
+        for task in self._manager.running():
+            uncommitted += task.state_manager.uncommitted_bytes()
+            cached += task.state_manager.cached_bytes()
+        self.uncommitted_bytes = uncommitted
+        self.cached_bytes = cached
+        self.max_uncommitted_bytes = max(self.max_uncommitted_bytes, uncommitted)
+
+    def _admit(self, task: StreamTask, queue: RecordQueue, count: int) -> int:
+        return task.growth.admit(
+            queue,
+            count,
+            uncommitted_bytes=self._expected_bytes(),
+            limit_bytes=self._uncommitted_max_bytes,
+        )
+
+    def _run(self, task: StreamTask, queue: RecordQueue, count: int) -> int:
+        input_bytes = queue.input_bytes(count)
+        before = self._expected_bytes()
+        processed = task.process(queue, count)
+        task.punctuate_stream_time()
+        self.measure()
+        task.growth.observe(input_bytes, self._expected_bytes() - before)
+        if self.cached_bytes > self._cache_max_bytes:
+            self.flush_caches()
+            for other in self._manager.running():
+                self.send(other)
+        self.send(task)
+        return processed
+
+    def _expected_bytes(self) -> int:
+        """Return what stores hold uncommitted, or will once the caches are flushed."""
+        return self.uncommitted_bytes + self._flush_growth.expected(self.cached_bytes)

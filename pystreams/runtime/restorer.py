@@ -1,0 +1,253 @@
+"""Restores stores from their changelogs, between the iterations of running tasks.
+
+A task restores the delta between what its stores have committed and the end of their changelogs.
+A transaction that the last owner has left there is waited for: it may be committed, in which case
+the committed offsets cover it, even if its markers are still to be written. Only a store whose
+offset the changelog no longer has is rebuilt, that store alone.
+
+Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from pystreams.clock import Clock
+from pystreams.errors import RetriableClientError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
+
+_log = structlog.get_logger("pystreams.restore")
+
+_BATCH_RECORDS = 10_000
+_LOG_EVERY_MS = 10_000
+
+
+@dataclass(slots=True)
+class _ChangelogRestore:
+    """One changelog on its way into its store.
+
+    Attributes:
+        task: The task the store belongs to.
+        next_offset: The next offset to read.
+        end_offset: End of the changelog when the restore began, open transactions included:
+            whether they commit is waited for.
+        restored: Records applied so far.
+    """
+
+    task: StreamTask
+    next_offset: int
+    end_offset: int
+    restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreProgress:
+    """How far the restore of a thread is.
+
+    Attributes:
+        changelogs: Changelogs still restoring.
+        restored_records: Records applied since the thread started.
+        remaining_records: Offsets still to go, at most.
+    """
+
+    changelogs: int
+    restored_records: int
+    remaining_records: int
+
+
+class Restorer:
+    """Restores the tasks of one thread.
+
+    Args:
+        consumer: Makes the restore consumer, when first needed.
+        admin: Tells what changelogs hold.
+        clock: For rates in the log.
+    """
+
+    def __init__(
+        self,
+        consumer: Callable[[], RestoreConsumerPort],
+        admin: AdminPort,
+        clock: Clock,
+    ) -> None:
+        self._make_consumer = consumer
+        self._consumer: RestoreConsumerPort | None = None
+        self._admin = admin
+        self._clock = clock
+        self._restores: dict[TopicPartition, _ChangelogRestore] = {}
+        self._restored_records = 0
+        self._started_ms = 0.0
+        self._logged_ms = 0.0
+
+    @property
+    def active(self) -> bool:
+        """Whether anything restores."""
+        return bool(self._restores)
+
+    def progress(self) -> RestoreProgress:
+        """Return how far the restore is; may be called from any thread."""
+        restores = list(self._restores.values())
+        remaining = sum(max(one.end_offset - one.next_offset, 0) for one in restores)
+        return RestoreProgress(len(restores), self._restored_records, remaining)
+
+    def begin(self, task: StreamTask) -> bool:
+        """Start to restore a task's stores.
+
+        Returns:
+            True when there is nothing to restore.
+
+        Raises:
+            RetriableClientError: The broker did not tell what the changelogs hold; call again.
+        """
+        positions = task.state_manager.restore_positions()
+        ranges = self._admin.offset_ranges(list(positions)) if positions else {}
+        found: dict[TopicPartition, _ChangelogRestore] = {}
+        for changelog, position in positions.items():
+            held = ranges[changelog]
+            next_offset = self._checked(task, changelog, position, held)
+            if next_offset < held.high_watermark:
+                found[changelog] = _ChangelogRestore(task, next_offset, held.high_watermark)
+        if not found:
+            return True
+        if not self._restores:
+            self._started_ms = self._logged_ms = self._clock.monotonic_ms()
+        self._restores.update(found)
+        self._assign()
+        for changelog, restore in found.items():
+            _log.info(
+                "restoring",
+                task=str(task.task_id),
+                changelog=str(changelog),
+                from_offset=restore.next_offset,
+                to_offset=restore.end_offset,
+                records=restore.end_offset - restore.next_offset,
+            )
+        return False
+
+    def poll(self, timeout_s: float) -> list[StreamTask]:
+        """Restore one batch.
+
+        Args:
+            timeout_s: How long to wait for records (s); 0 when other tasks have work.
+
+        Returns:
+            Tasks whose stores are all restored now.
+        """
+        if self._consumer is None or not self._restores:
+            return []
+        finished: dict[TaskId, StreamTask] = {}
+        for changelog, messages, end_reached_at in self._consumer.poll(_BATCH_RECORDS, timeout_s):
+            restore = self._restores.get(changelog)
+            if restore is None:
+                continue
+            if messages:
+                self._apply(changelog, restore, messages)
+            if end_reached_at is not None:
+                restore.next_offset = max(restore.next_offset, end_reached_at)
+            if restore.next_offset >= restore.end_offset:
+                self._finish(changelog, restore)
+                finished[restore.task.task_id] = restore.task
+        if finished:
+            self._assign()
+        self._log_progress()
+        busy = {restore.task.task_id for restore in self._restores.values()}
+        return [task for task_id, task in finished.items() if task_id not in busy]
+
+    def forget(self, task: StreamTask) -> None:
+        """Stop restoring a task that goes away."""
+        gone = [changelog for changelog, restore in self._restores.items() if restore.task is task]
+        for changelog in gone:
+            del self._restores[changelog]
+        if gone:
+            self._assign()
+
+    def close(self) -> None:
+        """Release the restore consumer."""
+        self._restores.clear()
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    # ------------------------------------------------------------------ inside
+
+    def _checked(
+        self,
+        task: StreamTask,
+        changelog: TopicPartition,
+        position: int | None,
+        held: OffsetRange,
+    ) -> int:
+        """Return where to restore from; rebuild the store when the changelog can't continue it."""
+        if position is None:
+            return held.beginning
+        if held.beginning <= position <= held.end:
+            return position
+        if held.end < position <= held.high_watermark:
+            # The store holds a transaction whose markers the broker has not written yet.
+            message = f"{changelog}: a committed transaction is not readable yet"
+            raise RetriableClientError(message)
+        reason = (
+            f"its next offset {position} is beyond the changelog's end {held.high_watermark}: "
+            "the topic was deleted and created again"
+            if position > held.end
+            else f"the changelog now begins at {held.beginning}, after its next offset {position}"
+        )
+        store = task.state_manager.rebuild(changelog)
+        _log.warning(
+            "state store is rebuilt from its changelog",
+            task=str(task.task_id),
+            store=store,
+            changelog=str(changelog),
+            reason=reason,
+        )
+        return held.beginning
+
+    def _apply(
+        self, changelog: TopicPartition, restore: _ChangelogRestore, messages: list[ConsumedMessage]
+    ) -> None:
+        restore.task.state_manager.restore(changelog, messages)
+        last_offset = messages[-1].offset()
+        assert last_offset is not None, "a consumed message has an offset"
+        restore.next_offset = last_offset + 1
+        restore.restored += len(messages)
+        self._restored_records += len(messages)
+
+    def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
+        del self._restores[changelog]
+        seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
+        _log.info(
+            "restored",
+            task=str(restore.task.task_id),
+            changelog=str(changelog),
+            records=restore.restored,
+            seconds=round(seconds, 3),
+        )
+
+    def _assign(self) -> None:
+        if self._consumer is None:
+            self._consumer = self._make_consumer()
+        self._consumer.assign(
+            {changelog: restore.next_offset for changelog, restore in self._restores.items()}
+        )
+
+    def _log_progress(self) -> None:
+        now = self._clock.monotonic_ms()
+        if not self._restores or now - self._logged_ms < _LOG_EVERY_MS:
+            return
+        self._logged_ms = now
+        progress = self.progress()
+        rate = progress.restored_records / max((now - self._started_ms) / 1000, 1e-3)
+        _log.info(
+            "still restoring",
+            changelogs=progress.changelogs,
+            records_per_s=round(rate),
+            remaining_records=progress.remaining_records,
+            seconds_left=round(progress.remaining_records / max(rate, 1)),
+        )

@@ -1,0 +1,107 @@
+"""What threads and tasks are given of the configuration: the values they use, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
+from pystreams.runtime.core.error_handlers import handler_of
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.state_manager import StoreSettings
+from pystreams.stores.api import StateStore
+from pystreams.stores.spec import StoreBuilder
+from pystreams.topology.extractors import BY_NAME as EXTRACTORS
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSettings:
+    """Values for one stream thread; byte limits are its share of the application's.
+
+    Attributes:
+        application_id: The application's id.
+        guarantee: The processing guarantee.
+        static_membership: Whether revoked tasks are kept until the next assignment (the classic
+            protocol, which revokes all before it assigns).
+        commit_interval_ms: How often to commit (ms).
+        uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
+        cache_max_bytes: What record caches may hold back.
+        poll_ms: How long to wait for records when there is nothing to do (ms).
+        max_poll_records: How many records one poll may return.
+        buffered_records_per_partition: Above so many waiting records a partition is paused.
+        task_timeout_ms: How long a task may fail to make progress (ms).
+        repartition_purge_interval_ms: How often repartition topics are purged (ms).
+        log_summary_interval_ms: How often a summary is logged (ms); below 1 for never.
+    """
+
+    application_id: str
+    guarantee: ProcessingGuarantee
+    static_membership: bool
+    commit_interval_ms: int
+    uncommitted_max_bytes: int
+    cache_max_bytes: int
+    poll_ms: int
+    max_poll_records: int
+    buffered_records_per_partition: int
+    task_timeout_ms: int
+    repartition_purge_interval_ms: int
+    log_summary_interval_ms: int
+
+    @classmethod
+    def of(cls, config: StreamsConfig) -> ThreadSettings:
+        """Take a thread's values from the application's configuration."""
+        threads = config.num_stream_threads
+        limit = config.statestore_uncommitted_max_bytes
+        return cls(
+            application_id=config.application_id,
+            guarantee=config.processing_guarantee,
+            static_membership=config.group_protocol is GroupProtocol.CLASSIC,
+            commit_interval_ms=config.commit_interval_ms,
+            uncommitted_max_bytes=limit if limit < 0 else limit // threads,
+            cache_max_bytes=config.statestore_cache_max_bytes // threads,
+            poll_ms=config.poll_ms,
+            max_poll_records=config.max_poll_records,
+            buffered_records_per_partition=config.buffered_records_per_partition,
+            task_timeout_ms=config.task_timeout_ms,
+            repartition_purge_interval_ms=config.repartition_purge_interval_ms,
+            log_summary_interval_ms=config.log_summary_interval_ms,
+        )
+
+
+def build_as_asked(builder: StoreBuilder) -> StateStore:
+    """Make the store its builder describes."""
+    return builder.build()
+
+
+def task_settings(
+    config: StreamsConfig,
+    *,
+    num_partitions: Callable[[str], int],
+    build: Callable[[StoreBuilder], StateStore] = build_as_asked,
+) -> TaskSettings:
+    """Take the values all tasks share from the application's configuration.
+
+    Args:
+        config: The configuration.
+        num_partitions: Returns the partition count of a topic by its real name.
+        build: Makes stores; a test driver or simulation puts other engines in their place.
+    """
+    extractor = config.default_timestamp_extractor
+    return TaskSettings(
+        default_key_serde=config.default_key_serde,
+        default_value_serde=config.default_value_serde,
+        timestamp_extractor=EXTRACTORS[extractor] if isinstance(extractor, str) else extractor,
+        deserialization_handler=handler_of(config.deserialization_exception_handler),
+        processing_handler=handler_of(config.processing_exception_handler),
+        production_handler=handler_of(config.production_exception_handler),
+        max_task_idle_ms=config.max_task_idle_ms,
+        stores=StoreSettings(
+            application_id=config.application_id,
+            cache_enabled=config.statestore_cache_max_bytes > 0,
+            default_key_serde=config.default_key_serde,
+            default_value_serde=config.default_value_serde,
+            rocksdb_config_setter=config.rocksdb_config_setter,
+            build=build,
+        ),
+        num_partitions=num_partitions,
+    )

@@ -1,0 +1,58 @@
+"""Where a task begins to read: at the group's committed offsets, else where its sources say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pystreams.errors import FatalStreamsError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+from pystreams.topology.plan import TopologyPlan
+
+OffsetRanges = Callable[[Sequence[TopicPartition]], dict[TopicPartition, OffsetRange]]
+
+
+def start_positions(
+    plan: TopologyPlan,
+    task_id: TaskId,
+    partitions: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    offset_ranges: OffsetRanges,
+) -> dict[TopicPartition, int | None]:
+    """Return the next offset to read of each partition.
+
+    Args:
+        plan: The topology's plan; its sources may have reset policies of their own.
+        task_id: The task, for the error.
+        partitions: The task's partitions.
+        committed: Committed offsets, as far as there are any.
+        offset_ranges: Asks the broker what partitions hold.
+
+    Returns:
+        None for a partition that takes the consumer's policy (`auto.offset.reset`).
+
+    Raises:
+        FatalStreamsError: A source without committed offset says "none".
+        RetriableClientError: The broker did not answer in time.
+    """
+    positions: dict[TopicPartition, int | None] = {}
+    own: dict[TopicPartition, str] = {}
+    for partition in partitions:
+        offset = committed.get(partition)
+        positions[partition] = None if offset is None else offset.next_offset
+        source = plan.source_of_topic(partition.topic)
+        if offset is None and source is not None and source.offset_reset is not None:
+            own[partition] = source.offset_reset
+            if source.offset_reset == "none":
+                message = (
+                    f"task {task_id}: {partition} has no committed offset and source "
+                    f"{source.name!r} says offset_reset='none': commit an offset for the group, "
+                    "or let the source say 'earliest' or 'latest'"
+                )
+                raise FatalStreamsError(message)
+    held = offset_ranges(list(own)) if own else {}
+    for partition, policy in own.items():
+        positions[partition] = (
+            held[partition].beginning if policy == "earliest" else held[partition].end
+        )
+    return positions

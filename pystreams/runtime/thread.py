@@ -1,0 +1,393 @@
+"""The stream thread: the one loop that does I/O.
+
+    poll -> (assignment changes) -> buffer -> advance and restore tasks
+         -> process, punctuate -> commit when it is time -> poll ...
+
+The consumer calls back into the loop only from within `poll` and `close`; what it says becomes a
+change of the task manager's books, and a commit of what is revoked. Nothing else re-enters.
+
+Recovery, by the error a commit ends with:
+
+- `TransactionAbortableError`, `RetriableClientError` under EOS: abort, roll the tasks back to
+  their last commit, read again from there. Stores are kept.
+- `RetriableClientError` under at-least-once: try again; nothing was rolled back.
+- `TaskMigratedError`: drop all tasks without a commit, keep their stores, join the group again.
+- anything else ends the thread, and with it the application.
+
+Source: Kafka Streams' `StreamThread`; Spec: KIP-129, KIP-892 "Error Handling".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+
+from pystreams.config import ProcessingGuarantee
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    RetriableClientError,
+    StreamsError,
+    TaskMigratedError,
+    TransactionAbortableError,
+)
+from pystreams.ids import TaskId, TopicPartition, by_topic
+from pystreams.runtime.committer import CommitFailure, Committer
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.housekeeping import Housekeeping
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.processing import Processing
+from pystreams.runtime.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.restorer import Restorer
+from pystreams.runtime.statistics import ThreadStatistics
+from pystreams.runtime.task_manager import TaskManager
+from pystreams.runtime.thread_parts import ThreadParts
+from pystreams.runtime.thread_report import ThreadReport
+
+_log = structlog.get_logger("pystreams.thread")
+
+_RETRY_PAUSE_S = 0.1
+
+
+class StreamThread:
+    """One loop with its consumer, producers and tasks.
+
+    `run` blocks until `stop` is called (from any thread) or an error ends the loop; the error is
+    then in `error`. Everything else belongs to the thread that runs. A simulation calls what
+    `run` consists of itself: `join_group`, `run_once` as often as it likes, `shut_down`.
+
+    Args:
+        index: The thread's number in its process, from 1.
+        parts: What it is made of.
+
+    Attributes:
+        name: `<client id>-StreamThread-<index>`.
+        error: What ended the loop, or None.
+    """
+
+    def __init__(self, index: int, parts: ThreadParts) -> None:
+        self.name = f"{parts.client_id}-StreamThread-{index}"
+        self.error: BaseException | None = None
+        self._parts = parts
+        self._settings = parts.settings
+        self._clock = parts.clock
+        self._instance_id = f"{parts.group_instance_id}-{index}"
+        self._stop = parts.make_stop_event()
+        self._consumer = self._make_consumer()
+        self._producers = TaskProducers(
+            parts.clients,
+            parts.settings.guarantee,
+            application_id=parts.settings.application_id,
+            process_id=parts.process_id,
+            thread_index=index,
+            client_id=self.name,
+        )
+        self._restorer = Restorer(
+            lambda: parts.clients.restore_consumer(f"{self.name}-restore-consumer"),
+            parts.admin,
+            parts.clock,
+        )
+        self._manager = TaskManager(
+            plan=parts.plan,
+            settings=parts.task_settings,
+            partition_counts=parts.partition_counts,
+            consumer=lambda: self._consumer,
+            producers=self._producers,
+            restorer=self._restorer,
+            directories=parts.directories,
+            offset_ranges=parts.admin.offset_ranges,
+            clock=parts.clock,
+        )
+        self._committer = Committer(lambda: self._consumer, self._producers, parts.make_commit_pool)
+        self._processing = Processing(
+            manager=self._manager,
+            producers=self._producers,
+            uncommitted_max_bytes=parts.settings.uncommitted_max_bytes,
+            cache_max_bytes=parts.settings.cache_max_bytes,
+            commit=self._commit,
+        )
+        self._housekeeping = Housekeeping(
+            name=self.name,
+            plan=parts.plan,
+            settings=parts.settings,
+            manager=self._manager,
+            consumer=lambda: self._consumer,
+            admin=parts.admin,
+            clock=parts.clock,
+        )
+        self._report = ThreadReport(
+            manager=self._manager,
+            restorer=self._restorer,
+            committer=self._committer,
+            processing=self._processing,
+            consumer=lambda: self._consumer,
+            clock=parts.clock,
+        )
+        self._assignments = 0
+        self._last_commit_ms = self._clock.monotonic_ms()
+        self._failing_since_ms: dict[TaskId, float] = {}
+
+    # ------------------------------------------------------------------ from any thread
+
+    def stop(self) -> None:
+        """Ask the loop to commit and end."""
+        self._stop.set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has been assigned and all its tasks run."""
+        return self._assignments > 0 and self._manager.settled()
+
+    def local_stores(self, name: str) -> list[Any]:
+        """Return the stores of a name of all running tasks, for views of other threads."""
+        return [
+            stores[name]
+            for task in self._manager.running()
+            if name in (stores := task.state_manager.stores())
+        ]
+
+    def statistics(self) -> ThreadStatistics:
+        """Return the numbers the loop has published last, at most a poll or a commit ago."""
+        return self._report.latest
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """Run until stopped; keeps what ended it in `error`."""
+        try:
+            self.join_group()
+            while not self._stop.is_set():
+                self.run_once()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+            self.error = error
+            _log.error("stream thread failed", thread=self.name, error=str(error))
+        finally:
+            self.shut_down()
+
+    def join_group(self) -> None:
+        """Subscribe to the topology's topics."""
+        plan = self._parts.plan
+        topics = [*plan.source_topics(), *plan.repartition_topics()]
+        patterns = [pattern.pattern for pattern in plan.source_patterns()]
+        self._consumer.subscribe(topics, patterns, self)
+
+    def run_once(self) -> int:
+        """Run one iteration; when fenced in it, join the group again.
+
+        Returns:
+            How many records were processed.
+        """
+        try:
+            return self._iterate()
+        except TaskMigratedError as error:
+            self._rejoin(error)
+            return 0
+
+    def _iterate(self) -> int:
+        busy = any(task.ready(self._clock.now_ms()) for task in self._manager.running())
+        waiting = busy or self._restorer.active
+        timeout_s = 0.0 if waiting else self._poll_timeout_s()
+        batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
+        now_ms = self._clock.now_ms()
+        for partition, messages in batches:
+            task = self._manager.task_of(partition)
+            # What arrives for a task that does not run yet is read again when it starts.
+            if task is not None and task.state is TaskState.RUNNING:
+                task.record.now_ms = now_ms
+                task.add_records(partition, messages)
+        self._manager.advance()
+        if self._restorer.active:
+            self._manager.restore(0.0 if busy else self._settings.poll_ms / 1000)
+        now_ms = self._clock.now_ms()
+        processed = 0
+        while True:
+            here = self._processing.round(now_ms)
+            processed += here
+            self._maybe_commit()
+            if not here or self._stop.is_set():
+                break
+        self._processing.punctuate(now_ms)
+        self._maybe_commit()
+        self._housekeeping.balance_buffers()
+        self._housekeeping.maybe_purge()
+        self._report.publish_if_due()
+        self._housekeeping.maybe_summarize(self._report.latest)
+        return processed
+
+    # ------------------------------------------------------------------ rebalance listener
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Take partitions; called from within `poll`."""
+        # A task whose set of partitions changes is made anew, so nothing may be left uncommitted.
+        self._commit()
+        _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
+        self._manager.assign(partitions)
+        self._manager.close_suspended()
+        self._assignments += 1
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Commit and give partitions up; called from within `poll` and `close`."""
+        _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
+        self._commit()
+        keep = self._settings.static_membership and not self._stop.is_set()
+        self._manager.revoke(partitions, keep=keep)
+        self._housekeeping.forget(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Drop partitions that belong to somebody else; called from within `poll`."""
+        _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
+        before = self._manager.running()
+        self._manager.lose(partitions)
+        self._housekeeping.forget(partitions)
+        if self._settings.guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2:
+            return
+        for producer in self._producers.all():
+            if producer.in_transaction:
+                # It holds what the lost tasks have sent, which must never be committed.
+                self._abort(producer, before)
+                self._revive(self._manager.running())
+
+    # ------------------------------------------------------------------ commit
+
+    def _maybe_commit(self) -> None:
+        now = self._clock.monotonic_ms()
+        due = now - self._last_commit_ms >= self._settings.commit_interval_ms
+        if due or any(task.commit_requested for task in self._manager.running()):
+            self._commit()
+
+    def _commit(self) -> bool:
+        """Commit all running tasks; return False when some of them could not."""
+        self._processing.measure()
+        self._processing.flush_caches()
+        committing = [task for task in self._manager.running() if task.needs_commit()]
+        failures = self._committer.commit(committing)
+        self._last_commit_ms = self._clock.monotonic_ms()
+        succeeded = {task.task_id for task in committing}
+        succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
+        self._failing_since_ms = {
+            task_id: since_ms
+            for task_id, since_ms in self._failing_since_ms.items()
+            if task_id in self._manager.tasks and task_id not in succeeded
+        }
+        for failure in failures:
+            self._recover(failure)
+        self._processing.measure()
+        return not failures
+
+    def _recover(self, failure: CommitFailure) -> None:
+        """Handle a commit that did not happen; see the module."""
+        error, unit = failure.error, failure.unit
+        tasks = ", ".join(str(task.task_id) for task in unit.tasks)
+        if isinstance(error, RetriableClientError) and not unit.producer.transactional:
+            self._note_failing(error, unit.tasks)
+            _log.warning("commit will be tried again", tasks=tasks, why=str(error))
+            self._stop.wait(_RETRY_PAUSE_S)
+            return
+        if not isinstance(error, RetriableClientError | TransactionAbortableError):
+            raise error
+        self._note_failing(error, unit.tasks)
+        _log.warning(
+            "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
+        )
+        self._abort(unit.producer, unit.tasks)
+        self._revive(unit.tasks)
+
+    def _revive(self, tasks: Iterable[StreamTask]) -> None:
+        """Roll tasks back to their last commit; they go on from there."""
+        revived = list(tasks)
+        self._manager.revive(revived)
+        for task in revived:
+            self._housekeeping.forget(task.partitions)
+
+    def _abort(self, producer: StreamsProducer, tasks: Iterable[StreamTask]) -> None:
+        """Abort the transaction of tasks, waiting for the broker as long as they may fail."""
+        while True:
+            try:
+                producer.abort()
+            except RetriableClientError as error:
+                self._note_failing(error, tasks)
+                if self._stop.wait(_RETRY_PAUSE_S):
+                    return
+                continue
+            return
+
+    def _note_failing(self, error: StreamsError, tasks: Iterable[StreamTask]) -> None:
+        """Remember since when no commit of these tasks succeeds.
+
+        Raises:
+            BrokerNotAvailableError: It has been longer than `task.timeout.ms`.
+        """
+        now = self._clock.monotonic_ms()
+        timeout_ms = self._settings.task_timeout_ms
+        for task in tasks:
+            if now - self._failing_since_ms.setdefault(task.task_id, now) > timeout_ms:
+                message = (
+                    f"task {task.task_id}: no commit succeeded for {timeout_ms} ms "
+                    f"(task.timeout.ms); last error: {error}"
+                )
+                raise BrokerNotAvailableError(message) from error
+
+    # ------------------------------------------------------------------ group membership
+
+    def _make_consumer(self) -> ConsumerPort:
+        return self._parts.clients.consumer(f"{self.name}-consumer", self._instance_id)
+
+    def _rejoin(self, error: TaskMigratedError) -> None:
+        """Drop everything that belongs to somebody else and join the group again."""
+        _log.warning("fenced: joining the group again", thread=self.name, why=str(error))
+        self._manager.close_all()
+        self._producers.close()
+        self._consumer.close()
+        self._housekeeping.forget_all()
+        self._consumer = self._make_consumer()
+        self.join_group()
+
+    def _poll_timeout_s(self) -> float:
+        """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
+        since_commit = self._clock.monotonic_ms() - self._last_commit_ms
+        until_commit = self._settings.commit_interval_ms - since_commit
+        timeout_ms = min(self._settings.poll_ms, max(until_commit, 0) + 1)
+        idle_ms = self._parts.task_settings.max_task_idle_ms
+        if idle_ms > 0 and any(task.buffered_records() for task in self._manager.running()):
+            timeout_ms = min(timeout_ms, idle_ms)
+        return timeout_ms / 1000
+
+    # ------------------------------------------------------------------ the end
+
+    def shut_down(self) -> None:
+        """Commit what can be committed, close tasks and clients; keeps the first error."""
+        steps: list[Callable[[], None]] = [
+            self._abort_all if self.error is not None else self._last_commit,
+            self._manager.close_all,
+            self._report.publish,
+            self._consumer.close,
+            self._restorer.close,
+            self._producers.close,
+            self._committer.close,
+        ]
+        for step in steps:
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - the other steps must still run
+                self.error = self.error or error
+                _log.error("shutting down", thread=self.name, error=str(error))
+
+    def _last_commit(self) -> None:
+        try:
+            committed = self._commit()
+        except TaskMigratedError:
+            committed = False  # What it held belongs to somebody else, who goes on: no failure.
+        if not committed:
+            message = "the last commit failed; the next start goes on from the one before"
+            _log.warning(message, thread=self.name)
+
+    def _abort_all(self) -> None:
+        """Abort open transactions, so that readers need not wait for their timeout."""
+        if self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+            return
+        for producer in self._producers.all():
+            with contextlib.suppress(StreamsError):  # Then the next start aborts it.
+                producer.abort()

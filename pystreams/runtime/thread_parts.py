@@ -1,0 +1,55 @@
+"""What a stream thread is made of; put together by the client, or by a simulation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from pystreams.clock import Clock
+from pystreams.ids import TopicPartition
+from pystreams.runtime.committer import commit_pool
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.ports import AdminPort, ClientFactory
+from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.task_manager import TaskDirectories
+from pystreams.topology.plan import TopologyPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadParts:
+    """What a thread is made of, beside its own number.
+
+    Attributes:
+        plan: The topology's plan.
+        task_settings: What all tasks share.
+        settings: The thread's share of the configuration.
+        clients: Makes the Kafka clients.
+        admin: The application's admin client.
+        directories: Locked task directories.
+        clock: The clock.
+        process_id: Identity of the process, stable across restarts.
+        client_id: The application's client id.
+        group_instance_id: Identity of the process in the group, stable across restarts.
+        partition_counts: Given the assigned partitions, returns partition counts of all topics;
+            asks the broker when some are new, so that new partitions become tasks.
+        make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
+            one on a manual clock here.
+        make_commit_pool: Makes what commits several units side by side; a simulation commits
+            them one after the other.
+    """
+
+    plan: TopologyPlan
+    task_settings: TaskSettings
+    settings: ThreadSettings
+    clients: ClientFactory
+    admin: AdminPort
+    directories: TaskDirectories
+    clock: Clock
+    process_id: str
+    client_id: str
+    group_instance_id: str
+    partition_counts: Callable[[Iterable[TopicPartition]], Mapping[str, int]]
+    make_stop_event: Callable[[], threading.Event] = threading.Event
+    make_commit_pool: Callable[[], Executor] = commit_pool

@@ -1,0 +1,100 @@
+"""The topics of an application: checked and created at start, counted again when they grow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from pystreams.errors import MissingSourceTopicError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.internal_topics import check_existing_topics, internal_topics
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.partitions import PartitionPlan, plan_partitions
+from pystreams.topology.plan import TopologyPlan
+
+_log = structlog.get_logger("pystreams.topics")
+
+
+class TopicManager:
+    """Knows the partition counts of an application's topics; shared by its threads.
+
+    Args:
+        plan: The topology's plan.
+        admin: The admin client.
+        topic_config: The configuration's settings for all internal topics.
+    """
+
+    def __init__(
+        self, plan: TopologyPlan, admin: AdminPort, topic_config: Mapping[str, str]
+    ) -> None:
+        self._plan = plan
+        self._admin = admin
+        self._topic_config = topic_config
+        self._lock = threading.Lock()
+        self._partitions = PartitionPlan({}, {})
+
+    def prepare(self) -> PartitionPlan:
+        """Check source topics and create internal ones.
+
+        Raises:
+            MissingSourceTopicError: A source topic does not exist.
+            TopologyError: Partition counts don't fit: co-partitioning, or an internal topic that
+                exists with another count.
+            BrokerNotAvailableError: No broker answered.
+        """
+        existing = self._admin.partition_counts()
+        missing = [topic for topic in self._plan.source_topics() if topic not in existing]
+        if missing:
+            raise MissingSourceTopicError(missing)
+        self._warn_of_missing_sinks(existing)
+        partitions = plan_partitions(self._plan, existing)
+        wanted = internal_topics(self._plan, partitions, self._topic_config)
+        check_existing_topics(wanted, existing)
+        new = [topic for topic in wanted if topic.name not in existing]
+        if new:
+            self._admin.create_topics(new)
+            _log.info("internal topics created", topics=[topic.name for topic in new])
+        with self._lock:
+            self._partitions = partitions
+        return partitions
+
+    def _warn_of_missing_sinks(self, existing: Mapping[str, int]) -> None:
+        missing = [topic for topic in self._plan.sink_topics() if topic not in existing]
+        if missing:
+            _log.warning(
+                "output topics do not exist yet: a broker that does not create topics by itself "
+                "will refuse their first record",
+                topics=missing,
+            )
+
+    def partition_counts(self, assigned: Iterable[TopicPartition] = ()) -> Mapping[str, int]:
+        """Return partition counts of source and repartition topics by real name.
+
+        Args:
+            assigned: Partitions the caller was given; when one is unknown, the broker is asked.
+        """
+        with self._lock:
+            counts = self._partitions.num_partitions
+        if all(part.partition < counts.get(part.topic, 0) for part in assigned):
+            return counts
+        return self.prepare().num_partitions
+
+    def num_partitions(self, topic: str) -> int:
+        """Return the partition count of any topic, asking the broker when it is not known.
+
+        Raises:
+            MissingSourceTopicError: There is no such topic.
+        """
+        with self._lock:
+            known = self._partitions.num_partitions.get(topic)
+        if known is not None:
+            return known
+        counts = self._admin.partition_counts()
+        if topic not in counts:
+            raise MissingSourceTopicError([topic])
+        with self._lock:
+            merged = {**counts, **self._partitions.num_partitions}
+            self._partitions = PartitionPlan(merged, self._partitions.num_tasks)
+        return counts[topic]

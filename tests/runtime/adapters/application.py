@@ -1,0 +1,153 @@
+"""One application's clients for a test: topics with records in them, members of its group."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any
+
+from pystreams.config import StreamsConfig
+from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.core.new_topic import NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pystreams.ids import TopicPartition
+    from pystreams.runtime.adapters.admin import ConfluentAdmin
+    from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
+    from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
+    from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+
+DEADLINE_S = 20.0
+
+_numbers = itertools.count(1)
+
+
+def until(condition: Callable[[], object], what: str = "the condition") -> None:
+    """Call until it returns something true; the calls themselves wait for the broker."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what} did not come true in {DEADLINE_S:.0f} s"
+
+
+class Listener:
+    """Writes down what it is told; may be given something to do in each callback."""
+
+    def __init__(self) -> None:
+        self.assigned: list[TopicPartition] = []
+        self.events: list[tuple[str, list[TopicPartition]]] = []
+        self.on_assigned: Callable[[list[TopicPartition]], None] | None = None
+        self.on_revoked: Callable[[list[TopicPartition]], None] | None = None
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = sorted({*self.assigned, *partitions})
+        self.events.append(("assigned", sorted(partitions)))
+        if self.on_assigned is not None:
+            self.on_assigned(partitions)
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = sorted(set(self.assigned) - set(partitions))
+        self.events.append(("revoked", sorted(partitions)))
+        if self.on_revoked is not None:
+            self.on_revoked(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        self.assigned = sorted(set(self.assigned) - set(partitions))
+        self.events.append(("lost", sorted(partitions)))
+
+
+class Application:
+    """The clients of one application, closed at the end of the test.
+
+    Attributes:
+        name: Its application id, which no other test has.
+    """
+
+    def __init__(self, bootstrap_servers: str, settings: dict[str, Any]) -> None:
+        self.name = f"adapters-{next(_numbers)}"
+        self.clients = ConfluentClients(
+            StreamsConfig.of(
+                {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
+            )
+        )
+        self.admin: ConfluentAdmin = self.clients.admin()
+        self._closing: list[Any] = []
+
+    def topic(self, partitions: int = 1, **config: str) -> str:
+        """Create a topic; underscores in the names of settings stand for dots."""
+        name = f"{self.name}-topic-{next(_numbers)}"
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.admin.create_topics([NewTopic(name, partitions, settings)])
+        return name
+
+    def consumer(self, instance: str = "") -> ConfluentConsumer:
+        consumer = self.clients.consumer(f"{self.name}-consumer", instance)
+        self._closing.append(consumer)
+        return consumer
+
+    def member(self, *topics: str, instance: str = "") -> tuple[ConfluentConsumer, Listener]:
+        """Return a consumer that has joined the group, and its listener."""
+        consumer, listener = self.consumer(instance), Listener()
+        consumer.subscribe(topics, [], listener)
+
+        def joined() -> bool:
+            assert not consumer.poll(100, 0.05), "nothing is read before it has a position"
+            return bool(listener.events)
+
+        until(joined, "the assignment")
+        return consumer, listener
+
+    def restore_consumer(self) -> ConfluentRestoreConsumer:
+        consumer = self.clients.restore_consumer(f"{self.name}-restore")
+        self._closing.append(consumer)
+        return consumer
+
+    def producer(self, transactional_id: str | None = None) -> ConfluentProducer:
+        producer = self.clients.producer(f"{self.name}-producer", transactional_id)
+        self._closing.append(producer)
+        return producer
+
+    def transactional(self, transactional_id: str = "task") -> ConfluentProducer:
+        """Return a producer that may begin a transaction."""
+        producer = self.producer(f"{self.name}-{transactional_id}")
+        producer.init_transactions()
+        return producer
+
+    def fill(self, topic: str, count: int, partition: int = 0, start: int = 0) -> None:
+        """Write records whose values are numbers."""
+        producer = self.clients.producer(f"{self.name}-filler", None)
+        producer.send(numbered(topic, count, partition, start))
+        producer.flush()
+        producer.close()
+
+    def close(self) -> None:
+        for client in self._closing:
+            client.close()
+
+
+def numbered(topic: str, count: int, partition: int | None = 0, start: int = 0) -> OutputBuffer:
+    """Return a buffer of records whose values are numbers."""
+    output = OutputBuffer(topic, partition)
+    output.records.extend(
+        (str(number).encode(), b"key", 1000 + number, ()) for number in range(start, start + count)
+    )
+    return output
+
+
+def numbers(messages: Sequence[ConsumedMessage]) -> list[int]:
+    return [int(message.value() or b"-1") for message in messages]
+
+
+def read(consumer: ConfluentConsumer, count: int, at_once: int = 1000) -> list[int]:
+    """Return the numbers of at least so many records, of any partition, in order of arrival."""
+    found: list[int] = []
+
+    def enough() -> bool:
+        for batch in consumer.poll(at_once, 0.1):
+            found.extend(numbers(batch.messages))
+        return len(found) >= count
+
+    until(enough, f"{count} records (there are {len(found)})")
+    return found

@@ -1,0 +1,42 @@
+"""Applications of tests, closed at their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.runtime.adapters.application import Application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pystreams.broker import DevelopmentBroker
+
+
+@pytest.fixture
+def make_application(
+    broker: DevelopmentBroker,
+) -> Iterator[Callable[[dict[str, Any]], Application]]:
+    """Make applications with settings of one's own."""
+    made: list[Application] = []
+
+    def make(settings: dict[str, Any]) -> Application:
+        made.append(Application(broker.bootstrap_servers, settings))
+        return made[-1]
+
+    yield make
+    for application in made:
+        application.close()
+
+
+@pytest.fixture
+def application(make_application: Callable[[dict[str, Any]], Application]) -> Application:
+    """An at-least-once application."""
+    return make_application({})
+
+
+@pytest.fixture
+def exactly_once(make_application: Callable[[dict[str, Any]], Application]) -> Application:
+    """An exactly-once application."""
+    return make_application({"processing.guarantee": "exactly_once"})

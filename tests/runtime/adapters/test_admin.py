@@ -1,0 +1,80 @@
+"""Topics and their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters import admin as admin_module
+from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.runtime.core.offsets import OffsetRange
+from tests.runtime.adapters.application import Application, numbered, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pystreams.broker import DevelopmentBroker
+
+
+def test_created_topics_have_their_partitions_and_settings(
+    application: Application, broker: DevelopmentBroker
+) -> None:
+    name = f"{application.name}-created"
+    topic = NewTopic(name, 3, {"cleanup.policy": "compact", "retention.ms": "-1"})
+    application.admin.create_topics([topic])
+    assert application.admin.partition_counts()[name] == 3
+
+    application.admin.create_topics([NewTopic(name, 5, {})])
+    assert application.admin.partition_counts()[name] == 3, "what exists is left as it is"
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    settings = client.describe_configs([resource])[resource].result(20)
+    assert settings["cleanup.policy"].value == "compact"
+    assert settings["retention.ms"].value == "-1"
+
+
+def test_a_replication_factor_that_can_not_be_had_names_the_cure(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"replication.factor": 3})
+    with pytest.raises(FatalStreamsError, match=r"replication\.factor \(now 3\)"):
+        application.topic()
+
+
+def test_offset_ranges_tell_what_is_stable(exactly_once: Application) -> None:
+    topic = exactly_once.topic(partitions=2)
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    exactly_once.fill(topic, 7)
+    producer = exactly_once.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 3))
+    producer.flush()
+    assert exactly_once.admin.offset_ranges([first, second]) == {
+        first: OffsetRange(0, 7, 10),
+        second: OffsetRange(0, 0, 0),
+    }
+    assert exactly_once.admin.offset_ranges([]) == {}
+
+
+def test_deleted_records_are_gone(application: Application) -> None:
+    partition = TopicPartition(application.topic(), 0)
+    application.fill(partition.topic, 10)
+    application.admin.delete_records({})
+    application.admin.delete_records({partition: 4})
+    until(lambda: application.admin.offset_ranges([partition])[partition].beginning == 4)
+
+
+def test_without_a_broker_the_error_names_its_address(
+    make_application: Callable[[dict[str, Any]], Application], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin_module, "_METADATA_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(admin_module, "_ANSWER_TIMEOUT_S", 1.0)
+    application = make_application({"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(BrokerNotAvailableError, match=r"127\.0\.0\.1:1.*bootstrap\.servers"):
+        application.admin.partition_counts()
+    with pytest.raises(RetriableClientError):
+        application.admin.offset_ranges([TopicPartition("topic", 0)])

@@ -1,0 +1,108 @@
+"""What the client's errors become, and what is said about an outage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+
+from pystreams.errors import (
+    ConfigError,
+    FatalStreamsError,
+    RetriableClientError,
+    StreamsError,
+    TaskMigratedError,
+    TransactionAbortableError,
+)
+from pystreams.runtime.adapters.confluent_errors import (
+    BrokerOutage,
+    LibrdkafkaLog,
+    error_of,
+    translate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.runtime.adapters.application import Application
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (KafkaError(KafkaError._TIMED_OUT), RetriableClientError),
+        (KafkaError(KafkaError.REBALANCE_IN_PROGRESS), RetriableClientError),
+        (KafkaError(KafkaError._FAIL, retriable=True), RetriableClientError),
+        (KafkaError(KafkaError._FAIL, txn_requires_abort=True), TransactionAbortableError),
+        (KafkaError(KafkaError._TIMED_OUT, txn_requires_abort=True), TransactionAbortableError),
+        (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, txn_requires_abort=True), TaskMigratedError),
+        (KafkaError(KafkaError._FENCED, fatal=True), TaskMigratedError),
+        (KafkaError(KafkaError.ILLEGAL_GENERATION), TaskMigratedError),
+        (KafkaError(KafkaError._FAIL, fatal=True), FatalStreamsError),
+        (KafkaError(KafkaError._FATAL, "Fatal error: ... consumer fenced by"), TaskMigratedError),
+        (KafkaError(KafkaError.INVALID_CONFIG), FatalStreamsError),
+    ],
+    ids=str,
+)
+def test_errors_become_what_the_runtime_does_next(
+    error: KafkaError, expected: type[StreamsError]
+) -> None:
+    translated = translate(error, "task 0_1: committing")
+    assert type(translated) is expected
+    assert str(translated).startswith("task 0_1: committing: ")
+    assert error.name() in str(translated)
+
+
+def test_missing_rights_name_the_cure() -> None:
+    error = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    assert "grant READ on the group" in str(translate(error, "polling"))
+
+
+def test_an_error_that_another_callback_stumbled_over_is_found() -> None:
+    original = KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
+    stumbled = SystemError("returned a result with an exception set")
+    stumbled.__cause__ = original
+    assert error_of(stumbled).code() == KafkaError._FENCED
+    with pytest.raises(SystemError, match="our bug"):
+        error_of(SystemError("our bug"))
+
+
+def test_an_outage_is_told_once_and_its_end_too() -> None:
+    with structlog.testing.capture_logs() as lines:
+        outage = BrokerOutage("one:9092,two:9092")
+        outage.ends()
+        for _ in range(3):
+            outage.on_error(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+            outage.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down"))
+        assert outage.lasting
+        outage.ends()
+        outage.ends()
+    told = [line for line in lines if line["log_level"] != "debug"]
+    assert [(line["log_level"], line["bootstrap_servers"]) for line in told] == [
+        ("warning", "one:9092,two:9092"),
+        ("info", "one:9092,two:9092"),
+    ]
+
+
+def test_lines_of_the_client_become_events() -> None:
+    outage = BrokerOutage("one:9092")
+    log = LibrdkafkaLog(outage)
+    with structlog.testing.capture_logs() as lines:
+        log.log(40, "%s [%s] %s", "FAIL", "client-1", "connect failed")
+        outage.lasting = True
+        log.log(40, "%s [%s] %s", "FAIL", "client-1", "connect failed again")
+        log.log(30, "%s [%s] %s", "CONFWARN", "client-1", "no such setting")
+    assert [(line["log_level"], line["event"]) for line in lines] == [
+        ("debug", "connect failed"),
+        ("warning", "no such setting"),
+    ]
+
+
+def test_a_setting_that_the_client_refuses_is_a_configuration_error(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"producer.compression.codec": "nonsense"})
+    with pytest.raises(ConfigError, match=r"compression\.codec"):
+        application.producer()

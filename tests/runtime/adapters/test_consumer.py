@@ -1,0 +1,319 @@
+"""The group's consumer: what it reads, from where, and what it never returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters import paused_partitions
+from pystreams.runtime.core.offsets import CommittedOffset
+from tests.runtime.adapters.application import (
+    Application,
+    Listener,
+    numbered,
+    numbers,
+    read,
+    until,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
+
+
+@pytest.fixture(params=["classic", "consumer"])
+def application(
+    request: pytest.FixtureRequest, make_application: Callable[[dict[str, Any]], Application]
+) -> Application:
+    return make_application({"group.protocol": request.param})
+
+
+def test_reads_from_the_given_offsets(application: Application) -> None:
+    topic = application.topic(partitions=3)
+    for partition in range(3):
+        application.fill(topic, 100, partition)
+    consumer, listener = application.member(topic)
+    assert listener.assigned == [TopicPartition(topic, number) for number in range(3)]
+
+    consumer.start_at(dict(zip(listener.assigned, [0, 40, 99], strict=True)))
+    found = read(consumer, 161)
+
+    assert sorted(found) == sorted([*range(100), *range(40, 100), 99])
+
+
+def test_partitions_start_one_by_one(application: Application) -> None:
+    topic = application.topic(partitions=2)
+    application.fill(topic, 10, 0)
+    application.fill(topic, 10, 1)
+    consumer, (first, second) = _assigned(application, topic)
+
+    consumer.start_at({second: 5})
+    assert read(consumer, 5) == [5, 6, 7, 8, 9]
+    assert not consumer.poll(100, 0.2)
+    consumer.start_at({first: 8})
+    assert read(consumer, 2) == [8, 9]
+
+
+def test_batches_hold_one_partition_each_in_the_order_of_offsets(application: Application) -> None:
+    one, other = application.topic(partitions=2), application.topic(partitions=1)
+    partitions = [TopicPartition(one, 0), TopicPartition(one, 1), TopicPartition(other, 0)]
+    for partition in partitions:
+        application.fill(partition.topic, 500, partition.partition)
+    consumer, assigned = _assigned(application, one, other)
+    consumer.start_at(dict.fromkeys(assigned, 0))
+
+    found: dict[TopicPartition, list[int]] = {partition: [] for partition in partitions}
+
+    def complete() -> bool:
+        for partition, messages in consumer.poll(200, 0.1):
+            assert {message.topic() for message in messages} == {partition.topic}
+            assert {message.partition() for message in messages} == {partition.partition}
+            found[partition] += numbers(messages)
+        return sum(map(len, found.values())) >= 1500
+
+    until(complete)
+    assert all(values == list(range(500)) for values in found.values())
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", [0, 1, 2]), ("latest", [2])])
+def test_without_a_position_the_reset_policy_decides(
+    make_application: Callable[[dict[str, Any]], Application], policy: str, expected: list[int]
+) -> None:
+    application = make_application({"consumer.auto.offset.reset": policy})
+    topic = application.topic()
+    application.fill(topic, 2)
+    consumer, (partition,) = _assigned(application, topic)
+    consumer.start_at({partition: None})
+    application.fill(topic, 1, start=2)
+    assert read(consumer, len(expected)) == expected
+
+
+def test_without_a_position_and_without_a_policy_it_stops_and_says_what_to_do(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"consumer.auto.offset.reset": "none"})
+    topic = application.topic()
+    application.fill(topic, 2)
+    consumer, (partition,) = _assigned(application, topic)
+    with pytest.raises(FatalStreamsError, match="set it to earliest or latest"):
+        consumer.start_at({partition: None})
+
+    consumer.start_at({partition: 5000})
+    with pytest.raises(FatalStreamsError, match=f"{topic}-0"):
+        until(lambda: consumer.poll(10, 0.1))
+
+
+def test_started_anew_elsewhere_nothing_of_the_old_position_is_returned(
+    application: Application,
+) -> None:
+    topic = application.topic()
+    application.fill(topic, 2000)
+    consumer, (partition,) = _assigned(application, topic)
+    consumer.start_at({partition: 1000})
+    assert read(consumer, 10, at_once=10) == list(range(1000, 1010))
+    for position in (0, 500, 1, 1999, 0):
+        consumer.start_at({partition: position})
+        assert read(consumer, 1, at_once=1) == [position]
+
+
+def test_a_paused_partition_goes_on_where_it_was(application: Application) -> None:
+    topic = application.topic(partitions=2)
+    application.fill(topic, 300, 0)
+    application.fill(topic, 300, 1, start=1000)
+    consumer, (paused, other) = _assigned(application, topic)
+    consumer.start_at({paused: 0, other: 0})
+    found = read(consumer, 100, at_once=50)
+    seen = [number for number in found if number < 1000]
+
+    consumer.pause([paused])
+    rest = read(consumer, 300 - (len(found) - len(seen)))
+    assert all(number >= 1000 for number in rest)
+    consumer.resume([paused])
+    assert seen + read(consumer, 300 - len(seen)) == list(range(300))
+
+
+def test_a_partition_that_holds_back_too_much_is_not_fetched_any_more(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paused_partitions, "HELD_RECORDS_MAX", 100)
+    topic = application.topic()
+    application.fill(topic, 1000)
+    consumer, (partition,) = _assigned(application, topic)
+    consumer.start_at({partition: 0})
+    seen = read(consumer, 10, at_once=10)
+
+    consumer.pause([partition])
+    until(lambda: consumer.poll(60, 0.05) or consumer._stopped)
+    held = consumer._paused.held_records(partition)
+    assert 100 <= held < 160
+    assert not consumer.poll(1000, 0.2)
+    assert consumer._paused.held_records(partition) == held
+    assert consumer.known_lag(partition) == 1000 - len(seen)
+
+    consumer.resume([partition])
+    assert seen + read(consumer, 990, at_once=77) == list(range(1000))
+
+
+def test_start_at_ends_a_pause(application: Application) -> None:
+    """That is how a task is rolled back: paused at once, started again when it is restored."""
+    topic = application.topic()
+    application.fill(topic, 100)
+    consumer, (partition,) = _assigned(application, topic)
+    consumer.start_at({partition: 0})
+    read(consumer, 10, at_once=10)
+    consumer.pause([partition])
+    assert not consumer.poll(20, 0.2)
+    consumer.start_at({partition: 3})
+    assert read(consumer, 97) == list(range(3, 100))
+
+
+def test_positions_may_be_set_within_the_callback(application: Application) -> None:
+    topic = application.topic(partitions=2)
+    application.fill(topic, 50, 0)
+    application.fill(topic, 50, 1)
+    consumer, listener = application.consumer(), Listener()
+    listener.on_assigned = lambda partitions: consumer.start_at(dict.fromkeys(partitions, 25))
+    consumer.subscribe([topic], [], listener)
+    assert sorted(read(consumer, 50)) == sorted([*range(25, 50), *range(25, 50)])
+
+
+def test_what_the_listener_raises_reaches_the_caller_of_poll(application: Application) -> None:
+    topic = application.topic()
+    application.fill(topic, 5)
+    consumer, listener = application.consumer(), Listener()
+
+    def refuse(partitions: list[TopicPartition]) -> None:
+        raise FatalStreamsError(f"not {partitions[0]}")
+
+    listener.on_assigned = refuse
+    consumer.subscribe([topic], [], listener)
+    with pytest.raises(FatalStreamsError, match=f"not {topic}-0"):
+        until(lambda: consumer.poll(10, 0.1))
+    consumer.start_at({TopicPartition(topic, 0): 0})
+    assert read(consumer, 5) == [0, 1, 2, 3, 4]
+
+
+def test_partitions_move_to_a_new_member_without_loss_or_repeat(application: Application) -> None:
+    """The first member commits what it has processed when it is told to give partitions up."""
+    topic = application.topic(partitions=2)
+    for partition in range(2):
+        application.fill(topic, 3000, partition, start=partition * 10_000)
+    processed: dict[TopicPartition, int] = {}
+    seen: list[int] = []
+
+    def take(consumer: ConfluentConsumer, listener: Listener, at_once: int) -> None:
+        for partition, messages in consumer.poll(at_once, 0.02):
+            assert partition in listener.assigned, "a record of a partition given up"
+            seen.extend(numbers(messages))
+            processed[partition] = (messages[-1].offset() or 0) + 1
+
+    def give_up(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
+        return lambda partitions: consumer.commit(
+            {one: CommittedOffset(processed[one], "") for one in partitions if one in processed}
+        )
+
+    def start(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
+        def begin(partitions: list[TopicPartition]) -> None:
+            held = consumer.committed(partitions)
+            consumer.start_at(
+                {one: held[one].next_offset if one in held else 0 for one in partitions}
+            )
+
+        return begin
+
+    members = []
+    for _ in range(2):
+        consumer, listener = application.consumer(), Listener()
+        listener.on_assigned, listener.on_revoked = start(consumer), give_up(consumer)
+        consumer.subscribe([topic], [], listener)
+        members.append((consumer, listener))
+
+    def shared() -> bool:
+        for consumer, listener in members:
+            take(consumer, listener, at_once=7)
+        return all(len(listener.assigned) == 1 for _, listener in members)
+
+    until(shared, "one partition for each member")
+
+    def complete() -> bool:
+        for consumer, listener in members:
+            take(consumer, listener, at_once=500)
+        return len(seen) >= 6000
+
+    until(complete)
+    assert sorted(seen) == sorted([*range(3000), *range(10_000, 13_000)])
+
+
+def test_patterns_match_whole_names(application: Application) -> None:
+    matched, other = application.topic(), application.topic()
+    consumer, listener = application.consumer(), Listener()
+    patterns = [f"{matched[:-3]}.*{matched[-1]}", other[:-1], f"{application.name}-nothing.*"]
+    consumer.subscribe([], patterns, listener)
+    until(lambda: consumer.poll(1, 0.1) or listener.assigned)
+    assert listener.assigned == [TopicPartition(matched, 0)]
+
+
+def test_a_missing_topic_is_named(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({})
+    consumer = application.consumer()
+    consumer.subscribe([f"{application.name}-nowhere"], [], Listener())
+    with pytest.raises(MissingSourceTopicError, match=f"{application.name}-nowhere"):
+        until(lambda: consumer.poll(1, 0.2))
+
+
+def test_lag_is_known_without_a_request(application: Application) -> None:
+    topic = application.topic(partitions=2)
+    application.fill(topic, 100, 0)
+    consumer, (full, empty) = _assigned(application, topic)
+    assert consumer.known_lag(full) is None
+    consumer.start_at({full: 0, empty: 0})
+    assert read(consumer, 10, at_once=10) == list(range(10))
+    assert consumer.known_lag(full) == 90
+    until(lambda: consumer.poll(100, 0.1) is None or consumer.known_lag(empty) is not None)
+    assert consumer.known_lag(empty) == 0
+
+
+def test_markers_of_transactions_are_not_lag(exactly_once: Application) -> None:
+    topic = exactly_once.topic()
+    producer = exactly_once.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 10))
+    producer.flush()
+    producer.commit_transaction({}, None)
+    consumer, (partition,) = _assigned(exactly_once, topic)
+    consumer.start_at({partition: 0})
+    assert read(consumer, 10) == list(range(10))
+    until(lambda: consumer.poll(10, 0.05) or consumer.known_lag(partition) == 0, "no lag")
+
+
+def test_a_static_member_that_is_back_gets_its_partitions_at_once(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"consumer.session.timeout.ms": 30_000})
+    topic = application.topic()
+    first, _ = application.member(topic, instance="one")
+    metadata = first.group_metadata()
+    second, listener = application.member(topic, instance="one")
+    assert listener.assigned == [TopicPartition(topic, 0)]
+    assert second.group_metadata() is not metadata
+
+
+def test_closing_tells_the_listener_and_is_done_once(application: Application) -> None:
+    topic = application.topic()
+    consumer, listener = application.member(topic)
+    consumer.close()
+    consumer.close()
+    assert listener.events[1:] == [("revoked", [TopicPartition(topic, 0)])]
+
+
+def _assigned(
+    application: Application, *topics: str
+) -> tuple[ConfluentConsumer, list[TopicPartition]]:
+    consumer, listener = application.member(*topics)
+    return consumer, listener.assigned

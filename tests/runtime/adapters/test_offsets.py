@@ -1,0 +1,73 @@
+"""Committed offsets: stable, with their metadata, refused to members that are gone."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams.errors import TaskMigratedError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset
+from tests.runtime.adapters.application import Application, numbered, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_come_back_with_their_metadata(
+    make_application: Callable[[dict[str, Any]], Application], protocol: str
+) -> None:
+    application = make_application({"group.protocol": protocol})
+    topic = application.topic(partitions=3)
+    consumer, listener = application.member(topic)
+    first, second, third = listener.assigned
+    offsets = {first: CommittedOffset(7, "AgAAAAAAAAPoAAAAAA=="), third: CommittedOffset(0, "")}
+    consumer.commit({})
+    consumer.commit(offsets)
+    assert consumer.committed([first, second, third]) == offsets
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application) -> None:
+    """What a restart must see is what the transaction it finds open comes to."""
+    topic = exactly_once.topic()
+    consumer, listener = exactly_once.member(topic)
+    (partition,) = listener.assigned
+    producer = exactly_once.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 1))
+    producer.flush()
+    producer._open.send_offsets_to_transaction(  # A commit that stops half way.
+        [_kafka_partition(partition, 5)], consumer.group_metadata()
+    )
+    found: list[dict[TopicPartition, CommittedOffset]] = []
+    reader = exactly_once.consumer()
+    reading = threading.Thread(target=lambda: found.append(reader.committed([partition])))
+    reading.start()
+    reading.join(0.5)
+    assert not found, "the answer must wait for the transaction"
+    producer.commit_transaction({}, None)
+    reading.join(20)
+    assert found == [{partition: CommittedOffset(5, "")}]
+
+
+def test_a_member_that_has_left_can_not_commit(application: Application) -> None:
+    topic = application.topic()
+    consumer, listener = application.member(topic, instance="one")
+    (partition,) = listener.assigned
+    application.member(topic, instance="one")  # Takes the place of the first.
+
+    def fenced() -> bool:
+        with pytest.raises(TaskMigratedError, match=application.name):
+            consumer.commit({partition: CommittedOffset(1, "")})
+        return True
+
+    until(fenced)
+
+
+def _kafka_partition(partition: TopicPartition, offset: int) -> Any:
+    from pystreams.runtime.adapters.kafka_partitions import theirs
+
+    return theirs(partition, offset)

@@ -1,0 +1,227 @@
+"""The state directory: identities, locks that end with their process, clear errors."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams.errors import StateDirectoryError, TaskLockedError
+from pystreams.ids import TaskId
+from pystreams.runtime.adapters import state_directory
+from pystreams.runtime.adapters.state_directory import StateDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TASK = TaskId(0, 1)
+
+HOLDER = r"""
+import sys
+from pystreams.ids import TaskId
+from pystreams.runtime.adapters.state_directory import StateDirectory
+held = StateDirectory(sys.argv[1], "app")
+held.lock_task(TaskId(0, 1))
+print("\nheld", held.slot, held.process_id, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds task 0_1."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+def _wait_for(process: subprocess.Popen[str]) -> list[str]:
+    """Wait until the process holds the task; return its slot and identity."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("held "):
+            return line.split()[1:]
+    raise AssertionError("the process has ended")
+
+
+def test_an_identity_survives_restarts(tmp_path: Path) -> None:
+    first = StateDirectory(tmp_path, "app")
+    process_id = first.process_id
+    assert first.directory == tmp_path / "app"
+    assert stat.S_IMODE(first.directory.stat().st_mode) == 0o750
+    first.close()
+    first.close()
+
+    again = StateDirectory(tmp_path, "app")
+    assert (again.slot, again.process_id) == (0, process_id)
+    written = json.loads((tmp_path / "app" / "kafka-streams-process-metadata").read_text())
+    assert written == {"processId": process_id}
+    again.close()
+
+
+def test_an_identity_that_kafka_streams_wrote_is_taken(tmp_path: Path) -> None:
+    process_id = str(uuid.uuid4())
+    (tmp_path / "app").mkdir()
+    metadata = tmp_path / "app" / "kafka-streams-process-metadata"
+    metadata.write_text(json.dumps({"processId": process_id, "later": 1}))
+    directory = StateDirectory(tmp_path, "app")
+    assert directory.process_id == process_id
+    directory.close()
+
+
+def test_an_unreadable_identity_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    metadata = tmp_path / "app" / "kafka-streams-process-metadata"
+    metadata.write_text("{torn")
+    directory = StateDirectory(tmp_path, "app")
+    assert json.loads(metadata.read_text()) == {"processId": directory.process_id}
+    directory.close()
+
+
+def test_processes_that_share_a_directory_have_identities_of_their_own(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    slot, process_id = _wait_for(holder)
+    assert slot == "0"
+    here = StateDirectory(tmp_path, "app")
+    assert here.slot == 1
+    assert here.process_id != process_id
+    assert (tmp_path / "app" / "kafka-streams-process-metadata-1").exists()
+    here.close()
+
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    back = StateDirectory(tmp_path, "app")
+    assert (back.slot, back.process_id) == (0, process_id)
+    back.close()
+
+
+def test_a_task_belongs_to_one_process_until_that_dies(
+    tmp_path: Path, holder: subprocess.Popen[str]
+) -> None:
+    _wait_for(holder)
+    here = StateDirectory(tmp_path, "app")
+    with pytest.raises(TaskLockedError, match="0_1") as raised:
+        here.lock_task(TASK)
+    assert raised.value.task_id == TASK
+    with pytest.raises(TaskLockedError):
+        here.clean_up()
+    assert here.cleanup(0, now_ms=2**53) == []
+
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.wait()
+    assert here.lock_task(TASK) == tmp_path / "app" / "0_1"
+    here.close()
+
+
+def test_a_task_belongs_to_one_thread(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    assert directory.lock_task(TASK) == directory.lock_task(TASK)
+    refused: list[TaskLockedError] = []
+
+    def other_thread() -> None:
+        with pytest.raises(TaskLockedError) as raised:
+            directory.lock_task(TASK)
+        refused.append(raised.value)
+        directory.lock_task(TaskId(0, 2))
+
+    thread = threading.Thread(target=other_thread)
+    thread.start()
+    thread.join()
+    assert refused
+    directory.unlock_task(TASK)
+    directory.unlock_task(TASK)
+    directory.close()
+
+
+def test_tasks_on_the_disk_are_listed(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    for task_id in (TaskId(1, 0), TaskId(0, 10), TaskId(0, 2)):
+        directory.lock_task(task_id)
+    for name in ("global", "0_1x", "00_1", "1"):
+        (directory.directory / name).mkdir()
+    (directory.directory / "5_5").write_text("a file")
+    assert directory.task_ids() == [TaskId(0, 2), TaskId(0, 10), TaskId(1, 0)]
+    directory.close()
+
+
+def test_cleanup_removes_what_nobody_used_for_long(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    old, recent, held = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
+    for task_id in (old, recent, held):
+        (directory.lock_task(task_id) / "state").write_text("state")
+    for task_id in (old, recent):
+        directory.unlock_task(task_id)
+    now_ms = 2_000_000_000_000
+    _age(directory.directory / "0_0", now_ms - 1000)
+    _age(directory.directory / "0_1", now_ms - 999)
+    _age(directory.directory / "0_2", now_ms - 5000)
+
+    assert directory.cleanup(1000, now_ms) == [old]
+    assert directory.task_ids() == [recent, held]
+    directory.unlock_task(held)
+    directory.clean_up()
+    assert directory.task_ids() == []
+    directory.close()
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateDirectoryError, match=r"file/app.*a file is in the way"):
+        StateDirectory(tmp_path / "file", "app")
+
+
+def test_a_directory_that_can_not_be_written_is_named() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        state_dir = Path(name) / "state"
+        state_dir.mkdir()
+        state_dir.chmod(0o555)
+        Path(name).chmod(0o755)
+        root = os.geteuid() == 0
+        if root:  # Root may write anywhere.
+            os.seteuid(65534)
+        try:
+            with pytest.raises(StateDirectoryError, match=r"state/app.*give this user write"):
+                StateDirectory(state_dir, "app")
+        finally:
+            if root:
+                os.seteuid(0)
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"), [(errno.ENOSPC, "disk is full"), (errno.EROFS, "read-only")]
+)
+def test_a_full_or_read_only_disk_names_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cure: str
+) -> None:
+    directory = StateDirectory(tmp_path, "app")
+
+    def fail(path: Path) -> int:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(state_directory, "_lock_file", fail)
+    with pytest.raises(StateDirectoryError, match=f"{tmp_path}/app.*{cure}"):
+        directory.lock_task(TASK)
+    directory.close()
+
+
+def _age(directory: Path, used_ms: int) -> None:
+    for path in (directory / ".lock", directory):
+        os.utime(path, ns=(used_ms * 1_000_000, used_ms * 1_000_000))

@@ -1,0 +1,223 @@
+"""Transactions: all of it or nothing, and what every failure becomes."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams.errors import ProductionError, TaskMigratedError, TransactionAbortableError
+from pystreams.ids import TopicPartition
+from pystreams.record import OutputBuffer
+from pystreams.runtime.core.offsets import CommittedOffset
+from tests.runtime.adapters.application import Application, numbered, numbers, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
+
+
+@pytest.fixture
+def application(exactly_once: Application) -> Application:
+    return exactly_once
+
+
+def test_records_and_offsets_commit_together(application: Application) -> None:
+    source, sink = application.topic(), application.topic()
+    consumer, listener = application.member(source)
+    (partition,) = listener.assigned
+    producer = application.transactional()
+    for start in (0, 10):
+        output = numbered(sink, 10, start=start)
+        producer.begin_transaction()
+        producer.send(output)
+        producer.flush()
+        assert output.last_offset == (9 if start == 0 else 20), "a marker lies between"
+        assert _stable(application, sink) == list(range(start))
+        producer.commit_transaction(
+            {partition: CommittedOffset(start + 10, "time")}, consumer.group_metadata()
+        )
+        _until_stable(application, sink, list(range(start + 10)))
+    assert consumer.committed([partition]) == {partition: CommittedOffset(20, "time")}
+
+
+def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
+    application: Application,
+) -> None:
+    topic = application.topic()
+    producer = application.transactional()
+    output = numbered(topic, 5)
+    producer.begin_transaction()
+    producer.send(output)
+    producer.abort_transaction()
+    assert output.last_offset is None
+
+    producer.begin_transaction()
+    producer.send(numbered(topic, 5, start=100))
+    producer.flush()
+    producer.commit_transaction({}, None)
+    _until_stable(application, topic, list(range(100, 105)))
+
+
+def test_a_newer_producer_fences_the_older_one(application: Application) -> None:
+    topic = application.topic()
+    older = application.transactional()
+    older.begin_transaction()
+    older.send(numbered(topic, 5))
+    older.flush()
+    newer = application.transactional()
+    with pytest.raises(TaskMigratedError, match=rf"{application.name}-task.*fenced"):
+        older.commit_transaction({}, None)
+    with pytest.raises(TaskMigratedError, match="fenced"):
+        older.send(numbered(topic, 5))
+    older.close()
+    newer.begin_transaction()
+    newer.send(numbered(topic, 1, start=7))
+    newer.flush()
+    newer.commit_transaction({}, None)
+    _until_stable(application, topic, [7])
+
+
+def test_a_fenced_producer_notices_before_its_commit(application: Application) -> None:
+    topic = application.topic()
+    older = application.transactional()
+    application.transactional()
+    older.begin_transaction()
+
+    def commit() -> None:
+        older.send(numbered(topic, 1))
+        older.flush()
+        older.commit_transaction({}, None)
+
+    with pytest.raises(TaskMigratedError, match="fenced"):
+        commit()
+
+
+def test_a_member_that_has_left_can_not_commit_and_its_producer_goes_on(
+    application: Application,
+) -> None:
+    source, sink = application.topic(), application.topic()
+    consumer, listener = application.member(source)
+    (partition,) = listener.assigned
+    metadata = consumer.group_metadata()
+    consumer.close()
+    producer = application.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(sink, 1))
+    producer.flush()
+    with pytest.raises(TaskMigratedError, match="UNKNOWN_MEMBER_ID"):
+        producer.commit_transaction({partition: CommittedOffset(1, "")}, metadata)
+    producer.abort_transaction()
+    producer.begin_transaction()
+    producer.commit_transaction({}, None)
+    assert _stable(application, sink) == []
+
+
+def test_a_refused_record_stops_the_commit(application: Application) -> None:
+    """Nothing but an error: rolled back and processed again, it would be refused again."""
+    topic = application.topic(max_message_bytes="1000")
+    producer = application.transactional()
+    producer.begin_transaction()
+    output = OutputBuffer(topic)
+    output.records.append((b"x" * 5000, b"key", 1, ()))
+    producer.send(output)
+    producer.flush()
+    output.records.append((b"x", b"key", 1, ()))
+    with pytest.raises(TransactionAbortableError, match="failed before"):
+        producer.send(output)
+    with pytest.raises(ProductionError, match=f"{topic}.*too large"):
+        producer.commit_transaction({}, None)
+    producer.abort_transaction()
+
+
+def test_a_sink_that_does_not_exist_is_named(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application(
+        {"processing.guarantee": "exactly_once", "producer.delivery.timeout.ms": 1000}
+    )
+    producer = application.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(f"{application.name}-nowhere", 1, partition=None))
+    producer.flush()
+    with pytest.raises(ProductionError, match=f"{application.name}-nowhere.*create it"):
+        producer.commit_transaction({}, None)
+
+
+def test_closing_aborts_an_open_transaction(application: Application) -> None:
+    """Readers of what is committed need not wait for the transaction's timeout."""
+    topic = application.topic()
+    producer = application.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(topic, 5))
+    producer.flush()
+    producer.close()
+    partition = TopicPartition(topic, 0)
+
+    def settled() -> bool:
+        held = application.admin.offset_ranges([partition])[partition]
+        return held.end == held.high_watermark
+
+    until(settled)
+    assert _stable(application, topic) == []
+
+
+def test_a_restart_aborts_what_a_crash_left_open(application: Application) -> None:
+    topic = application.topic()
+    crashed = application.transactional()
+    crashed.begin_transaction()
+    crashed.send(numbered(topic, 5))
+    crashed.flush()
+    restarted = application.transactional()
+    restarted.begin_transaction()
+    restarted.send(numbered(topic, 1, start=9))
+    restarted.flush()
+    restarted.commit_transaction({}, None)
+    _until_stable(application, topic, [9])
+
+
+def test_many_producers_commit_side_by_side(application: Application) -> None:
+    """Each in one thread at a time, not always the same one."""
+    topic = application.topic(partitions=6)
+    producers = [application.transactional(f"task-{number}") for number in range(6)]
+    outputs = [OutputBuffer(topic, number) for number in range(6)]
+
+    def commit(producer: ConfluentProducer, output: OutputBuffer) -> int | None:
+        producer.begin_transaction()
+        producer.send(output)
+        producer.flush()
+        producer.commit_transaction({}, None)
+        return output.last_offset
+
+    with ThreadPoolExecutor(4) as pool:
+        for round_number in range(20):
+            for output in outputs:
+                output.records.extend((b"1", b"key", 1, ()) for _ in range(10))
+            offsets = list(pool.map(commit, producers, outputs))
+            assert offsets == [round_number * 11 + 9] * 6
+
+
+def _until_stable(application: Application, topic: str, expected: list[int]) -> None:
+    """Wait until readers of committed records find these: a commit returns before its markers."""
+    until(lambda: _stable(application, topic) == expected, f"{expected} in {topic}")
+
+
+def _stable(application: Application, topic: str) -> list[int]:
+    """Return what a reader of committed records finds in a topic's first partition."""
+    reader = application.restore_consumer()
+    partition = TopicPartition(topic, 0)
+    reader.assign({partition: 0})
+    found: list[int] = []
+    ends: list[int] = []
+
+    def at_the_end() -> bool:
+        for batch in reader.poll(1000, 0.1):
+            found.extend(numbers(batch.messages))
+            if batch.end_reached_at is not None:
+                ends.append(batch.end_reached_at)
+        return bool(ends)
+
+    until(at_the_end, "the end of the topic")
+    return found

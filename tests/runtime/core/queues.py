@@ -1,0 +1,46 @@
+"""What tests of queues share: messages, and queues of partitions with handlers of choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import Headers
+from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
+from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.testing.messages import StaticMessage
+from pystreams.topology.extractors import TimestampExtractor, fail_on_invalid_timestamp
+
+TASK = TaskId(0, 0)
+BAD = b"bad"
+
+
+def decode(raw: bytes) -> str:
+    if raw == BAD:
+        raise ValueError("not text")
+    return raw.decode()
+
+
+def message(
+    offset: int, timestamp: int = 0, value: bytes | None = b"v", key: bytes | None = b"k"
+) -> StaticMessage:
+    return StaticMessage("t", 0, offset, key, value, timestamp)
+
+
+def queue_of(
+    topic: str = "t",
+    *,
+    handler: ErrorHandler = log_and_fail,
+    extractor: TimestampExtractor = fail_on_invalid_timestamp,
+    step: Callable[[Any, Any, int, Headers], None] = lambda *_: None,
+) -> RecordQueue:
+    return RecordQueue(
+        task_id=TASK,
+        partition=TopicPartition(topic, 0),
+        node="source",
+        step=step,
+        deserializers=(decode, decode),
+        extractor=extractor,
+        handler=handler,
+    )

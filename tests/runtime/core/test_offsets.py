@@ -1,0 +1,57 @@
+"""Partition time in the metadata of committed offsets: Kafka Streams' bytes."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pystreams.runtime.core.offsets import decode_partition_time, encode_partition_time
+
+GOLDEN = {
+    1000: "AgAAAAAAAAPoAAAAAA==",
+    0: "AgAAAAAAAAAAAAAAAA==",
+    -1: "Av//////////AAAAAA==",
+    1_700_000_000_000: "AgAAAYvP5WgAAAAAAA==",
+}
+
+
+@pytest.mark.parametrize(("time", "text"), list(GOLDEN.items()))
+def test_metadata_is_base64_of_version_time_and_an_empty_map(time: int, text: str) -> None:
+    raw = b"\x02" + time.to_bytes(8, "big", signed=True) + bytes(4)
+
+    assert base64.b64decode(text) == raw
+    assert encode_partition_time(time) == text
+    assert decode_partition_time(text) == time
+
+
+@given(st.integers(-1, 2**63 - 1))
+def test_every_time_comes_back(time: int) -> None:
+    assert decode_partition_time(encode_partition_time(time)) == time
+
+
+def test_version_one_is_understood() -> None:
+    text = base64.b64encode(b"\x01" + (1234).to_bytes(8, "big")).decode()
+
+    assert decode_partition_time(text) == 1234
+
+
+def test_processor_metadata_behind_the_time_is_passed_over() -> None:
+    raw = b"\x02" + (55).to_bytes(8, "big") + (1).to_bytes(4, "big") + b"whatever"
+
+    assert decode_partition_time(base64.b64encode(raw).decode()) == 55
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "not base64!", "AQ==", "AgAA", "CQAAAAAAAAPoAAAAAA==", "metadata", "AQAAAAAAAAPoAA=="],
+)
+def test_foreign_metadata_tells_no_time(text: str) -> None:
+    assert decode_partition_time(text) == -1
+
+
+@given(st.text())
+def test_no_text_raises(text: str) -> None:
+    assert decode_partition_time(text) >= -(2**63)

@@ -1,0 +1,445 @@
+"""One task: punctuation beside records, errors with coordinates, offsets, life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pystreams import serdes
+from pystreams.errors import ConfigError, ProcessingError, SerializationError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ProducedRecord, Record
+from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_continue, log_and_fail
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.state_manager import StoreSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.stores.factories import Stores
+from pystreams.stores.spec import StoreEngine
+from pystreams.testing.messages import StaticMessage
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.extractors import fail_on_invalid_timestamp
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
+from pystreams.topology.topology import Topology
+
+IN = TopicPartition("in", 0)
+
+
+class Scheduling(Processor[str, str, str, str]):
+    """Forwards what it reads, and a mark at each punctuation on stream time."""
+
+    def __init__(self, interval_ms: int, *, lazily: bool = False) -> None:
+        self._interval_ms = interval_ms
+        self._lazily = lazily
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._context = context
+        if not self._lazily:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        def punctuate(time: int) -> None:
+            self._context.forward(Record("mark", str(time), time))
+
+        self._context.schedule(self._interval_ms, PunctuationType.STREAM_TIME, punctuate)
+
+    def process(self, record: Record[str, str]) -> None:
+        if self._lazily and record.value == "start":
+            self._schedule()
+        self._context.forward(record)
+
+
+def processing(supplier: Callable[[], Processor[Any, Any, Any, Any]], *stores: str) -> Topology:
+    builder = StreamsBuilder()
+    for name in stores:
+        supplied = Stores.in_memory_key_value_store(name)
+        builder.add_state_store(
+            Stores.key_value_store_builder(supplied, serdes.STRING, serdes.STRING)
+        )
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING, name="source")
+    processed = stream.process(supplier, stores=stores, name="user")
+    processed.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING, name="sink")
+    return builder.build()
+
+
+def mapping(function: Callable[[str], Any], value_serde: Any = serdes.STRING) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING, name="source")
+    mapped = stream.map_values(function, name="mapper")
+    mapped.to("out", key_serde=serdes.STRING, value_serde=value_serde, name="sink")
+    return builder.build()
+
+
+def counting(*, caching: bool = False) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    counts = stream.group_by_key().count(
+        name="counts", caching=caching, store_type=StoreEngine.IN_MEMORY
+    )
+    counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return builder.build()
+
+
+def task_of(
+    topology: Topology, *, handler: ErrorHandler = log_and_fail, cache_enabled: bool = False
+) -> StreamTask:
+    plan = TopologyPlan(topology, "app")
+    settings = TaskSettings(
+        default_key_serde=None,
+        default_value_serde=None,
+        timestamp_extractor=fail_on_invalid_timestamp,
+        deserialization_handler=handler,
+        processing_handler=handler,
+        production_handler=handler,
+        max_task_idle_ms=0,
+        stores=StoreSettings("app", cache_enabled=cache_enabled),
+        num_partitions=lambda _: 1,
+    )
+    return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], [IN], settings, lambda _: 0)
+
+
+def started(
+    topology: Topology,
+    committed: Mapping[TopicPartition, CommittedOffset] | None = None,
+    *,
+    handler: ErrorHandler = log_and_fail,
+    cache_enabled: bool = False,
+) -> StreamTask:
+    task = task_of(topology, handler=handler, cache_enabled=cache_enabled)
+    task.open(Path())
+    task.start(committed or {}, 0)
+    return task
+
+
+def add(task: StreamTask, *records: tuple[int, str], first_offset: int = 0) -> None:
+    task.add_records(
+        IN,
+        [
+            StaticMessage("in", 0, first_offset + number, b"k", value.encode(), time)
+            for number, (time, value) in enumerate(records)
+        ],
+    )
+
+
+def process_all(task: StreamTask, run_records: int = 1000) -> None:
+    while (run := task.next_run(run_records)) is not None:
+        task.process(*run)
+        task.punctuate_stream_time()
+
+
+def sent(task: StreamTask, topic: str = "out") -> list[ProducedRecord]:
+    return [
+        record for output in task.outputs() if output.topic == topic for record in output.records
+    ]
+
+
+def values(task: StreamTask) -> list[str]:
+    return [(value or b"").decode() for value, _, _, _ in sent(task)]
+
+
+# ------------------------------------------------------------------ punctuation
+
+
+def test_a_stream_time_punctuation_fires_right_after_the_record_that_makes_it_due() -> None:
+    task = started(processing(lambda: Scheduling(100)))
+    add(task, (5, "a"), (99, "b"), (100, "c"), (90, "d"), (450, "e"))
+    process_all(task)
+
+    assert values(task) == ["a", "5", "b", "c", "100", "d", "e", "450"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(0, 400), min_size=1, max_size=25),
+    st.integers(1, 100),
+    st.lists(st.integers(1, 7), min_size=1, max_size=5),
+)
+def test_punctuations_do_not_depend_on_how_records_are_batched(
+    times: list[int], interval: int, sizes: list[int]
+) -> None:
+    def run(batches: list[int], run_records: int) -> list[str]:
+        task = started(processing(lambda: Scheduling(interval)))
+        records = [(time, f"r{number}") for number, time in enumerate(times)]
+        offset = turn = 0
+        while offset < len(records):
+            size = batches[turn % len(batches)]
+            add(task, *records[offset : offset + size], first_offset=offset)
+            process_all(task, run_records)
+            offset += size
+            turn += 1
+        return values(task)
+
+    one_by_one = run([1], 1)
+
+    assert run(sizes, 1000) == one_by_one
+    assert run([1000], sizes[0]) == one_by_one
+
+
+@pytest.mark.parametrize("run_records", [1, 2, 1000])
+def test_what_is_scheduled_while_processing_fires_right_after_that_record(run_records: int) -> None:
+    task = started(processing(lambda: Scheduling(100, lazily=True)))
+    add(task, (5, "a"), (10, "start"), (20, "b"), (130, "c"), (140, "d"))
+    process_all(task, run_records)
+
+    assert values(task) == ["a", "start", "10", "b", "c", "130", "d"]
+    assert task.offsets_to_commit()[IN].next_offset == 5
+
+
+def test_a_wall_clock_punctuation_is_work_to_commit() -> None:
+    class Ticking(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            context.schedule(
+                10,
+                PunctuationType.WALL_CLOCK_TIME,
+                lambda time: context.forward(Record("k", str(time), time)),
+            )
+
+    task = started(processing(Ticking))
+
+    assert task.punctuate_wall_clock(9) == 0
+    assert not task.needs_commit()
+    assert task.punctuate_wall_clock(35) == 1
+    assert values(task) == ["35"]
+    assert task.needs_commit()
+
+
+# ------------------------------------------------------------------ errors
+
+
+def fail(value: str) -> str:
+    if value == "bad":
+        raise ValueError("no good")
+    return value
+
+
+def test_an_error_of_the_users_code_names_task_node_and_record() -> None:
+    task = started(mapping(fail))
+    add(task, (0, "fine"), (0, "bad"), first_offset=7)
+
+    with pytest.raises(ProcessingError) as caught:
+        process_all(task)
+
+    error = caught.value
+    assert (error.task_id, error.node) == (TaskId(0, 0), "mapper")
+    assert (error.topic, error.partition, error.offset) == ("in", 0, 8)
+    for part in ("0_0", "'mapper'", "ValueError", "no good", "in-0 offset 8", "handler=continue"):
+        assert part in str(error)
+
+
+def test_a_handler_may_go_on_without_the_record() -> None:
+    task = started(mapping(fail), handler=log_and_continue)
+    add(task, (0, "a"), (0, "bad"), (0, "b"))
+    process_all(task)
+
+    assert values(task) == ["a", "b"]
+    assert task.dropped_records == 1
+    assert task.offsets_to_commit()[IN].next_offset == 3
+
+
+def test_an_error_in_a_punctuation_says_that_there_is_no_record() -> None:
+    class Failing(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            def punctuate(_: int) -> None:
+                raise ValueError("boom")
+
+            context.schedule(10, PunctuationType.STREAM_TIME, punctuate)
+
+        def process(self, record: Record[str, str]) -> None:
+            pass
+
+    task = started(processing(Failing))
+    add(task, (1, "a"))
+
+    with pytest.raises(
+        ProcessingError, match="'user' raised ValueError on a punctuation"
+    ) as caught:
+        process_all(task)
+    assert caught.value.offset is None
+
+
+def test_an_error_in_init_names_the_task() -> None:
+    class Failing(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            raise ValueError("no config")
+
+    with pytest.raises(ProcessingError, match="task 0_0: a processor's init raised"):
+        started(processing(Failing))
+
+
+def test_a_result_that_does_not_fit_the_sink_goes_to_the_production_handler() -> None:
+    strict = started(mapping(lambda value: value, serdes.LONG))
+    add(strict, (0, "text"))
+    with pytest.raises(SerializationError, match="out"):
+        process_all(strict)
+
+    lenient = started(mapping(lambda value: value, serdes.LONG), handler=log_and_continue)
+    add(lenient, (0, "text"))
+    process_all(lenient)
+    assert lenient.dropped_records == 1
+    assert lenient.offsets_to_commit()[IN].next_offset == 1
+
+
+def test_a_node_without_a_serde_is_named() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", name="source").to("out", name="sink")
+    with pytest.raises(ConfigError, match=r"'sink' has no key serde.*default\.key\.serde"):
+        started(builder.build())
+
+
+# ------------------------------------------------------------------ offsets and commits
+
+
+def test_before_the_first_record_there_are_only_committed_offsets() -> None:
+    assert started(counting()).offsets_to_commit() == {}
+
+    committed = {IN: CommittedOffset(17, encode_partition_time(900))}
+    assert started(counting(), committed).offsets_to_commit() == committed
+
+
+def test_partition_time_is_taken_up_and_committed_with_the_offset() -> None:
+    task = started(counting(), {IN: CommittedOffset(17, encode_partition_time(900))})
+    assert task.record.stream_time == 900
+    add(task, (100, "a"), first_offset=17)
+    process_all(task)
+
+    assert task.record.stream_time == 900
+    assert task.offsets_to_commit() == {IN: CommittedOffset(18, encode_partition_time(900))}
+
+
+def test_offsets_cover_what_is_processed_not_what_waits() -> None:
+    task = started(counting())
+    add(task, (0, "a"), (0, "b"), (0, "c"), first_offset=5)
+    run = task.next_run(2)
+    assert run is not None
+    task.process(*run)
+
+    assert task.offsets_to_commit()[IN].next_offset == 7
+    assert task.buffered_records() == 1
+
+
+def test_records_that_are_all_skipped_are_something_to_commit() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    stream.to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    task = started(builder.build(), handler=log_and_continue)
+    add(task, (0, "not eight bytes"), (0, "nor these"))
+
+    assert task.needs_commit()
+    assert task.offsets_to_commit()[IN].next_offset == 2
+
+
+def test_what_init_writes_is_something_to_commit() -> None:
+    class Writing(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            context.get_state_store("s").put("k", "v")
+
+    assert started(processing(Writing, "s")).needs_commit()
+    assert not started(counting()).needs_commit()
+
+
+def test_a_request_for_a_commit_is_answered_by_one() -> None:
+    class Asking(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            context.commit()
+
+    task = started(processing(Asking))
+    assert (task.commit_requested, task.needs_commit()) == (True, True)
+    task.post_commit()
+    assert (task.commit_requested, task.needs_commit()) == (False, False)
+
+
+def gone_or_last(_key: str, value: str, _so_far: str) -> Any:
+    return None if value == "gone" else value
+
+
+def test_a_cached_key_that_comes_and_goes_leaves_nothing_uncommitted() -> None:
+    """It is never logged, so the commit has no new changelog offset."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    latest = stream.group_by_key().aggregate(
+        str,
+        gone_or_last,
+        name="latest",
+        value_serde=serdes.STRING,
+        store_type=StoreEngine.IN_MEMORY,
+        caching=True,
+    )
+    latest.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    task = started(builder.build(), cache_enabled=True)
+    add(task, (0, "here"), (0, "gone"))
+    process_all(task)
+    task.state_manager.flush_caches()
+    assert sent(task, "app-latest-changelog") == []
+    task.post_commit()
+
+    assert task.state_manager.uncommitted_bytes() == 0
+
+
+# ------------------------------------------------------------------ life
+
+
+def test_a_revived_task_has_forgotten_records_writes_and_outputs() -> None:
+    task = started(counting())
+    add(task, (0, "a"), (0, "a"))
+    run = task.next_run(1)
+    assert run is not None
+    task.process(*run)
+    task.revive()
+
+    assert task.state is TaskState.RESTORING
+    assert not task.needs_commit()
+    assert task.buffered_records() == 0
+    assert task.state_manager.uncommitted_bytes() == 0
+    assert all(not output.records for output in task.outputs())
+    task.start({}, 0)
+    add(task, (0, "a"))
+    process_all(task)
+    assert [value for value, _, _, _ in sent(task)] == [serdes.LONG.serializer("out")(1)]
+
+
+def test_processors_are_closed_and_made_anew_by_a_revival() -> None:
+    events: list[str] = []
+
+    class Telling(Processor[str, str, str, str]):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            events.append("init")
+
+        def close(self) -> None:
+            events.append("close")
+
+    task = started(processing(Telling))
+    task.revive()
+    task.start({}, 0)
+    task.close()
+    task.close()
+
+    assert events == ["init", "close", "init", "close"]
+
+
+def test_a_processor_that_fails_to_close_does_not_keep_the_stores_open() -> None:
+    class Failing(Processor[str, str, str, str]):
+        def close(self) -> None:
+            raise ValueError("stuck")
+
+    task = started(processing(Failing, "s"))
+    with pytest.raises(ProcessingError, match="close raised"):
+        task.close()
+
+    assert task.state is TaskState.CLOSED
+    assert not task.state_manager.stores()["s"].is_open
+
+
+def test_a_suspended_task_gives_no_records() -> None:
+    task = started(counting())
+    add(task, (0, "a"))
+    task.suspend()
+
+    assert not task.ready(0)
+    assert task.next_run(5) is None
