@@ -1,0 +1,6 @@
+"""Tools for testing topologies, shipped for users: no broker, no threads, no waiting."""
+
+from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
+from pystreams.testing.topology_test_driver import TopologyTestDriver
+
+__all__ = ["TestInputTopic", "TestOutputTopic", "TopologyTestDriver"]

@@ -1,0 +1,157 @@
+"""The topics of a `TopologyTestDriver`: records go in by topic, and come out by topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from pystreams.errors import StreamsError
+from pystreams.record import Headers, ProducedRecord, Record
+from pystreams.serdes import Serde
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Pipe = Callable[[str, bytes | None, bytes | None, int, Headers], None]
+
+
+class TestInputTopic(Generic[K, V]):
+    """Pipes records into a topology.
+
+    Args:
+        topic: The topic.
+        key_serde: Serializes keys.
+        value_serde: Serializes values.
+        pipe: Takes one serialized record.
+        start_timestamp: Timestamp of the first record without one of its own (ms).
+        auto_advance_ms: What is added to it after each such record (ms).
+    """
+
+    __test__ = False
+
+    def __init__(
+        self,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        pipe: Pipe,
+        *,
+        start_timestamp: int,
+        auto_advance_ms: int,
+    ) -> None:
+        self._topic = topic
+        self._serialize_key = key_serde.serializer(topic)
+        self._serialize_value = value_serde.serializer(topic)
+        self._pipe = pipe
+        self._timestamp = start_timestamp
+        self._auto_advance_ms = auto_advance_ms
+
+    def pipe_input(
+        self, key: K | None, value: V | None, timestamp: int | None = None, headers: Headers = ()
+    ) -> None:
+        """Pipe one record and process all that follows from it.
+
+        Args:
+            key: The key, or None.
+            value: The value, or None for a tombstone.
+            timestamp: Event time (ms); the topic's own time when None.
+            headers: Headers.
+        """
+        if timestamp is None:
+            timestamp = self._timestamp
+            self._timestamp += self._auto_advance_ms
+        self._pipe(
+            self._topic,
+            None if key is None else self._serialize_key(key),
+            None if value is None else self._serialize_value(value),
+            timestamp,
+            headers,
+        )
+
+    def pipe_value(self, value: V | None, timestamp: int | None = None) -> None:
+        """Pipe one record without a key."""
+        self.pipe_input(None, value, timestamp)
+
+    def pipe_key_values(self, entries: Iterable[tuple[K | None, V | None]]) -> None:
+        """Pipe several records at the topic's own time."""
+        for key, value in entries:
+            self.pipe_input(key, value)
+
+    def advance_time_ms(self, advance_ms: int) -> None:
+        """Move the topic's own time on (ms)."""
+        self._timestamp += advance_ms
+
+
+class TestOutputTopic(Generic[K, V]):
+    """Reads what a topology has written to a topic, oldest first, each record once.
+
+    Args:
+        topic: The topic.
+        key_serde: Deserializes keys.
+        value_serde: Deserializes values.
+        queue: The raw records, shared with the driver.
+    """
+
+    __test__ = False
+
+    def __init__(
+        self,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        queue: Callable[[], list[ProducedRecord]],
+    ) -> None:
+        self._topic = topic
+        self._deserialize_key = key_serde.deserializer(topic)
+        self._deserialize_value = value_serde.deserializer(topic)
+        self._queue = queue
+
+    def is_empty(self) -> bool:
+        """Return whether there is nothing left to read."""
+        return not self._queue()
+
+    def queue_size(self) -> int:
+        """Return how many records are left to read."""
+        return len(self._queue())
+
+    def read_record(self) -> Record[Any, Any]:
+        """Return the next record.
+
+        Raises:
+            StreamsError: There is none.
+        """
+        queue = self._queue()
+        if not queue:
+            raise StreamsError(f"topic {self._topic!r} holds no more records")
+        value, key, timestamp, headers = queue.pop(0)
+        return Record(
+            None if key is None else self._deserialize_key(key),
+            None if value is None else self._deserialize_value(value),
+            timestamp,
+            headers,
+        )
+
+    def read_key_value(self) -> tuple[Any, Any]:
+        """Return key and value of the next record."""
+        record = self.read_record()
+        return record.key, record.value
+
+    def read_value(self) -> Any:
+        """Return the value of the next record."""
+        return self.read_record().value
+
+    def read_records(self) -> list[Record[Any, Any]]:
+        """Return all records left."""
+        return [self.read_record() for _ in range(self.queue_size())]
+
+    def read_key_values(self) -> list[tuple[Any, Any]]:
+        """Return key and value of all records left."""
+        return [(record.key, record.value) for record in self.read_records()]
+
+    def read_key_values_to_map(self) -> dict[Any, Any]:
+        """Return the last value of each key among the records left."""
+        return dict(self.read_key_values())
+
+    def read_values(self) -> list[Any]:
+        """Return the values of all records left."""
+        return [record.value for record in self.read_records()]

@@ -1,0 +1,172 @@
+"""A Kafka broker in memory, as far as a stream thread can tell the difference.
+
+Topics with partitions and offsets, transactions with markers that take offsets and come late,
+one consumer group with generations, timeouts of sessions and transactions, deletion and compaction
+of records. Nothing happens by itself: `tick` does a little of what a broker does in the
+background, and every poll of a consumer ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+from pystreams.ids import TopicPartition
+from pystreams.record import Headers, ProducedRecord
+from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.testing.messages import StaticMessage
+from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation.faults import Faults
+from pystreams.testing.simulation.group import GroupCoordinator
+from pystreams.testing.simulation.partition_log import PartitionLog
+from pystreams.testing.simulation.transactions import TransactionCoordinator
+
+
+class SimulatedBroker:
+    """Topics, transactions and one consumer group.
+
+    Args:
+        clock: For timeouts.
+        faults: Decides what happens in the background.
+        session_timeout_ms: After so long without a poll a member of the group is out (ms).
+        transaction_timeout_ms: After so long an open transaction is aborted (ms).
+        incremental: Whether the group speaks the incremental protocol (KIP-848) instead of the
+            eager one.
+
+    Attributes:
+        clock: For timeouts.
+        faults: Decides what happens in the background.
+        group: The consumer group.
+        transactions: The transaction coordinator.
+    """
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        faults: Faults,
+        *,
+        session_timeout_ms: int = 10_000,
+        transaction_timeout_ms: int = 10_000,
+        incremental: bool = False,
+    ) -> None:
+        self.clock = clock
+        self.faults = faults
+        self._topics: dict[str, list[PartitionLog]] = {}
+        self._background: list[Callable[[], None]] = []
+        self.group = GroupCoordinator(
+            lambda topic: len(self._topics[topic]),
+            clock,
+            session_timeout_ms=session_timeout_ms,
+            incremental=incremental,
+        )
+        self.transactions = TransactionCoordinator(
+            self.log, self.group.commit, clock, faults, transaction_timeout_ms
+        )
+
+    # ------------------------------------------------------------------ topics
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic, unless it exists."""
+        if topic not in self._topics:
+            self._topics[topic] = [
+                PartitionLog(TopicPartition(topic, number)) for number in range(partitions)
+            ]
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic and all it holds."""
+        del self._topics[topic]
+
+    def partition_counts(self) -> dict[str, int]:
+        """Return the partition count of each topic."""
+        return {topic: len(logs) for topic, logs in self._topics.items()}
+
+    def log(self, partition: TopicPartition) -> PartitionLog:
+        """Return the log of a partition."""
+        return self._topics[partition.topic][partition.partition]
+
+    def offset_range(self, partition: TopicPartition) -> OffsetRange:
+        """Return what a partition holds."""
+        log = self.log(partition)
+        return OffsetRange(log.beginning, log.stable_end, log.high_watermark)
+
+    def partition_for(self, topic: str, key: bytes | None) -> TopicPartition:
+        """Return the partition a key belongs to; a random one without a key."""
+        count = len(self._topics[topic])
+        if key is None:
+            return TopicPartition(topic, self.faults.random.randrange(count))
+        return TopicPartition(topic, crc32(key) % count)
+
+    def append(
+        self,
+        topic: str,
+        partition: int | None,
+        records: Iterable[ProducedRecord],
+        producer: tuple[str, int] | None = None,
+    ) -> int | None:
+        """Append records.
+
+        Args:
+            topic: The topic.
+            partition: The partition; None lets each record's key choose.
+            records: The records.
+            producer: Transactional id and epoch; None outside of transactions.
+
+        Returns:
+            The last record's offset.
+
+        Raises:
+            TaskMigratedError: The producer is fenced; nothing was appended.
+        """
+        last: int | None = None
+        for record in records:
+            place = (
+                self.partition_for(topic, record[1])
+                if partition is None
+                else TopicPartition(topic, partition)
+            )
+            number = None
+            if producer is not None:
+                number = self.transactions.add_partition(*producer, place)
+            last = self.log(place).append([record], number)
+        return last
+
+    # ------------------------------------------------------------------ for tests
+
+    def produce(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers = (),
+    ) -> None:
+        """Append one record, as a producer outside of the application would."""
+        self.append(topic, None, [(value, key, timestamp, headers)])
+
+    def committed_records(self, topic: str) -> list[StaticMessage]:
+        """Return all committed records of a topic, partition by partition."""
+        return [message for log in self._topics[topic] for message in log.committed_records()]
+
+    def compact(self, topic: str) -> int:
+        """Compact all partitions of a topic; return how many entries went."""
+        return sum(log.compact() for log in self._topics[topic])
+
+    # ------------------------------------------------------------------ what happens by itself
+
+    def in_background(self, action: Callable[[], None]) -> None:
+        """Let every tick run what a client does on a thread of its own."""
+        self._background.append(action)
+
+    def tick(self) -> None:
+        """Do a little of what brokers and clients do in the background."""
+        for action in self._background:
+            action()
+        if self.faults.happens(self.faults.rates.background):
+            self.transactions.write_a_marker()
+        self.transactions.expire()
+        for member_id in self.group.expire():
+            self.faults.note(f"broker member {member_id} timed out")
+
+    def settle(self) -> None:
+        """Write all markers of decided transactions."""
+        self.transactions.complete_all()

@@ -1,0 +1,312 @@
+"""Consumers of a simulated broker: the group's, and the one that restores changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pystreams.errors import RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.ports import ChangelogBatch, PartitionBatch, RebalanceListener
+from pystreams.testing.simulation.broker import SimulatedBroker
+from pystreams.testing.simulation.faults import Lifeline
+from pystreams.testing.simulation.group import GroupMetadata, Member
+
+
+class SimulatedConsumer:
+    """Implements `ConsumerPort`; reads what is committed, from the earliest offset if none is set.
+
+    Args:
+        broker: The broker.
+        lifeline: The process it belongs to.
+        client_id: Its name.
+    """
+
+    def __init__(self, broker: SimulatedBroker, lifeline: Lifeline, client_id: str) -> None:
+        self._broker = broker
+        self._faults = broker.faults
+        self._lifeline = lifeline
+        self._client_id = client_id
+        self._topics: tuple[str, ...] = ()
+        self._listener: RebalanceListener | None = None
+        self._member: Member | None = None
+        self._positions: dict[TopicPartition, int | None] = {}
+        self._paused: set[TopicPartition] = set()
+        self._known_ends: dict[TopicPartition, int] = {}
+        self._closed = False
+
+    # ------------------------------------------------------------------ group
+
+    def subscribe(
+        self, topics: Sequence[str], patterns: Sequence[str], listener: RebalanceListener
+    ) -> None:
+        """Join the group at the next poll. Patterns are not simulated."""
+        assert not patterns, "a simulated consumer reads named topics"
+        self._lifeline.pulse(f"{self._client_id} subscribe")
+        self._topics = tuple(topics)
+        self._listener = listener
+
+    def poll(self, max_records: int, timeout_s: float) -> list[PartitionBatch]:
+        """Do what the group asks for, then return what has arrived."""
+        self._lifeline.pulse(f"{self._client_id} poll")
+        assert not self._closed, "poll of a closed consumer"
+        self._broker.tick()
+        self._follow_group(self._told())
+        batches = self._fetch(max_records)
+        if not batches:
+            self._broker.clock.advance_ms(timeout_s * 1000)
+        self._lifeline.pulse(
+            f"{self._client_id} polled "
+            + " ".join(f"{batch.partition}:{len(batch.messages)}" for batch in batches)
+        )
+        return batches
+
+    def close(self) -> None:
+        """Give everything up and leave the group."""
+        self._lifeline.pulse(f"{self._client_id} close")
+        if self._closed:
+            return
+        self._closed = True
+        owned = list(self._positions)
+        try:
+            if owned and self._member is not None:
+                self._told().on_partitions_revoked(owned)
+        finally:
+            self._drop(owned)
+            if self._member is not None and self._lifeline.alive:
+                self._broker.group.leave(self._member)
+
+    def _told(self) -> RebalanceListener:
+        assert self._listener is not None, "poll before subscribe"
+        return self._listener
+
+    def _follow_group(self, listener: RebalanceListener) -> None:
+        group = self._broker.group
+        member = self._member
+        if member is None or not group.knows(member):
+            lost = list(self._positions)
+            self._drop(lost)
+            if lost:
+                listener.on_partitions_lost(lost)
+            self._member = group.join(self._client_id, self._topics)
+            return
+        group.touch(member)
+        if group.incremental:
+            self._reconcile(member, listener)
+        else:
+            self._rebalance(member, listener)
+
+    def _rebalance(self, member: Member, listener: RebalanceListener) -> None:
+        """Take part in the eager protocol."""
+        group = self._broker.group
+        if group.rebalancing and not member.joined:
+            self._revoke(list(self._positions), listener)
+            if group.knows(member):
+                group.rejoin(member)
+        if not group.rebalancing and member.generation != group.generation and member.joined:
+            self._assign(group.assignment(member), listener)
+
+    def _reconcile(self, member: Member, listener: RebalanceListener) -> None:
+        """Take part in the incremental protocol."""
+        group = self._broker.group
+        gone = group.to_revoke(member)
+        if gone:
+            self._revoke(gone, listener)
+            group.released(member, gone)
+        if not group.knows(member):
+            return
+        first = member.generation < 0
+        member.generation = group.generation
+        new = group.to_assign(member)
+        if new or first:
+            group.taken(member, new)
+            self._assign(new, listener)
+
+    def _revoke(self, partitions: list[TopicPartition], listener: RebalanceListener) -> None:
+        if not partitions:
+            return
+        self._faults.note(f"{self._client_id} revoked {sorted(map(str, partitions))}")
+        try:
+            listener.on_partitions_revoked(partitions)
+        finally:
+            self._drop(partitions)
+
+    def _assign(self, partitions: Sequence[TopicPartition], listener: RebalanceListener) -> None:
+        self._faults.note(f"{self._client_id} assigned {sorted(map(str, partitions))}")
+        self._positions.update(dict.fromkeys(partitions))
+        listener.on_partitions_assigned(list(partitions))
+
+    def _drop(self, partitions: Iterable[TopicPartition]) -> None:
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._paused.discard(partition)
+            self._known_ends.pop(partition, None)
+
+    # ------------------------------------------------------------------ records
+
+    def _fetch(self, max_records: int) -> list[PartitionBatch]:
+        if self._faults.happens(self._faults.rates.empty_poll):
+            return []
+        left = max_records
+        if self._faults.happens(self._faults.rates.short_poll):
+            left = self._faults.random.randint(1, max_records)
+        readable = [
+            (partition, position)
+            for partition, position in self._positions.items()
+            if position is not None and partition not in self._paused
+        ]
+        self._faults.random.shuffle(readable)
+        batches: list[PartitionBatch] = []
+        for partition, position in readable:
+            log = self._broker.log(partition)
+            found, next_position = log.read(max(position, log.beginning), left)
+            self._positions[partition] = next_position
+            self._known_ends[partition] = log.stable_end
+            if found:
+                messages: list[ConsumedMessage] = list(found)
+                batches.append(PartitionBatch(partition, messages))
+                left -= len(messages)
+            if not left:
+                break
+        return batches
+
+    def start_at(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Set positions and resume."""
+        self._lifeline.pulse(f"{self._client_id} start_at {_listed(positions)}")
+        for partition, position in positions.items():
+            self._move(partition, position)
+            self._paused.discard(partition)
+            self._maybe_no_answer("start_at")
+
+    def _move(self, partition: TopicPartition, position: int | None) -> None:
+        assert partition in self._positions, f"{partition} is not assigned"
+        earliest = self._broker.log(partition).beginning
+        self._positions[partition] = earliest if position is None else position
+        self._known_ends.pop(partition, None)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop fetching."""
+        paused = list(partitions)
+        self._lifeline.pulse(f"{self._client_id} pause {_listed(paused)}")
+        self._paused.update(paused)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Fetch again."""
+        resumed = list(partitions)
+        self._lifeline.pulse(f"{self._client_id} resume {_listed(resumed)}")
+        self._paused.difference_update(resumed)
+
+    def known_lag(self, partition: TopicPartition) -> int | None:
+        """Return what the last fetch told."""
+        end, position = self._known_ends.get(partition), self._positions.get(partition)
+        return None if end is None or position is None else max(end - position, 0)
+
+    # ------------------------------------------------------------------ offsets
+
+    def committed(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return committed offsets; refuses while a transaction holds some of them."""
+        self._lifeline.pulse(f"{self._client_id} committed {_listed(partitions)}")
+        self._maybe_no_answer("committed")
+        unstable = self._broker.transactions.pending_offsets()
+        if not unstable.isdisjoint(partitions):
+            raise RetriableClientError("offsets are pending in a transaction")
+        offsets = self._broker.group.offsets
+        return {one: offsets[one] for one in partitions if one in offsets}
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets; a lost answer may hide a success."""
+        self._lifeline.pulse(f"{self._client_id} commit {_offsets(offsets)}")
+        self._maybe_no_answer("commit")
+        group = self._broker.group
+        group.check(self.group_metadata())
+        group.commit(offsets)
+        self._maybe_no_answer("commit")
+        self._lifeline.pulse(f"{self._client_id} committed")
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return what fences transactions."""
+        self._lifeline.pulse(f"{self._client_id} group_metadata")
+        assert self._member is not None, "a consumer that never polled has nothing to commit"
+        return self._broker.group.metadata(self._member)
+
+    def _maybe_no_answer(self, call: str) -> None:
+        error = self._faults.scripted(call)
+        if error is not None:
+            raise error
+        if self._faults.happens(self._faults.rates.no_answer):
+            raise RetriableClientError(f"{call}: no answer in time (simulated)")
+
+
+class SimulatedRestoreConsumer:
+    """Implements `RestoreConsumerPort`; reads what is committed.
+
+    Args:
+        broker: The broker.
+        lifeline: The process it belongs to.
+        client_id: Its name.
+
+    Attributes:
+        restored: Records it has handed out.
+    """
+
+    def __init__(self, broker: SimulatedBroker, lifeline: Lifeline, client_id: str) -> None:
+        self.restored = 0
+        self._broker = broker
+        self._faults = broker.faults
+        self._lifeline = lifeline
+        self._client_id = client_id
+        self._positions: dict[TopicPartition, int] = {}
+        self._ends_told: dict[TopicPartition, int] = {}
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions; those that were read already go on."""
+        self._lifeline.pulse(f"{self._client_id} assign {_listed(positions)}")
+        self._positions = {
+            partition: self._positions.get(partition, position)
+            for partition, position in positions.items()
+        }
+        self._ends_told = {
+            partition: end for partition, end in self._ends_told.items() if partition in positions
+        }
+
+    def poll(self, max_records: int, timeout_s: float) -> list[ChangelogBatch]:
+        """Return records; tells the end of a partition once, and again when it has moved."""
+        self._lifeline.pulse(f"{self._client_id} poll")
+        self._broker.tick()
+        batches: list[ChangelogBatch] = []
+        left = max_records
+        if self._faults.happens(self._faults.rates.short_poll):
+            left = self._faults.random.randint(1, 5)
+        for partition, position in self._positions.items():
+            if self._faults.happens(self._faults.rates.empty_poll) or not left:
+                continue
+            log = self._broker.log(partition)
+            found, next_position = log.read(max(position, log.beginning), left)
+            left -= len(found)
+            self._positions[partition] = next_position
+            end = log.stable_end
+            at_end = next_position >= end and self._ends_told.get(partition) != end
+            if at_end:
+                self._ends_told[partition] = end
+            if found or at_end:
+                messages: list[ConsumedMessage] = list(found)
+                batches.append(ChangelogBatch(partition, messages, end if at_end else None))
+            self.restored += len(found)
+        if not batches:
+            self._broker.clock.advance_ms(timeout_s * 1000)
+        return batches
+
+    def close(self) -> None:
+        """Release nothing."""
+        self._lifeline.pulse(f"{self._client_id} close")
+
+
+def _listed(partitions: Iterable[TopicPartition]) -> str:
+    return " ".join(sorted(map(str, partitions)))
+
+
+def _offsets(offsets: Mapping[TopicPartition, CommittedOffset]) -> str:
+    return " ".join(f"{partition}@{offset.next_offset}" for partition, offset in offsets.items())

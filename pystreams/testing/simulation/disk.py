@@ -1,0 +1,236 @@
+"""Disks of simulated machines: what survives a crash, and who has locked it.
+
+A store commits in batches, and like RocksDB without a write-ahead log a crash takes back the last
+of them: each store falls to one of its commits since it was last flushed, drawn from the seed,
+each by itself. Closing flushes. A store whose directory is removed is empty when it opens again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from pystreams.errors import StateStoreError, StoreNotAvailableError, TaskLockedError
+from pystreams.ids import TaskId
+from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+from pystreams.testing.simulation.faults import Faults, Lifeline
+
+
+class Commit(NamedTuple):
+    """One batch written to a store."""
+
+    changes: dict[bytes, bytes | None]
+    metadata: dict[bytes, bytes | None]
+
+
+class StoreFiles:
+    """One store on a disk: what is flushed, and the commits a crash may take back.
+
+    Attributes:
+        data: Keys and values as of the last commit.
+        metadata: Offsets as of the last commit.
+        is_open: Whether an engine has it open.
+    """
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+        self.metadata: dict[bytes, bytes] = {}
+        self.is_open = False
+        self._flushed: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
+        self._unflushed: list[Commit] = []
+
+    def write(self, commit: Commit) -> None:
+        """Apply one commit."""
+        _apply(self.data, commit.changes)
+        _apply(self.metadata, commit.metadata)
+        self._unflushed.append(commit)
+
+    def flush(self) -> None:
+        """Make everything so far survive a crash."""
+        self._flushed = (dict(self.data), dict(self.metadata))
+        self._unflushed.clear()
+
+    def crash(self, kept: int) -> None:
+        """Fall back to the flushed state and the first `kept` commits after it."""
+        data, metadata = self._flushed
+        self.data, self.metadata = dict(data), dict(metadata)
+        commits, self._unflushed = self._unflushed[:kept], []
+        for commit in commits:
+            self.write(commit)
+        self.flush()
+        self.is_open = False
+
+    @property
+    def unflushed_commits(self) -> int:
+        """How many commits a crash may take back."""
+        return len(self._unflushed)
+
+
+class SimulatedDisk:
+    """The disk of one machine.
+
+    Args:
+        root: An empty directory for what must be a directory.
+        faults: Decides when stores are flushed, and what a crash leaves.
+    """
+
+    def __init__(self, root: Path, faults: Faults) -> None:
+        self._root = root
+        self._faults = faults
+        self._stores: dict[Path, StoreFiles] = {}
+        self._locks: dict[TaskId, str] = {}
+
+    # ------------------------------------------------------------------ stores
+
+    def files(self, directory: Path) -> StoreFiles:
+        """Return the files of a store, new ones when its directory is gone."""
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            self._stores[directory] = StoreFiles()
+        return self._stores.setdefault(directory, StoreFiles())
+
+    def stores(self) -> Iterator[tuple[TaskId, str, StoreFiles]]:
+        """Iterate over (task, store name, files) of all stores that exist."""
+        for directory, files in self._stores.items():
+            if directory.exists():
+                yield TaskId.parse(directory.parent.parent.name), directory.name, files
+
+    def crash(self) -> None:
+        """Lose what is not flushed, and all locks."""
+        for files in self._stores.values():
+            files.crash(self._faults.random.randint(0, files.unflushed_commits))
+        self._locks.clear()
+
+    # ------------------------------------------------------------------ locks
+
+    def lock(self, task_id: TaskId, owner: str) -> Path:
+        """Lock a task's directory.
+
+        Raises:
+            TaskLockedError: Somebody else holds it.
+        """
+        directory = self._root / str(task_id)
+        if self._locks.setdefault(task_id, owner) != owner:
+            raise TaskLockedError(task_id, str(directory))
+        return directory
+
+    def unlock(self, task_id: TaskId, owner: str) -> None:
+        """Give a lock up, if it is held."""
+        if self._locks.get(task_id) == owner:
+            del self._locks[task_id]
+
+
+class SimulatedDirectories:
+    """Implements `TaskDirectories` for one thread.
+
+    Args:
+        disk: The machine's disk.
+        lifeline: The process.
+        owner: The thread.
+    """
+
+    def __init__(self, disk: SimulatedDisk, lifeline: Lifeline, owner: str) -> None:
+        self._disk = disk
+        self._lifeline = lifeline
+        self._owner = owner
+
+    def lock_task(self, task_id: TaskId) -> Path:
+        """Lock a task's directory."""
+        self._lifeline.pulse(f"{self._owner} lock {task_id}")
+        return self._disk.lock(task_id, self._owner)
+
+    def unlock_task(self, task_id: TaskId) -> None:
+        """Give a task's directory up."""
+        self._lifeline.pulse(f"{self._owner} unlock {task_id}")
+        self._disk.unlock(task_id, self._owner)
+
+
+class SimulatedEngine:
+    """A `KeyValueEngine` on a simulated disk.
+
+    Args:
+        name: The store's name.
+        disk: The machine's disk.
+        lifeline: The process.
+        faults: Decides when it is flushed by itself.
+    """
+
+    def __init__(self, name: str, disk: SimulatedDisk, lifeline: Lifeline, faults: Faults) -> None:
+        self._name = name
+        self._disk = disk
+        self._lifeline = lifeline
+        self._faults = faults
+        self._files: StoreFiles | None = None
+
+    @property
+    def persistent(self) -> bool:
+        """Return True."""
+        return True
+
+    def open(
+        self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
+    ) -> None:
+        """Open the store's files; only one engine may have them open."""
+        self._lifeline.pulse(f"open {directory.parent.parent.name} {self._name}")
+        files = self._disk.files(directory)
+        if files.is_open:
+            raise StateStoreError(self._name, f"{directory} is open already")
+        files.is_open = True
+        self._files = files
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return a value or None."""
+        return self._open().data.get(key)
+
+    def range(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    ) -> KeyValueIterator[bytes, bytes]:
+        """Iterate over a snapshot."""
+        entries = [
+            (key, value)
+            for key, value in sorted(self._open().data.items(), reverse=reverse)
+            if (start is None or key >= start) and (end is None or key < end)
+        ]
+        return (entry for entry in entries)
+
+    def write(
+        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
+        """Apply one batch; the process may die before or after it."""
+        files = self._open()
+        self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
+        files.write(Commit(dict(changes), dict(metadata)))
+        if self._faults.happens(self._faults.rates.background):
+            files.flush()
+        self._lifeline.pulse(f"written {self._name}")
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Return the offsets."""
+        return dict(self._open().metadata)
+
+    def approximate_num_entries(self) -> int:
+        """Return how many keys there are."""
+        return len(self._open().data)
+
+    def close(self) -> None:
+        """Flush and close; a dead process flushes nothing."""
+        files, self._files = self._files, None
+        if files is None:
+            return
+        self._lifeline.pulse(f"close {self._name}")
+        files.flush()
+        files.is_open = False
+
+    def _open(self) -> StoreFiles:
+        if self._files is None:
+            raise StoreNotAvailableError(f"state store {self._name!r} is closed")
+        return self._files
+
+
+def _apply(target: dict[bytes, bytes], changes: Mapping[bytes, bytes | None]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            target.pop(key, None)
+        else:
+            target[key] = value

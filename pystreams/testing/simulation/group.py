@@ -1,0 +1,232 @@
+"""The consumer group of a simulated broker.
+
+Two protocols, with the same range assignment:
+
+- eager (`classic`): a change of membership stops everybody: each member gives up all it has at its
+  next poll, and when all have joined again a new generation shares everything out;
+- incremental (KIP-848): each change sets a new target; a member gives up what is not its own any
+  more, and takes what nobody else holds.
+
+A member that does not poll for a session is out. Whatever it then commits is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pystreams.clock import Clock
+from pystreams.errors import TaskMigratedError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset
+
+
+class GroupMetadata(NamedTuple):
+    """What fences a transaction's offsets: who commits, of which generation."""
+
+    member_id: str
+    generation: int
+
+
+@dataclass(slots=True)
+class Member:
+    """One member of the group.
+
+    Attributes:
+        member_id: Its id.
+        topics: What it subscribes to.
+        seen_ms: When it polled last (ms).
+        generation: The generation it has joined; a commit must name it.
+        joined: Whether it takes part in the rebalance that is going on (eager protocol).
+        owned: What it holds.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    seen_ms: float
+    generation: int = -1
+    joined: bool = False
+    owned: list[TopicPartition] = field(default_factory=list)
+
+
+class GroupCoordinator:
+    """Members, assignments and committed offsets of one group.
+
+    Args:
+        partition_count: Returns the partition count of a topic.
+        clock: For sessions.
+        session_timeout_ms: After so long without a poll a member is out (ms).
+        incremental: Whether to speak the incremental protocol.
+
+    Attributes:
+        offsets: Committed offsets that everybody may see.
+        generation: Counts rebalances.
+        rebalancing: Whether members are waited for (eager protocol).
+    """
+
+    def __init__(
+        self,
+        partition_count: Callable[[str], int],
+        clock: Clock,
+        *,
+        session_timeout_ms: int,
+        incremental: bool,
+    ) -> None:
+        self.offsets: dict[TopicPartition, CommittedOffset] = {}
+        self.generation = 0
+        self.rebalancing = False
+        self.incremental = incremental
+        self._partition_count = partition_count
+        self._clock = clock
+        self._session_timeout_ms = session_timeout_ms
+        self._members: dict[str, Member] = {}
+        self._target: dict[str, list[TopicPartition]] = {}
+        self._last_member = 0
+        self._rotation = 0
+
+    # ------------------------------------------------------------------ membership
+
+    def join(self, client_id: str, topics: Sequence[str]) -> Member:
+        """Add a new member; the others learn of it at their next poll."""
+        self._last_member += 1
+        member = Member(
+            f"{client_id}-{self._last_member}", tuple(topics), self._clock.monotonic_ms()
+        )
+        self._members[member.member_id] = member
+        self.rebalance()
+        return member
+
+    def leave(self, member: Member) -> None:
+        """Remove a member, if it is one."""
+        if self._members.pop(member.member_id, None) is not None:
+            self.rebalance()
+
+    def knows(self, member: Member) -> bool:
+        """Return whether this is still a member."""
+        return member.member_id in self._members
+
+    def touch(self, member: Member) -> None:
+        """Note that a member polls."""
+        member.seen_ms = self._clock.monotonic_ms()
+
+    def expire(self) -> list[str]:
+        """Throw out members that have not polled for a session; return their ids."""
+        now = self._clock.monotonic_ms()
+        gone = [
+            member.member_id
+            for member in self._members.values()
+            if now - member.seen_ms > self._session_timeout_ms
+        ]
+        for member_id in gone:
+            del self._members[member_id]
+        if gone:
+            self.rebalance()
+        return gone
+
+    def rebalance(self, *, rotate: bool = False) -> None:
+        """Share partitions out anew.
+
+        Args:
+            rotate: Give everybody the next member's share.
+        """
+        self.generation += 1
+        self._rotation += rotate
+        if self.incremental:
+            self._target = self._range()
+            return
+        self.rebalancing = True
+        for member in self._members.values():
+            member.joined = False
+
+    # ------------------------------------------------------------------ eager protocol
+
+    def rejoin(self, member: Member) -> None:
+        """Take part in the rebalance; the member has given up what it had."""
+        member.owned = []
+        member.joined = True
+        member.generation = -1
+        if all(other.joined for other in self._members.values()):
+            self._target = self._range()
+            self.rebalancing = False
+
+    def assignment(self, member: Member) -> list[TopicPartition]:
+        """Return what a member was given, which makes it part of this generation."""
+        member.generation = self.generation
+        member.owned = self._target[member.member_id]
+        return member.owned
+
+    # ------------------------------------------------------------------ incremental protocol
+
+    def to_revoke(self, member: Member) -> list[TopicPartition]:
+        """Return what a member must give up."""
+        target = self._target[member.member_id]
+        return [partition for partition in member.owned if partition not in target]
+
+    def released(self, member: Member, partitions: Iterable[TopicPartition]) -> None:
+        """Note that a member has given partitions up."""
+        gone = set(partitions)
+        member.owned = [partition for partition in member.owned if partition not in gone]
+
+    def to_assign(self, member: Member) -> list[TopicPartition]:
+        """Return what a member may take now: its own, and held by nobody else."""
+        held = {partition for other in self._members.values() for partition in other.owned}
+        target = self._target[member.member_id]
+        return [partition for partition in target if partition not in held]
+
+    def taken(self, member: Member, partitions: Sequence[TopicPartition]) -> None:
+        """Note that a member has taken partitions."""
+        member.owned = [*member.owned, *partitions]
+
+    # ------------------------------------------------------------------ offsets
+
+    def metadata(self, member: Member) -> GroupMetadata:
+        """Return what fences a member's commits."""
+        return GroupMetadata(member.member_id, member.generation)
+
+    def check(self, metadata: GroupMetadata) -> None:
+        """Check that a commit comes from a member of this generation.
+
+        While the others are waited for, commits of the last generation are still taken.
+
+        Raises:
+            TaskMigratedError: It does not.
+        """
+        member = self._members.get(metadata.member_id)
+        if member is None:
+            raise TaskMigratedError(f"unknown member {metadata.member_id!r}")
+        current = member.generation
+        if metadata.generation != current or current < 0:
+            message = (
+                f"member {metadata.member_id!r} commits for generation {metadata.generation}, "
+                f"it is {current} now"
+            )
+            raise TaskMigratedError(message)
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Make offsets visible."""
+        self.offsets.update(offsets)
+
+    # ------------------------------------------------------------------ inside
+
+    def _range(self) -> dict[str, list[TopicPartition]]:
+        """Return Kafka's range assignment: topic by topic, contiguous partitions in member order.
+
+        Topics of equal partition counts come out co-partitioned, if all members read them.
+        """
+        shares: dict[str, list[TopicPartition]] = {name: [] for name in self._members}
+        topics = sorted({topic for member in self._members.values() for topic in member.topics})
+        for topic in topics:
+            readers = sorted(
+                name for name, member in self._members.items() if topic in member.topics
+            )
+            turn = self._rotation % len(readers)
+            readers = readers[turn:] + readers[:turn]
+            count = self._partition_count(topic)
+            each, more = divmod(count, len(readers))
+            start = 0
+            for index, name in enumerate(readers):
+                end = start + each + (1 if index < more else 0)
+                shares[name] += [TopicPartition(topic, number) for number in range(start, end)]
+                start = end
+        return shares

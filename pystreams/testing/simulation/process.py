@@ -1,0 +1,196 @@
+"""One process of an application under simulation: its stream threads, driven step by step.
+
+    process = SimulatedProcess(topology, config, broker, disk)
+    process.start()
+    while ...:
+        process.step(0)            # one iteration of its first stream thread
+    process.crash_in(40)           # kill -9 at the 40th call from here
+    ...
+    process.start()                # again, with what the disk has left
+    process.stop()
+
+The threads are the real `StreamThread`s; broker, disk and time are simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.settings import ThreadSettings, task_settings
+from pystreams.runtime.thread import StreamThread
+from pystreams.runtime.thread_parts import ThreadParts
+from pystreams.stores.api import StateStore
+from pystreams.stores.factories import KeyValueStoreBuilder
+from pystreams.stores.spec import StoreBuilder
+from pystreams.testing.simulation.broker import SimulatedBroker
+from pystreams.testing.simulation.clients import SimulatedClients
+from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
+from pystreams.testing.simulation.disk import SimulatedDirectories, SimulatedDisk, SimulatedEngine
+from pystreams.testing.simulation.faults import Lifeline, SimulatedCrash
+from pystreams.topology.partitions import plan_partitions
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+
+class SimulatedProcess:
+    """A process that can crash at any call and start again.
+
+    Args:
+        topology: What it runs.
+        config: Its configuration; `bootstrap.servers` has a default here.
+        broker: The broker.
+        disk: Its machine's disk.
+        process_id: Its identity, the same after a restart.
+
+    Attributes:
+        plan: The topology's plan.
+        process_id: Its identity.
+        disk: Its machine's disk.
+        threads: Its stream threads while it runs.
+        clients: What made the clients of this life.
+        crashes: How often it has crashed.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: Mapping[str, Any],
+        broker: SimulatedBroker,
+        disk: SimulatedDisk,
+        process_id: str = "process",
+    ) -> None:
+        self._config = StreamsConfig.of({"bootstrap.servers": "simulated:9092", **config})
+        self.plan = TopologyPlan(topology, self._config.application_id)
+        self.process_id = process_id
+        self.disk = disk
+        self.threads: list[StreamThread] = []
+        self.crashes = 0
+        self._broker = broker
+        self._lifeline = Lifeline(process_id, broker.faults)
+        self.clients = SimulatedClients(broker, self._lifeline)
+
+    # ------------------------------------------------------------------ life
+
+    @property
+    def running(self) -> bool:
+        """Whether it has started and neither crashed nor stopped."""
+        return bool(self.threads)
+
+    def start(self) -> None:
+        """Create missing internal topics, then start all threads."""
+        assert not self.threads, "it runs already"
+        self._lifeline = Lifeline(self.process_id, self._broker.faults)
+        self.clients = SimulatedClients(self._broker, self._lifeline)
+        partitions = plan_partitions(self.plan, self._broker.partition_counts())
+        for topic in self.plan.repartition_topics():
+            self._broker.create_topic(topic, partitions.num_partitions[topic])
+        for part in self.plan.subtopologies:
+            for builder in self.plan.logged_stores(part):
+                changelog = self.plan.changelog_topic(builder.name)
+                self._broker.create_topic(changelog, partitions.num_tasks[part.id])
+        self.threads = [
+            StreamThread(index, self._parts(index, partitions.num_partitions))
+            for index in range(1, self._config.num_stream_threads + 1)
+        ]
+        for thread in self.threads:
+            thread.join_group()
+
+    def step(self, index: int = 0) -> int:
+        """Run one iteration of one thread.
+
+        Returns:
+            How many records it processed; 0 if the process crashed in it.
+
+        Raises:
+            StreamsError: The thread failed. All threads are shut down, as the client does.
+        """
+        thread = self.threads[index]
+        try:
+            return thread.run_once()
+        except SimulatedCrash:
+            self._die()
+            return 0
+        except StreamsError as error:
+            thread.error = error
+            self.stop()
+            raise
+
+    def crash_in(self, calls: int | None) -> None:
+        """Crash at the call of a port or a disk that comes after so many; None takes it back."""
+        self._lifeline.crash_in(calls)
+
+    def crash_at(self, call: str) -> None:
+        """Crash at the next call whose line in the trace contains this text."""
+        self._lifeline.crash_at(call)
+
+    def crash(self) -> None:
+        """Crash now, between two calls."""
+        self._lifeline.alive = False
+        self._die()
+
+    def stop(self) -> None:
+        """Stop all threads in order: commit, close, leave the group."""
+        try:
+            for thread in self.threads:
+                thread.stop()
+                thread.shut_down()
+        except SimulatedCrash:
+            self._die()
+        self.threads = []
+
+    def restored_records(self) -> int:
+        """Return how many changelog records were restored in this life."""
+        return sum(consumer.restored for consumer in self.clients.restore_consumers)
+
+    def _die(self) -> None:
+        self.crashes += 1
+        self.threads = []
+        self.disk.crash()
+
+    # ------------------------------------------------------------------ wiring
+
+    def _parts(self, index: int, partition_counts: Mapping[str, int]) -> ThreadParts:
+        counts = dict(partition_counts)
+
+        def counts_of(_: Iterable[TopicPartition]) -> Mapping[str, int]:
+            return counts
+
+        client_id = f"{self._config.application_id}-{self.process_id}"
+        return ThreadParts(
+            plan=self.plan,
+            task_settings=task_settings(
+                self._config,
+                num_partitions=lambda topic: self._broker.partition_counts()[topic],
+                build=self._build,
+            ),
+            settings=ThreadSettings.of(self._config),
+            clients=self.clients,
+            admin=self.clients.admin(),
+            directories=SimulatedDirectories(
+                self.disk, self._lifeline, f"{self.process_id}-{index}"
+            ),
+            clock=self._broker.clock,
+            process_id=self.process_id,
+            group_instance_id=self.process_id,
+            client_id=client_id,
+            partition_counts=counts_of,
+            make_stop_event=partial(ManualEvent, self._broker.clock),
+            make_commit_pool=InlineExecutor,
+        )
+
+    def _build(self, builder: StoreBuilder) -> StateStore:
+        """Put a simulated engine under each key-value store."""
+        if not isinstance(builder, KeyValueStoreBuilder):
+            return builder.build()
+        lifeline = self._lifeline
+
+        def engine(name: str) -> SimulatedEngine:
+            return SimulatedEngine(name, self.disk, lifeline, self._broker.faults)
+
+        return replace(builder, spec=replace(builder.spec, engine_factory=engine)).build()

@@ -1,0 +1,291 @@
+"""`TopologyTestDriver`: runs a topology record by record, with no broker and no thread.
+
+    driver = TopologyTestDriver(topology)
+    orders = driver.create_input_topic("orders", STRING, STRING)
+    counts = driver.create_output_topic("counts", STRING, LONG)
+    orders.pipe_input("a", "x")
+    assert counts.read_key_values() == [("a", 1)]
+
+Every sub-topology is one task with partition 0; what it writes to internal topics and to topics
+the topology reads flows on at once. As in Kafka Streams' driver, a commit follows each record:
+record caches never hold anything back. Stores live in memory whatever engine they name; give
+`state_directory` to use the engines the topology asks for.
+
+Source: Kafka Streams' `TopologyTestDriver`. Differs from Kafka: sub-topologies are tasks of their
+own with their own stream time, as at run time; Java's driver runs them all as one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import TopologyError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import Headers, OutputBuffer, ProducedRecord
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.settings import build_as_asked, task_settings
+from pystreams.serdes import BYTES, Serde
+from pystreams.stores.api import StateStore
+from pystreams.stores.factories import KeyValueStoreBuilder
+from pystreams.stores.spec import StoreBuilder, StoreEngine
+from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
+from pystreams.testing.messages import StaticMessage
+from pystreams.testing.plain_values import PlainValues
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TopologyTestDriver:
+    """Runs a topology for tests.
+
+    Args:
+        topology: The topology.
+        config: A `StreamsConfig` or a mapping of Kafka's dotted names; `application.id` and
+            `bootstrap.servers` have defaults here.
+        wall_clock_ms: Where the wall clock starts (ms).
+        state_directory: Where persistent stores live; None keeps all stores in memory.
+
+    Raises:
+        TopologyError: The topology can't run.
+        ConfigError: The configuration is wrong.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+        *,
+        wall_clock_ms: int = 0,
+        state_directory: Path | None = None,
+    ) -> None:
+        self._config = _config(config)
+        self._plan = TopologyPlan(topology, self._config.application_id)
+        self._now_ms = wall_clock_ms
+        self._state_directory = state_directory
+        self._produced: dict[str, list[ProducedRecord]] = {}
+        self._offsets: dict[str, int] = {}
+        self._tasks = [self._task(part.id) for part in self._plan.subtopologies]
+
+    def __enter__(self) -> Self:
+        """Return the driver."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the driver."""
+        self.close()
+
+    # ------------------------------------------------------------------ topics
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        *,
+        start_timestamp: int = 0,
+        auto_advance_ms: int = 0,
+    ) -> TestInputTopic[K, V]:
+        """Return a topic to pipe records into.
+
+        Args:
+            topic: A topic the topology reads.
+            key_serde: Serializes keys.
+            value_serde: Serializes values.
+            start_timestamp: Timestamp of records piped without one (ms).
+            auto_advance_ms: What is added to it after each such record (ms).
+        """
+        return TestInputTopic(
+            topic,
+            key_serde,
+            value_serde,
+            self.pipe_raw,
+            start_timestamp=start_timestamp,
+            auto_advance_ms=auto_advance_ms,
+        )
+
+    def create_output_topic(
+        self, topic: str, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> TestOutputTopic[K, V]:
+        """Return a topic to read what the topology wrote; internal topics by their real names."""
+        return TestOutputTopic(
+            topic, key_serde, value_serde, lambda: self._produced.setdefault(topic, [])
+        )
+
+    def pipe_raw(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp: int,
+        headers: Headers = (),
+    ) -> None:
+        """Pipe one serialized record and process all that follows from it.
+
+        Raises:
+            TopologyError: The topology does not read the topic.
+        """
+        if self._plan.source_of_topic(topic) is None:
+            known = ", ".join(self._plan.source_topics())
+            raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
+        self._enqueue(topic, (value, key, timestamp, headers))
+        self._run()
+
+    def produced_topic_names(self) -> set[str]:
+        """Return the topics anything was written to, internal ones by their real names."""
+        return {topic for topic, records in self._produced.items() if records}
+
+    def produced_raw(self, topic: str) -> list[ProducedRecord]:
+        """Return what is unread of a topic, as (value, key, timestamp in ms, headers)."""
+        return self._produced.get(topic, [])
+
+    # ------------------------------------------------------------------ time, stores, end
+
+    def advance_wall_clock_ms(self, advance_ms: int) -> None:
+        """Move the wall clock on (ms) and fire the punctuations that makes due."""
+        self._now_ms += advance_ms
+        for task in self._tasks:
+            task.record.now_ms = self._now_ms
+            task.punctuate_wall_clock(self._now_ms)
+            self._commit(task)
+        self._run()
+
+    def get_state_store(self, name: str) -> Any:
+        """Return a store by name, or None when the topology has none of that name.
+
+        Reads of a timestamped store (all DSL tables) give `ValueAndTimestamp`; see
+        `get_key_value_store` for plain values.
+        """
+        return self.get_all_state_stores().get(name)
+
+    def get_key_value_store(self, name: str) -> PlainValues:
+        """Return a key-value store that reads plain values, whether or not it keeps timestamps.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+        """
+        store = self.get_state_store(name)
+        if store is None:
+            known = sorted(self.get_all_state_stores())
+            raise TopologyError(f"there is no state store {name!r}; there are: {known}")
+        return PlainValues(store)
+
+    def get_all_state_stores(self) -> dict[str, StateStore]:
+        """Return all stores by name."""
+        stores: dict[str, StateStore] = {}
+        for task in self._tasks:
+            stores.update(task.state_manager.stores())
+        return stores
+
+    def close(self) -> None:
+        """Close processors and stores."""
+        for task in self._tasks:
+            task.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _task(self, number: int) -> StreamTask:
+        subtopology = self._plan.subtopologies[number]
+        topics = [
+            self._plan.topic_name(topic)
+            for source in self._plan.sources_of(subtopology)
+            for topic in source.topics
+        ]
+        task = StreamTask(
+            TaskId(number, 0),
+            self._plan,
+            subtopology,
+            [TopicPartition(topic, 0) for topic in topics],
+            self._settings(),
+            lambda _: 0,
+        )
+        directory = (self._state_directory or Path()) / str(task.task_id)
+        if self._state_directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        task.open(directory)
+        task.start({}, self._now_ms)
+        return task
+
+    def _settings(self) -> TaskSettings:
+        settings = task_settings(
+            self._config,
+            num_partitions=lambda _: 1,
+            build=_build_in_memory if self._state_directory is None else build_as_asked,
+        )
+        return replace(settings, max_task_idle_ms=-1)
+
+    def _enqueue(self, topic: str, record: ProducedRecord) -> None:
+        value, key, timestamp, headers = record
+        offset = self._offsets.get(topic, 0)
+        self._offsets[topic] = offset + 1
+        message = StaticMessage(topic, 0, offset, key, value, timestamp, headers)
+        part = self._plan.subtopology_of_topic(topic)
+        assert part is not None, "only topics the topology reads are enqueued"
+        task = self._tasks[part.id]
+        task.record.now_ms = self._now_ms
+        partition = TopicPartition(topic, 0)
+        task.take_partition(partition)
+        task.add_records(partition, [message])
+
+    def _run(self) -> None:
+        """Process record by record until nothing waits, committing after each."""
+        progress = True
+        while progress:
+            progress = False
+            for task in self._tasks:
+                run = task.next_run(1)
+                if run is None:
+                    continue
+                task.process(run[0], 1)
+                task.punctuate_stream_time()
+                self._commit(task)
+                progress = True
+
+    def _commit(self, task: StreamTask) -> None:
+        task.state_manager.flush_caches()
+        for output in task.outputs():
+            self._capture(output)
+        task.post_commit()
+
+    def _capture(self, output: OutputBuffer) -> None:
+        if not output.records:
+            return
+        records = list(output.records)
+        output.records.clear()
+        output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
+        self._produced.setdefault(output.topic, []).extend(records)
+        if self._plan.source_of_topic(output.topic) is None:
+            self._offsets[output.topic] = output.last_offset + 1
+            return
+        for record in records:
+            self._enqueue(output.topic, record)
+
+
+def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
+    if isinstance(config, StreamsConfig):
+        return config
+    defaults = {"application.id": "test-driver", "bootstrap.servers": "localhost:9092"}
+    return StreamsConfig.of({**defaults, **(config or {})})
+
+
+def _build_in_memory(builder: StoreBuilder) -> StateStore:
+    if isinstance(builder, KeyValueStoreBuilder) and builder.spec.engine_factory is None:
+        return replace(builder, spec=replace(builder.spec, engine=StoreEngine.IN_MEMORY)).build()
+    return builder.build()
+
+
+RAW: Serde[bytes] = BYTES
+"""Reads and writes topics of a driver as bytes."""

@@ -1,0 +1,290 @@
+"""The order of a commit, and what a failure at each of its steps leaves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams import serdes
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    FatalStreamsError,
+    ProcessingError,
+    ProductionError,
+    RetriableClientError,
+    StreamsError,
+    TaskMigratedError,
+    TransactionAbortableError,
+)
+from pystreams.ids import TaskId
+from pystreams.record import Record
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.processor import Processor
+from tests.simulation.applications import Application, counting, running_tasks, stored_counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.simulation
+
+EOS = ["exactly_once", "exactly_once_v2"]
+ALL = ["at_least_once", *EOS]
+
+
+def lines(app: Application, *calls: str) -> list[str]:
+    """Those lines of the trace that contain one of the calls, reduced to it."""
+    return [call for line in app.faults.trace for call in calls if call in line]
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+def test_stores_commit_after_the_transaction(guarantee: str, tmp_path: Path) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+
+    steps = ["flush", "offsets added", "prepare commit", "write counts"]
+    assert lines(app, *steps) == steps
+
+
+def test_stores_commit_after_the_offsets(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+
+    assert lines(app, "flush", "commit in-0@1", "write counts") == [
+        "flush",
+        "commit in-0@1",
+        "write counts",
+    ]
+
+
+def test_caches_are_flushed_before_anything_is_sent(tmp_path: Path) -> None:
+    app = Application(tmp_path, statestore_cache_max_bytes=10_000)
+    process = app.process(topology=counting(caching=True))
+    process.start()
+    app.feed("a", "a", "a", "b")
+    app.run_until_processed(process)
+
+    assert sorted(app.outputs()) == [("a", 3), ("b", 1)]
+    assert lines(app, "send app-counts-changelog 2") == ["send app-counts-changelog 2"]
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+@pytest.mark.parametrize("call", ["send", "flush", "commit_transaction"])
+@pytest.mark.parametrize("error", [TransactionAbortableError, RetriableClientError])
+def test_a_failed_transaction_is_aborted_and_its_records_are_read_again(
+    guarantee: str, call: str, error: type[StreamsError], tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a", "a", "b")
+    app.faults.fail_next(call, error("not now"))
+    app.run_until_processed(process)
+    process.stop()
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("b", 1)]
+    assert stored_counts(process) == {"a": 2, "b": 1}
+    assert process.restored_records() == 0, "the store was rolled back, not rebuilt"
+
+
+def test_an_abort_is_tried_until_the_broker_answers(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.faults.fail_next("flush", TransactionAbortableError("lost"))
+    for _ in range(5):
+        app.faults.fail_next("abort_transaction", RetriableClientError("no answer"))
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1)]
+
+
+def test_only_the_task_whose_transaction_failed_is_revived(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once", partitions=2)
+    process = app.process()
+    process.start()
+    while len(running_tasks(process)) < 2:
+        process.step()
+    app.feed("a", "b", "c", "d", "e", "f")
+    app.faults.fail_next("commit_transaction", TransactionAbortableError("lost"))
+    while not lines(app, "abort_transaction"):
+        process.step()
+
+    assert len(lines(app, "abort_transaction")) == 1
+    assert len(lines(app, "prepare commit")) == 1
+    app.run_until_processed(process)
+    assert sorted(app.outputs()) == [(key, 1) for key in "abcdef"]
+
+
+@pytest.mark.parametrize("call", ["send", "flush", "commit"])
+def test_without_transactions_a_commit_is_tried_again_and_nothing_is_processed_twice(
+    call: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = app.process()
+    process.start()
+    app.feed("a", "a", "b")
+    app.faults.fail_next(call, RetriableClientError("no answer"))
+    app.run_until_processed(process)
+    process.stop()
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("b", 1)]
+    assert stored_counts(process) == {"a": 2, "b": 1}
+
+
+def test_without_transactions_lost_records_are_produced_again(tmp_path: Path) -> None:
+    app = Application(tmp_path, "at_least_once")
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.faults.fail_next("flush", TransactionAbortableError("a record was not delivered"))
+    app.run_until_processed(process)
+
+    assert {key for key, _ in app.outputs()} == {"a"}
+
+
+@pytest.mark.parametrize("guarantee", ALL)
+def test_failures_for_longer_than_the_task_timeout_end_the_thread(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, task_timeout_ms=2000)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    for _ in range(1000):
+        app.faults.fail_next("flush", RetriableClientError("no answer"))
+
+    with pytest.raises(BrokerNotAvailableError, match=r"task\.timeout\.ms"):
+        app.run_until_processed(process)
+    assert not app.broker.transactions.open_ids() or guarantee == "at_least_once"
+
+
+@pytest.mark.parametrize("guarantee", ALL)
+@pytest.mark.parametrize(
+    "error", [FatalStreamsError("fatal"), ProductionError("too large", topic="out")]
+)
+def test_other_errors_end_the_thread_and_leave_no_transaction_open(
+    guarantee: str, error: StreamsError, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.faults.fail_next("flush", error)
+
+    with pytest.raises(type(error)):
+        app.run_until_processed(process)
+    app.broker.settle()
+    assert not app.broker.transactions.open_ids()
+    assert app.outputs() == [] or guarantee == "at_least_once"
+    assert app.committed() is None
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+def test_a_fenced_producer_drops_its_tasks_and_joins_again(guarantee: str, tmp_path: Path) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.faults.fail_next("commit_transaction", TaskMigratedError("fenced"))
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1)]
+    assert len(lines(app, "consumer subscribe")) == 2
+
+
+@pytest.mark.parametrize("guarantee", ALL)
+@pytest.mark.parametrize(
+    "call", ["flush", "deliver app", "commit", "offsets added", "write counts", "written counts"]
+)
+def test_a_crash_at_any_step_of_a_commit_is_made_good_by_the_next_start(
+    guarantee: str, call: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a", "b")
+    app.run_until_processed(process)
+    app.feed("a", "a")
+    process.crash_at(call)
+    for _ in range(20):
+        if process.running:
+            process.step()
+    if process.crashes == 0:
+        pytest.skip("this guarantee has no such step")
+    process.start()
+    app.run_until_processed(process)
+    process.stop()
+
+    if guarantee == "at_least_once":
+        assert stored_counts(process)["a"] >= 3
+        assert ("a", 3) in app.outputs()
+    else:
+        assert app.outputs() == [("a", 1), ("b", 1), ("a", 2), ("a", 3)]
+        assert stored_counts(process) == {"a": 3, "b": 1}
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+def test_a_member_that_is_fenced_while_it_stops_has_not_failed(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    process.step()
+    process.step()
+    [thread] = process.threads
+    app.faults.fail_next("commit_transaction", TaskMigratedError("fenced"))
+    process.stop()
+
+    assert thread.error is None
+
+
+def test_a_processor_that_fails_to_close_keeps_no_other_task_open(tmp_path: Path) -> None:
+    class Stuck(Processor[str, str, str, str]):
+        def process(self, record: Record[str, str]) -> None:
+            pass
+
+        def close(self) -> None:
+            raise ValueError("stuck")
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.group_by_key().count(name="counts")
+    stream.process(Stuck)
+    app = Application(tmp_path, partitions=3)
+    process = app.process(topology=builder.build())
+    process.start()
+    app.feed("a", "b", "c", "d")
+    app.run_until_processed(process)
+    [thread] = process.threads
+    process.stop()
+
+    assert isinstance(thread.error, ProcessingError)
+    stores = list(process.disk.stores())
+    assert len(stores) == 3
+    assert not any(files.is_open for _, _, files in stores)
+    for number in range(3):
+        process.disk.lock(TaskId(0, number), "free for anybody")
+
+
+@pytest.mark.parametrize("guarantee", ALL)
+def test_commits_are_counted_when_they_are_made(guarantee: str, tmp_path: Path) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    for _ in range(50):
+        process.step()
+    [thread] = process.threads
+    assert thread._committer.commits == 0
+    app.feed("a")
+    app.run_until_processed(process)
+    assert thread._committer.commits == 1

@@ -1,0 +1,269 @@
+"""A task moves from one owner to another, who must go on exactly where the first has stopped."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams import serdes
+from pystreams.errors import RetriableClientError, TaskMigratedError
+from pystreams.ids import TaskId
+from pystreams.record import Record
+from pystreams.testing.simulation import NO_FAULTS
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
+from tests.simulation.applications import Application, running_tasks, stored_counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.testing.simulation import SimulatedProcess
+
+pytestmark = pytest.mark.simulation
+
+EOS = ["exactly_once", "exactly_once_v2"]
+
+
+def step_until_running(process: SimulatedProcess, tasks: int) -> None:
+    for _ in range(400):
+        process.step()
+        if len(running_tasks(process)) == tasks:
+            return
+    raise AssertionError(f"only {running_tasks(process)} run")
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+def test_partitions_lost_with_an_open_transaction_leave_nothing_of_it_behind(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """The member times out, learns of it at its poll, and is given the partition again."""
+    app = Application(tmp_path, guarantee)
+    process = app.process(config={"commit.interval.ms": 9000})
+    process.start()
+    step_until_running(process, 1)
+    app.feed("a", "a")
+    process.step()
+    app.clock.advance_ms(4000)
+    app.broker.tick()
+    step_until_running(process, 1)
+    app.feed("a")
+    process.step()
+    process.stop()
+    app.broker.settle()
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("a", 3)]
+    assert stored_counts(process) == {"a": 3}
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize("guarantee", EOS)
+def test_a_zombie_that_awakes_commits_nothing(
+    guarantee: str, incremental: bool, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, incremental=incremental)
+    zombie, heir = app.process("p0"), app.process("p1")
+    zombie.start()
+    step_until_running(zombie, 1)
+    app.feed("a")
+    app.faults.fail_next("commit_transaction", RetriableClientError("not yet"))
+    zombie.step()
+    app.clock.advance_ms(4000)
+    app.broker.tick()
+    heir.start()
+    step_until_running(heir, 1)
+    app.feed("a")
+    app.run_until_processed(heir)
+    for _ in range(20):
+        zombie.step()
+    app.run_until_processed(heir, zombie)
+
+    assert app.outputs() == [("a", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_commit_that_is_decided_but_not_yet_visible_is_waited_for(
+    guarantee: str, seed: int, tmp_path: Path
+) -> None:
+    """The first owner dies right after the decision; markers come late, in any order."""
+    app = Application(tmp_path, guarantee)
+    app.faults.random.seed(seed)
+    app.faults.rates = replace(NO_FAULTS, background=0)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    step_until_running(first, 1)
+    app.feed("a", "a")
+    first.crash_at("committed")
+    for _ in range(5):
+        if first.running:
+            first.step()
+    assert first.crashes == 1
+    app.clock.advance_ms(4000)
+    second.start()
+    for _ in range(20):
+        second.step()
+    if guarantee == "exactly_once_v2":
+        assert not running_tasks(second), "offsets are pending"
+    for _ in range(3):
+        app.broker.transactions.write_a_marker()
+        for _ in range(10):
+            second.step()
+    app.faults.rates = NO_FAULTS
+    app.feed("a")
+    app.run_until_processed(second)
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("a", 3)]
+
+
+class Ticker(Processor[str, str, str, str]):
+    """Forwards a record every 100 ms of wall-clock time."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        def tick(time: int) -> None:
+            context.forward(Record("tick", str(time), time))
+
+        context.schedule(100, PunctuationType.WALL_CLOCK_TIME, tick)
+
+    def process(self, record: Record[str, str]) -> None:
+        """Take input without a word."""
+
+
+@pytest.mark.parametrize("guarantee", EOS)
+def test_a_zombie_that_only_punctuates_commits_nothing_either(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """Its transactions carry offsets, which fence it, even if it has read nothing."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    ticks = stream.process(Ticker)
+    ticks.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    topology = builder.build()
+    app = Application(tmp_path, guarantee)
+    zombie, heir = app.process("p0", topology), app.process("p1", topology)
+    zombie.start()
+    app.feed("a")
+    while app.committed() is None:
+        zombie.step()
+        app.broker.settle()
+    zombie.stop()
+    zombie.start()
+    step_until_running(zombie, 1)
+    app.clock.advance_ms(4000)
+    heir.start()
+    heir.step()
+    step_until_running(heir, 1)
+    app.broker.settle()
+    before = len(app.broker.committed_records("out"))
+    app.clock.advance_ms(150)
+    [thread] = zombie.threads
+    thread._processing.punctuate(app.clock.now_ms())
+    with suppress(TaskMigratedError):  # The producer of a task is fenced as well.
+        assert not thread._commit(), "the group refuses the offsets"
+    app.broker.settle()
+
+    assert len(app.broker.committed_records("out")) == before
+
+
+def test_an_open_transaction_of_a_dead_owner_is_waited_for_until_it_times_out(
+    tmp_path: Path,
+) -> None:
+    """With a producer a thread nobody else can abort it."""
+    app = Application(tmp_path, "exactly_once_v2")
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    step_until_running(first, 1)
+    app.feed("a")
+    app.run_until_processed(first)
+    app.feed("a")
+    first.crash_at("flush")
+    for _ in range(5):
+        if first.running:
+            first.step()
+    app.clock.advance_ms(3500)
+    second.start()
+    step_until_running(second, 1)
+    app.run_until_processed(second)
+
+    assert app.outputs() == [("a", 1), ("a", 2)]
+
+
+def test_a_task_owns_a_producer_whose_successor_aborts_what_it_left_open(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once")
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    step_until_running(first, 1)
+    app.feed("a")
+    first.crash_at("offsets added")
+    while first.running:
+        first.step()
+    assert app.broker.transactions.open_ids() == ["app-0_0"]
+    started_ms = app.clock.monotonic_ms()
+    app.clock.advance_ms(3500)
+    second.start()
+    step_until_running(second, 1)
+
+    assert app.clock.monotonic_ms() - started_ms < 5000, "no timeout was waited for"
+    app.run_until_processed(second)
+    assert app.outputs() == [("a", 1)]
+
+
+def test_a_task_whose_directory_is_locked_waits_and_holds_nobody_up(tmp_path: Path) -> None:
+    app = Application(tmp_path, partitions=2)
+    process = app.process()
+    process.disk.lock(TaskId(0, 0), "somebody else")
+    process.start()
+    app.feed("a", "b", "c", "d", "e")
+    for _ in range(30):
+        process.step()
+    assert running_tasks(process) == ["0_1"]
+    assert app.committed(1) is not None
+
+    process.disk.unlock(TaskId(0, 0), "somebody else")
+    step_until_running(process, 2)
+    app.run_until_processed(process)
+    assert sorted(app.outputs()) == [(key, 1) for key in "abcde"]
+
+
+@pytest.mark.parametrize("call", ["init_transactions", "committed", "start_at", "offset_ranges"])
+def test_a_start_that_gets_no_answer_is_tried_again(call: str, tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = app.process()
+    for _ in range(3):
+        app.faults.fail_next(call, RetriableClientError("no answer"))
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1)]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
+@pytest.mark.parametrize("incremental", [False, True])
+def test_partitions_given_up_in_order_are_committed_first(
+    guarantee: str, incremental: bool, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, partitions=2, incremental=incremental)
+    config = {"commit.interval.ms": 9000}
+    first, second = app.process("p0", config=config), app.process("p1", config=config)
+    first.start()
+    step_until_running(first, 2)
+    app.feed("a", "b", "c", "d", "e", "f")
+    first.step()
+    second.start()
+    for _ in range(30):
+        first.step()
+        second.step()
+
+    assert len(running_tasks(first)) == len(running_tasks(second)) == 1
+    app.feed("a", "b", "c", "d", "e", "f")
+    for _ in range(5):
+        first.step()
+        second.step()
+    first.stop()
+    second.stop()
+    app.broker.settle()
+    found = app.outputs()
+    assert sorted(found) == sorted([(key, 1) for key in "abcdef"] + [(key, 2) for key in "abcdef"])

@@ -1,0 +1,218 @@
+"""`statestore.uncommitted.max.bytes`: looked at after every single put, never exceeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams import serdes
+from pystreams.stores.factories import Stores
+from pystreams.testing.simulation import (
+    Faults,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedDisk,
+    SimulatedProcess,
+)
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.processor import Processor, ProcessorContext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.record import Record
+    from pystreams.topology.topology import Topology
+
+pytestmark = pytest.mark.simulation
+
+LIMIT_BYTES = 64 * 1024
+
+
+@dataclass
+class Gauge:
+    """Adds up what the stores of one thread hold uncommitted, whenever it is asked."""
+
+    highest: int = 0
+    process: SimulatedProcess | None = None
+    stores: list[Any] = field(default_factory=list)
+
+    def look(self) -> None:
+        assert self.process is not None
+        [thread] = self.process.threads
+        held = sum(
+            task.state_manager.uncommitted_bytes() for task in thread._manager.tasks.values()
+        )
+        self.highest = max(self.highest, held)
+
+
+class Keeper(Processor[str, str, str, str]):
+    """Keeps the last value of each key, looking at the gauge after each put."""
+
+    def __init__(self, gauge: Gauge, stores: list[str]) -> None:
+        self._gauge = gauge
+        self._names = stores
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._stores = [context.get_state_store(name) for name in self._names]
+
+    def process(self, record: Record[str, str]) -> None:
+        for store in self._stores:
+            store.put(record.key, record.value)
+            self._gauge.look()
+
+
+def keeping(gauge: Gauge, stores: int) -> Topology:
+    """Writes each record to several stores."""
+    builder = StreamsBuilder()
+    names = [f"store-{number}" for number in range(stores)]
+    for name in names:
+        supplier = Stores.persistent_key_value_store(name)
+        builder.add_state_store(
+            Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING)
+        )
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(lambda: Keeper(gauge, names), stores=names)
+    return builder.build()
+
+
+def reducing_and_keeping(gauge: Gauge) -> Topology:
+    """A cached table, whose flushes write to a second store of the same task."""
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_key_value_store("second")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    table = stream.group_by_key().reduce(lambda _, new: new, name="first", caching=True)
+    table.to_stream().process(lambda: Keeper(gauge, ["second"]), stores=["second"])
+    return builder.build()
+
+
+def run(
+    topology: Topology,
+    gauge: Gauge,
+    root: Path,
+    records: list[tuple[str, str]],
+    *,
+    cache_bytes: int = 0,
+    poll_records: int = 1000,
+) -> SimulatedProcess:
+    """Process all records with commits that only the limit asks for."""
+    clock, faults = ManualClock(), Faults(1)
+    broker = SimulatedBroker(clock, faults, session_timeout_ms=10_000_000)
+    broker.create_topic("in", 2)
+    for key, value in records:
+        broker.produce("in", key.encode(), value.encode(), 0)
+    config = {
+        "application.id": "app",
+        "commit.interval.ms": 1_000_000,
+        "statestore.uncommitted.max.bytes": LIMIT_BYTES,
+        "statestore.cache.max.bytes": cache_bytes,
+        "max.poll.records": poll_records,
+    }
+    process = SimulatedProcess(topology, config, broker, SimulatedDisk(root, faults))
+    gauge.process = process
+    process.start()
+    left = len(records)
+    while left:
+        left -= process.step()
+    gauge.look()
+    return process
+
+
+def varied(seed: int, count: int, keys: int, largest: int) -> list[tuple[str, str]]:
+    random = Random(seed)
+    return [
+        (f"key-{random.randrange(keys)}", "v" * random.choice([1, random.randrange(largest)]))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("keys", [10, 1000, 100_000])
+@pytest.mark.parametrize("stores", [1, 3])
+def test_the_limit_is_never_exceeded_whatever_the_sizes_and_keys(
+    seed: int, keys: int, stores: int, tmp_path: Path
+) -> None:
+    gauge = Gauge()
+    poll_records = [1, 7, 50, 500, 1000][seed]
+
+    run(
+        keeping(gauge, stores),
+        gauge,
+        tmp_path,
+        varied(seed, 1500, keys, 2000),
+        poll_records=poll_records,
+    )
+
+    assert gauge.highest <= LIMIT_BYTES
+
+
+def test_new_keys_after_a_long_time_of_known_ones_do_not_exceed_it(tmp_path: Path) -> None:
+    gauge = Gauge()
+    known = [("known", "v" * 100)] * 3000
+    new = [(f"new-{number}", "v" * 100) for number in range(2000)]
+
+    run(keeping(gauge, 2), gauge, tmp_path, known + new)
+
+    assert gauge.highest <= LIMIT_BYTES
+
+
+def test_commits_are_no_more_than_one_and_a_half_times_the_bytes_need(tmp_path: Path) -> None:
+    gauge = Gauge()
+    records = [(f"key-{number}", "v" * (number * 37 % 1000)) for number in range(3000)]
+    written = sum(len(key) + len(value) for key, value in records)
+
+    process = run(keeping(gauge, 1), gauge, tmp_path, records)
+
+    [thread] = process.threads
+    assert thread._committer.commits <= 1.5 * written / LIMIT_BYTES + 1
+
+
+@pytest.mark.parametrize("cache_bytes", [10_000, 10_000_000])
+@pytest.mark.parametrize("keys", [100, 100_000])
+def test_what_a_flushed_cache_writes_downstream_counts_as_well(
+    cache_bytes: int, keys: int, tmp_path: Path
+) -> None:
+    gauge = Gauge()
+
+    run(
+        reducing_and_keeping(gauge),
+        gauge,
+        tmp_path,
+        varied(3, 2000, keys, 1000),
+        cache_bytes=cache_bytes,
+    )
+
+    assert gauge.highest <= LIMIT_BYTES
+
+
+def test_a_record_larger_than_the_limit_is_processed_alone(tmp_path: Path) -> None:
+    gauge = Gauge()
+    records = [("a", "v" * 10), ("b", "v" * 2 * LIMIT_BYTES), ("c", "v" * 10)]
+
+    process = run(keeping(gauge, 1), gauge, tmp_path, records)
+
+    assert 2 * LIMIT_BYTES <= gauge.highest <= 2 * LIMIT_BYTES + 10
+    process.stop()
+
+
+def test_what_a_processor_writes_at_its_start_does_not_keep_large_records_out(
+    tmp_path: Path,
+) -> None:
+    class Eager(Keeper):
+        def init(self, context: ProcessorContext[str, str]) -> None:
+            super().init(context)
+            self._stores[0].put("started", "yes")
+
+    gauge = Gauge()
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_key_value_store("store")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(lambda: Eager(gauge, ["store"]), stores=["store"])
+
+    run(builder.build(), gauge, tmp_path, [("a", "v" * 2 * LIMIT_BYTES)])
+
+    assert gauge.highest >= 2 * LIMIT_BYTES
