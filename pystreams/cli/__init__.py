@@ -1,0 +1,1 @@
+"""The `pystreams` command: one module a sub-command, loaded when it is called for."""

@@ -1,0 +1,108 @@
+"""The reference page of the configuration, made from the definitions.
+
+`docs/reference/configuration.md` is the output of `reference_page`; write it with
+`pystreams config --markdown > docs/reference/configuration.md`. A test compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pystreams.config import KEY_DEFINITIONS, Importance
+from pystreams.config.known_keys import ALIASES, UNSUPPORTED, UNSUPPORTED_PREFIXES, WITHOUT_EFFECT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pystreams.config import KeyDefinition
+
+_IMPORTANCES = (Importance.HIGH, Importance.MEDIUM, Importance.LOW)
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Made by `pystreams config --markdown`; don't edit. -->
+
+Keys, meanings and defaults are Kafka Streams'. A value is looked up in this order:
+
+1. the program: `StreamsConfig.of({"commit.interval.ms": 100})`, or keywords with underscores,
+   `StreamsConfig.of(commit_interval_ms=100)`; on the command line `pystreams run -c key=value`,
+2. the environment, for `pystreams run` only: `PYSTREAMS_COMMIT_INTERVAL_MS=100`,
+3. a file, `pystreams run --config FILE`: TOML when it ends in `.toml`, else Java properties,
+4. the topology's module: a dict named `config`.
+
+Whole numbers have no unit: milliseconds and bytes are in the key's name. An unknown key or a wrong
+value stops the start with one message that lists all of them. A serde or a function can be named in
+a file as `module:attribute`."""
+
+_PREFIXES = """\
+## Keys for the Kafka clients
+
+A key with one of these prefixes is passed on to librdkafka
+([its keys](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)):
+
+| Prefix | For |
+|---|---|
+| `consumer.` | both consumers |
+| `main.consumer.` | the consumer of the input |
+| `restore.consumer.` | the consumer that restores stores from changelogs |
+| `producer.` | all producers |
+| `admin.` | the client that looks after internal topics |
+| `topic.` | the internal topics themselves, such as `topic.segment.bytes` |
+
+`sasl.*` and `ssl.*` need no prefix and go to all clients. Names of the Java clients that librdkafka
+spells differently are translated (`consumer.fetch.max.wait.ms`, `producer.max.request.size`, ...).
+Keys that correctness depends on can't be overridden: `group.id`, `enable.auto.commit`, the
+partition assignment, `partitioner`, `transactional.id`, and under exactly-once `isolation.level`,
+`enable.idempotence` and `max.in.flight.requests.per.connection`.
+
+Where nothing is set the clients get: consumers `auto.offset.reset` earliest, `queued.min.messages`
+200000 within `queued.max.messages.kbytes` 65536; producers `linger.ms` 20 (Kafka Streams: 100),
+`batch.size` 1 MiB, `acks` all, `delivery.timeout.ms` 120000, and under exactly-once
+`transaction.timeout.ms` 10000, which must not be shorter than `commit.interval.ms`."""
+
+
+def reference_page() -> str:
+    """Return the page as Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield _INTRODUCTION
+    for importance in _IMPORTANCES:
+        yield f"\n## {importance.value.capitalize()} importance\n"
+        chosen = [key for key in KEY_DEFINITIONS if key.importance is importance]
+        yield from _table(key for key in chosen if not key.client)
+        passed_on = [key for key in chosen if key.client]
+        if passed_on:
+            yield "\nFor the Kafka clients:\n"
+            yield from _table(passed_on)
+    yield f"\n{_PREFIXES}"
+    yield "\n## Other names\n"
+    yield "| Name | Is |\n|---|---|"
+    yield from (f"| `{alias}` | `{name}` |" for alias, name in sorted(ALIASES.items()))
+    yield "\n## Keys of Kafka Streams that are not supported\n"
+    yield "Refused at the start, except with the value that changes nothing.\n"
+    yield "| Key | Accepted | Why |\n|---|---|---|"
+    for name, unsupported in sorted(UNSUPPORTED.items()):
+        accepted = ", ".join(f"`{value}`" for value in unsupported.accepted if value)
+        yield f"| `{name}` | {accepted} | {unsupported.reason} |"
+    for prefix, reason in sorted(UNSUPPORTED_PREFIXES.items()):
+        yield f"| `{prefix}*` |  | {reason} |"
+    yield "\n## Keys of Kafka Streams without effect\n"
+    yield "Accepted with any value, and ignored.\n"
+    yield "| Key | Why |\n|---|---|"
+    yield from (f"| `{name}` | {reason} |" for name, reason in sorted(WITHOUT_EFFECT.items()))
+    yield ""
+
+
+def _table(keys: Iterable[KeyDefinition]) -> Iterator[str]:
+    yield "| Key | Type | Default | Meaning |\n|---|---|---|---|"
+    for key in sorted(keys, key=lambda key: (not key.required, key.name)):
+        kind = f"{key.kind.name}: {key.kind.valid}" if key.kind.valid else key.kind.name
+        default = key.default_in_words().replace("<", "&lt;")
+        yield f"| `{key.name}` | {_cell(kind)} | {_cell(default)} | {_cell(key.doc)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,21 @@
+"""The exit codes of `pystreams`, for scripts and supervisors.
+
+0 done; 1 an error of the world or of the program run, told in one message; 2 wrong use: of the
+command line (click's own code), of a configuration key, or of the DSL; 3 no broker runs or answers;
+70 a bug in pystreams, with its traceback; 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a sub-command's process ends with."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_RUNNING = 3
+    INTERNAL_ERROR = 70
+    INTERRUPTED = 130

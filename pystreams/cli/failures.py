@@ -1,0 +1,62 @@
+"""Errors of pystreams as messages and exit codes, for the commands that run a user's topology."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.errors import BrokerNotAvailableError, ConfigError, StreamsError, TopologyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_EXIT_CODES: tuple[tuple[type[StreamsError], ExitCode], ...] = (
+    (ConfigError, ExitCode.USAGE),
+    (TopologyError, ExitCode.USAGE),
+    (BrokerNotAvailableError, ExitCode.NOT_RUNNING),
+)
+
+
+class CommandFailure(click.ClickException):
+    """Ends a command with the message and the exit code of an error."""
+
+    def __init__(self, error: StreamsError) -> None:
+        super().__init__(_with_causes(error))
+        self.error = error
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]  # click's is a variable of the class
+        """What the process ends with."""
+        return exit_code_of(self.error)
+
+
+def exit_code_of(error: StreamsError) -> ExitCode:
+    """Return what a process ends with because of an error."""
+    for kind, code in _EXIT_CODES:
+        if isinstance(error, kind):
+            return code
+    return ExitCode.FAILED
+
+
+@contextmanager
+def streams_errors_as_exit_codes() -> Iterator[None]:
+    """End the command with message and exit code when an error of pystreams comes by."""
+    try:
+        yield
+    except StreamsError as error:
+        raise CommandFailure(error) from error
+
+
+def _with_causes(error: StreamsError) -> str:
+    """Return the message, and those of its causes that say something more."""
+    told = str(error)
+    cause = error.__cause__
+    while cause is not None:
+        text = str(cause)
+        if text and text not in told:
+            told += f"\n  caused by {type(cause).__name__}: {text}"
+        cause = cause.__cause__
+    return told

@@ -1,0 +1,107 @@
+"""The `pystreams` command: its sub-commands, and how errors leave the process.
+
+A sub-command's module is imported when that command runs or asks for help, not before: `pystreams
+broker status` should not wait for RocksDB and the Kafka client to load. The texts of the overview
+stand here for the same reason, and a test compares them with the commands' own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from typing import NamedTuple, NoReturn
+
+import click
+
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.failures import CommandFailure
+from pystreams.errors import StreamsError
+
+
+class _SubCommand(NamedTuple):
+    """Where a command is defined, and its line in the overview."""
+
+    location: str
+    summary: str
+
+
+SUB_COMMANDS = {
+    "run": _SubCommand("pystreams.cli.run:run", "Run a topology until it is stopped."),
+    "describe": _SubCommand(
+        "pystreams.cli.describe:describe",
+        "Print a topology: its sub-topologies, nodes, topics and stores.",
+    ),
+    "config": _SubCommand(
+        "pystreams.cli.config:config", "List all configuration keys, or explain KEY."
+    ),
+    "broker": _SubCommand(
+        "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of a user's first day, not of the alphabet."""
+        return list(SUB_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None when there is none of that name."""
+        sub_command = SUB_COMMANDS.get(cmd_name)
+        if sub_command is None:
+            return None
+        module_name, attribute = sub_command.location.split(":")
+        command = getattr(importlib.import_module(module_name), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(sub_command.location)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the overview from the table, importing nothing."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in SUB_COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 no broker, 70 a bug, 130 Ctrl-C.",
+)
+@click.version_option(package_name="pystreams", message="pystreams %(version)s")
+def pystreams() -> None:
+    """Kafka Streams for Python: exactly-once stream processing with local state."""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command and end the process with a documented exit code.
+
+    Args:
+        arguments: The command line without the program's name; `sys.argv` if not given.
+    """
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
+    try:
+        returned = pystreams.main(arguments, prog_name="pystreams", standalone_mode=False)
+    except click.exceptions.Abort:
+        # click's name for Ctrl-C.
+        return ExitCode.INTERRUPTED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except StreamsError as error:
+        failure = CommandFailure(error)
+        failure.show()
+        return failure.exit_code
+    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is told as one
+        traceback.print_exc()
+        click.echo("\nThis is a bug in pystreams; please report it with the lines above.", err=True)
+        return ExitCode.INTERNAL_ERROR
+    # A command ends early with `ctx.exit(code)`, which arrives here as its return value.
+    return returned if isinstance(returned, int) else ExitCode.DONE

@@ -1,0 +1,135 @@
+"""`--processes N`: a parent that starts the same command N times and does nothing else.
+
+- Each child finds an identity of its own in the state directory, so the N need no numbers but for
+  their log lines.
+- A stop signal to the parent reaches the children as SIGTERM; they commit and leave. A second one
+  kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
+- A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
+  that is the work of whoever started the parent, who also sees the exit code.
+- Children hold the read end of a pipe whose write end only the parent has. When the parent dies,
+  however that happens, they see its end and stop.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.running import CLOSE_TIMEOUT_S, StopRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROCESS_OPTION = "--process-number"
+"""Hidden option of `pystreams run` that makes a process one of several."""
+
+_WATCH_INTERVAL_S = 0.1
+_MARGIN_S = 3.0
+
+_log = structlog.get_logger("pystreams.cli")
+
+
+def run_processes(count: int, command: Sequence[str] | None = None) -> int:
+    """Run the current command in several processes until they end; return the exit code.
+
+    Args:
+        count: How many.
+        command: The command to start, to which each child's number is added; the running one if
+            not given.
+    """
+    command = _this_command() if command is None else command
+    stop = _StopChildren()
+    with stop.by_signals():
+        children = [_start(command, number) for number in range(1, count + 1)]
+        stop.children = children
+        _log.info("started", processes=count, pids=[child.pid for child in children])
+        return _supervise(children, stop)
+
+
+def stop_with_parent(stop: StopRequest) -> None:
+    """Ask for a stop when the parent's end of standard input closes. Call once in a child."""
+
+    def watch() -> None:
+        while os.read(0, 1):
+            pass
+        stop.request()
+        # The main thread stops the client; if it can't, nobody is left who would kill it.
+        time.sleep(CLOSE_TIMEOUT_S + _MARGIN_S)
+        os._exit(ExitCode.FAILED)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+class _StopChildren(StopRequest):
+    """The parent's request: a second signal takes the children along."""
+
+    children: Sequence[subprocess.Popen[bytes]] = ()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.requested:
+            _kill(self.children)
+        super()._on_signal(number, None)
+
+
+def _this_command() -> list[str]:
+    """Return the command line of this process, with the interpreter's real path."""
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+def _start(command: Sequence[str], number: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*command, PROCESS_OPTION, str(number)], stdin=subprocess.PIPE)
+
+
+def _supervise(children: Sequence[subprocess.Popen[bytes]], stop: StopRequest) -> int:
+    """Wait for the end of all; return the first failure, or 0."""
+    exit_code = 0
+    running = list(children)
+    kill_at_s: float | None = None
+    while running:
+        for child in [child for child in running if child.poll() is not None]:
+            running.remove(child)
+            code = _exit_code(child, stopping=stop.requested)
+            if code != 0:
+                _log.error("a process failed", pid=child.pid, exit_code=code)
+                exit_code = exit_code or code
+                stop.request()
+        if stop.requested and kill_at_s is None:
+            _log.info("stopping", processes=len(running))
+            _terminate(running)
+            kill_at_s = time.monotonic() + CLOSE_TIMEOUT_S + _MARGIN_S
+        if kill_at_s is not None and running and time.monotonic() > kill_at_s:
+            _log.error("processes did not stop in time and are killed", processes=len(running))
+            _kill(running)
+            return exit_code or ExitCode.FAILED
+        if running:
+            time.sleep(_WATCH_INTERVAL_S)
+    return exit_code
+
+
+def _exit_code(child: subprocess.Popen[bytes], *, stopping: bool) -> int:
+    """Return the exit code; of a process that a signal ended 128 + its number, as shells do.
+
+    A child that meets a stop signal before it listens has nothing to commit: that is no failure.
+    """
+    code = child.returncode
+    if stopping and code in {-signal.SIGTERM, -signal.SIGINT, ExitCode.INTERRUPTED}:
+        return 0
+    return 128 - code if code < 0 else code
+
+
+def _terminate(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.send_signal(signal.SIGTERM)
+
+
+def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()

@@ -1,0 +1,203 @@
+"""`pystreams run`: run a topology until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.loading import load_topology
+from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
+
+if TYPE_CHECKING:
+    from pystreams.cli.display import LiveDisplay
+    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.running import RunningStreams
+    from pystreams.config import StreamsConfig
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the command line said."""
+
+    topology: str
+    dev: bool
+    settings: tuple[str, ...]
+    config_file: Path | None
+    processes: int
+    threads: int | None
+    process_number: int | None
+
+
+@click.command()
+@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@click.option(
+    "--dev",
+    is_flag=True,
+    help="Use the development broker, and start it when it does not run. "
+    "application.id may be left out: it is the file's name then.",
+)
+@click.option(
+    "-c",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a configuration key; may be repeated. `pystreams config` lists them.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Read configuration from a file: TOML, or Java properties.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Run N processes, which share the partitions. CPU scales with processes.",
+)
+@click.option(
+    "--threads", type=click.IntRange(1), metavar="N", help="Short for -c num.stream.threads=N."
+)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="auto: readable on a terminal, else JSON lines.",
+)
+@click.option("--process-number", type=int, hidden=True)
+@click.pass_context
+def run(ctx: click.Context, /, log_level: str, log_format: str, **options: object) -> None:
+    """Run a topology until it is stopped.
+
+    FILE is a Python file that assigns a Topology or a StreamsBuilder to `topology` or `builder`;
+    FILE:ATTRIBUTE and MODULE:ATTRIBUTE name another one, or a function that returns one.
+
+    Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
+    a dict `config` in the topology's module, in this order.
+
+    SIGTERM or Ctrl-C commits and leaves within seconds; a second one stops at once.
+
+    \b
+    Exit codes:
+      0    stopped as asked
+      1    stopped by an error
+      2    wrong usage, configuration or topology
+      3    no broker answers
+      70   a bug in pystreams
+      130  stopped at once by a second Ctrl-C (143: by a second SIGTERM)
+
+    \b
+    Examples:
+      pystreams run topology.py --dev
+      pystreams run shop.orders:builder --config production.toml --processes 4
+      pystreams run topology.py -c processing.guarantee=exactly_once
+    """
+    chosen = RunOptions(**options)  # type: ignore[arg-type]  # click has checked the types
+    number = chosen.process_number
+    configure_logging(log_level, log_format, {} if number is None else {"process": number})
+    with streams_errors_as_exit_codes():
+        loaded = load_topology(chosen.topology)
+        config = configuration(chosen, loaded)
+        if chosen.processes > 1 and number is None:
+            from pystreams.cli.processes import run_processes
+
+            ctx.exit(run_processes(chosen.processes))
+        ctx.exit(_run_here(loaded, config, is_child=number is not None))
+
+
+def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:
+    """Return the configuration, of all its sources.
+
+    Raises:
+        ConfigError: As `StreamsConfig.from_sources`.
+        StreamsError: With `--dev`, the broker can't be started.
+    """
+    from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
+
+    given = _settings(options)
+    sources = [
+        Source("-c", given),
+        Source("environment", from_environment(os.environ)),
+    ]
+    if options.config_file is not None:
+        sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
+    sources.append(Source(f"config in {options.topology}", loaded.config))
+    if options.dev:
+        if "bootstrap.servers" in given:
+            raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")
+        sources.insert(0, Source("--dev", {"bootstrap.servers": _development_broker()}))
+        sources.append(Source("--dev", {"application.id": _application_id(loaded.name)}))
+    return StreamsConfig.from_sources(sources)
+
+
+def _settings(options: RunOptions) -> dict[str, str]:
+    """Return the keys and values of `-c` and its short forms."""
+    settings: dict[str, str] = {}
+    for setting in options.settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(
+                f"-c {setting}: write KEY=VALUE, as in -c commit.interval.ms=100"
+            )
+        settings[key.strip()] = value.strip()
+    if options.threads is not None:
+        settings["num.stream.threads"] = str(options.threads)
+    return settings
+
+
+def _application_id(name: str) -> str:
+    """Return a file's name as an application id."""
+    return re.sub("[^a-zA-Z0-9._-]", "-", name)
+
+
+def _development_broker() -> str:
+    """Return the address of the development broker; start it when none runs."""
+    from pystreams.broker import BrokerRegistry, DevelopmentBroker
+
+    broker = DevelopmentBroker.find()
+    if broker is None:
+        click.echo("Starting the development broker (`pystreams broker stop` ends it)", err=True)
+        broker = DevelopmentBroker.start(registry=BrokerRegistry())
+    return broker.bootstrap_servers
+
+
+def _run_here(loaded: LoadedTopology, config: StreamsConfig, *, is_child: bool) -> int:
+    """Run the client in this process; return the exit code."""
+    import structlog
+
+    from pystreams.cli.processes import stop_with_parent
+    from pystreams.cli.running import StopRequest, run_until_stopped
+    from pystreams.runtime.client import KafkaStreams
+
+    log = structlog.get_logger("pystreams.cli")
+    for key in config.ignored:
+        log.warning("configuration key has no effect", key=key)
+    stop = StopRequest(ends_at_second_signal=not is_child)
+    if is_child:
+        stop_with_parent(stop)
+    streams = KafkaStreams(loaded.topology, config)
+    log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
+    return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
+
+
+def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
+    """Return the live line; None without a terminal, or when several would fight for it."""
+    from pystreams.cli.display import LiveDisplay
+    from pystreams.clock import SystemClock
+
+    if is_child or not sys.stderr.isatty():
+        return None
+    return LiveDisplay(streams.statistics, SystemClock().monotonic_ms)

@@ -1,0 +1,85 @@
+"""Runs a stand-in for `KafkaStreams` the way `pystreams run` runs a real one; started by tests.
+
+Arguments: what the stand-in does, and `--processes N`. It tells each step in a line on standard
+output, so that a test can wait for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+
+from pystreams.cli.logs import configure_logging
+from pystreams.cli.processes import run_processes, stop_with_parent
+from pystreams.cli.run import _display
+from pystreams.cli.running import StopRequest, run_until_stopped
+from pystreams.errors import BrokerNotAvailableError, ProductionError, StreamsError
+from pystreams.runtime.statistics import Statistics, ThreadStatistics, total
+
+
+class StandIn:
+    """Answers like a client that works on nothing."""
+
+    def __init__(self, behaviour: str, number: int | None) -> None:
+        self._behaviour = behaviour
+        self._fails = number in (None, 2)
+        self._number = number
+        self._running = threading.Event()
+        self._closed = threading.Event()
+        self.error: StreamsError | None = None
+
+    def start(self) -> None:
+        self._tell("started")
+
+    def wait(self, timeout_s: float) -> bool:
+        if self._behaviour == "fails" and self._fails:
+            self.error = ProductionError("the record is too large", topic="out")
+        elif self._behaviour == "finds-no-broker":
+            self.error = BrokerNotAvailableError("no broker answered")
+        return self.error is not None or self._running.wait(timeout_s)
+
+    def close(self, *, timeout_s: float) -> bool:
+        assert timeout_s > 0
+        self._tell("closing")
+        if self._behaviour == "hangs":
+            threading.Event().wait()
+        if self._behaviour == "is-late":
+            threading.Thread(target=threading.Event().wait).start()
+            return False
+        self._closed.set()
+        self._tell("closed")
+        return True
+
+    def statistics(self) -> Statistics:
+        if self._behaviour == "has-late-numbers" and not self._closed.is_set():
+            self._tell("asked")
+            self._closed.wait()
+        return total("RUNNING", [ThreadStatistics(tasks_running=3)])
+
+    def _tell(self, step: str) -> None:
+        line = f"{step} {self._number or 0} {os.getpid()}\n"
+        os.write(1, line.encode())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("behaviour")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--process-number", type=int)
+    arguments = parser.parse_args()
+    number = arguments.process_number
+    configure_logging("info", fields={} if number is None else {"process": number})
+    if arguments.processes > 1 and number is None:
+        return run_processes(arguments.processes)
+    is_child = number is not None
+    stop = StopRequest(ends_at_second_signal=not is_child)
+    if is_child:
+        stop_with_parent(stop)
+    streams = StandIn(arguments.behaviour, number)
+    return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""`pystreams config`, and the reference page it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pystreams.cli.config import config
+from pystreams.cli.config_reference import reference_page
+from pystreams.config import KEY_DEFINITIONS
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"
+
+
+def test_the_reference_page_is_current() -> None:
+    hint = "run: pystreams config --markdown > docs/reference/configuration.md"
+    assert PAGE.read_text("utf-8") == reference_page(), hint
+
+
+def test_markdown_is_the_reference_page() -> None:
+    answer = CliRunner().invoke(config, ["--markdown"])
+
+    assert answer.exit_code == 0
+    assert answer.stdout == reference_page()
+
+
+def test_rows_of_the_page_have_one_cell_a_column() -> None:
+    for line in reference_page().splitlines():
+        if line.startswith("| `"):
+            assert line.replace("\\|", "").count("|") in {3, 4, 5}, line
+
+
+def test_the_table_lists_every_key() -> None:
+    answer = CliRunner().invoke(config)
+
+    assert answer.exit_code == 0
+    first_words = {line.split()[0] for line in answer.stdout.splitlines() if line.strip()}
+    assert {definition.name for definition in KEY_DEFINITIONS} <= first_words
+
+
+@pytest.mark.parametrize(
+    "form", ["commit.interval.ms", "commit_interval_ms", "PYSTREAMS_COMMIT_INTERVAL_MS"]
+)
+def test_one_key_is_explained_in_any_form(form: str) -> None:
+    answer = CliRunner().invoke(config, [form])
+
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("commit.interval.ms\n")
+    assert "30000; 100 under exactly-once" in answer.stdout
+    assert "PYSTREAMS_COMMIT_INTERVAL_MS" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("cache.max.bytes.buffering", "statestore.cache.max.bytes\n"),
+        ("num.standby.replicas", "Not supported: standby tasks"),
+        ("rack.aware.assignment.non_overlap_cost", "Not supported: rack-aware"),
+        ("metrics.recording.level", "Accepted without effect"),
+    ],
+)
+def test_other_keys_of_kafka_streams_are_explained_too(key: str, told: str) -> None:
+    answer = CliRunner().invoke(config, [key])
+
+    assert answer.exit_code == 0
+    assert told in answer.stdout
+
+
+def test_an_unknown_key_is_refused_with_the_nearest() -> None:
+    answer = CliRunner().invoke(config, ["comit.interval.ms"])
+
+    assert answer.exit_code == 2
+    assert "did you mean commit.interval.ms" in answer.stderr

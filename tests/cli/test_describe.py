@@ -1,0 +1,94 @@
+"""`pystreams describe`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from pystreams.cli.describe import describe
+from pystreams.cli.mermaid import to_mermaid
+from pystreams.topology.description import (
+    NodeDescription,
+    SubtopologyDescription,
+    TopologyDescription,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CODE = """
+from pystreams.topology.topology import Topology
+
+topology = Topology()
+topology.add_source("orders", "orders-in")
+topology.add_sink("out", "orders-out", "orders")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "described.py"
+    path.write_text(CODE)
+    return str(path)
+
+
+def test_text_is_kafka_streams(file: str) -> None:
+    answer = CliRunner().invoke(describe, [file])
+
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("Topologies:\n   Sub-topology: 0\n")
+    assert "Source: orders (topics: [orders-in])" in answer.stdout
+
+
+def test_mermaid_of_a_small_topology(file: str) -> None:
+    answer = CliRunner().invoke(describe, [file, "--mermaid"])
+
+    assert answer.exit_code == 0
+    assert answer.stdout == (
+        "flowchart TD\n"
+        '  subgraph subtopology0["Sub-topology 0"]\n'
+        '    node0(["orders"])\n'
+        '    node1(["out"])\n'
+        "    node0 --> node1\n"
+        "  end\n"
+        '  topic2{{"orders-in"}}\n'
+        '  topic3{{"orders-out"}}\n'
+        "  topic2 --> node0\n"
+        "  node1 --> topic3\n"
+    )
+
+
+def test_mermaid_joins_subtopologies_at_their_topic_and_draws_stores() -> None:
+    written = SubtopologyDescription(
+        0,
+        (
+            NodeDescription("in", "source", (), "orders-.*", (), (), ("out",)),
+            NodeDescription("out", "sink", ("by-user",), None, (), ("in",), ()),
+        ),
+    )
+    read = SubtopologyDescription(
+        1,
+        (
+            NodeDescription("again", "source", ("by-user",), None, (), (), ("count",)),
+            NodeDescription("count", "processor", (), None, ('a "store"',), ("again",), ("any",)),
+            NodeDescription("any", "sink", (), None, (), ("count",), ()),
+        ),
+    )
+
+    drawn = to_mermaid(TopologyDescription((written, read)))
+
+    assert drawn.count('{{"by-user"}}') == 1
+    assert '{{"orders-.*"}}' in drawn
+    assert '{{"topic chosen by record"}}' in drawn
+    assert '[("a #quot;store#quot;")]' in drawn
+    assert '["count"]' in drawn
+    assert drawn.count("<-.->") == 1
+
+
+def test_a_wrong_reference_is_wrong_usage() -> None:
+    answer = CliRunner().invoke(describe, ["nowhere.py"])
+
+    assert answer.exit_code == 2
+    assert "Error: nowhere.py does not exist" in answer.stderr

@@ -1,0 +1,95 @@
+"""The live line: rates, times left, words."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+from typing import TYPE_CHECKING
+
+from pystreams.cli.display import LiveDisplay, RateMeter, StatusLine
+from pystreams.runtime.statistics import Statistics, total
+
+if TYPE_CHECKING:
+    import pytest
+
+IDLE = total("RUNNING", [])
+
+
+def statistics(**fields: object) -> Statistics:
+    return dataclasses.replace(IDLE, **fields)  # type: ignore[arg-type]
+
+
+def test_the_first_sample_has_no_rate() -> None:
+    assert RateMeter().rate(1000, now_s=3.0) == 0.0
+
+
+def test_the_rate_covers_the_window_only() -> None:
+    meter = RateMeter(window_s=5.0)
+    for second in range(11):
+        meter.rate(1000 * second, float(second))
+
+    assert meter.rate(10_000, 15.0) == 0.0
+    assert meter.rate(10_600, 16.0) == 100.0
+
+
+def test_a_falling_total_starts_anew() -> None:
+    meter = RateMeter()
+    meter.rate(1000, 0.0)
+
+    assert meter.rate(10, 1.0) == 0.0
+    assert meter.rate(20, 2.0) == 10.0
+
+
+def test_a_running_client() -> None:
+    line = StatusLine()
+    line.text(statistics(), 0.0)
+
+    told = line.text(
+        statistics(tasks_running=2, records_processed=234_408, commits=1, lag_records=12_345), 2.0
+    )
+
+    assert told == "RUNNING | 2 tasks | 117,204 records/s | lag 12,345 | 1 commit"
+
+
+def test_what_is_rare_is_shown_when_it_is_there() -> None:
+    told = StatusLine().text(statistics(records_dropped=3, uncommitted_bytes=1_572_864), 0.0)
+
+    assert "3 dropped" in told
+    assert "uncommitted 1.5 MiB" in told
+    assert "lag unknown" in told
+
+
+def test_a_restoring_client_tells_the_time_left() -> None:
+    line = StatusLine()
+    line.text(statistics(tasks_restoring=1), 0.0)
+
+    told = line.text(
+        statistics(
+            tasks_restoring=1, restored_records=500_000, restore_remaining_records=20_000_000
+        ),
+        2.0,
+    )
+
+    assert told.endswith("restoring 1 task: 250,000 records/s, 20,000,000 to go, 1 min 20 s left")
+
+
+def test_without_a_rate_there_is_no_time_left() -> None:
+    told = StatusLine().text(statistics(tasks_restoring=2, restore_remaining_records=9), 0.0)
+
+    assert told.endswith("restoring 2 tasks: 0 records/s, 9 to go")
+
+
+def test_the_live_line_leaves_output_that_goes_to_a_file_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+
+    with LiveDisplay(lambda: statistics(tasks_running=3), lambda: 0.0) as display:
+        print("a record")
+        display.show_stopping()
+
+    assert out.getvalue() == "a record\n"
+    assert "STOPPING (Ctrl-C again stops at once) | RUNNING | 3 tasks" in err.getvalue()

@@ -1,0 +1,86 @@
+"""Log lines of structlog and of the standard library: one form, to standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import structlog
+
+from pystreams.cli.logs import configure_logging
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+
+
+def log_lines() -> None:
+    """Log through both libraries."""
+    log = structlog.get_logger("pystreams.test")
+    log.debug("too quiet")
+    log.info("task started", task="0_1", size=3)
+    logging.getLogger("library").warning("%s went wrong", "it")
+
+
+def test_not_on_a_terminal_every_line_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", fields={"process": 2})
+    log_lines()
+
+    captured = capsys.readouterr()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in captured.err.splitlines()]
+    assert captured.out == ""
+    assert [line.pop("timestamp")[-1] for line in lines] == ["Z", "Z"]
+    assert lines == [
+        {
+            "message": "task started",
+            "level": "info",
+            "logger": "pystreams.test",
+            "task": "0_1",
+            "size": 3,
+            "process": 2,
+        },
+        {"message": "it went wrong", "level": "warning", "logger": "library", "process": 2},
+    ]
+
+
+def test_exceptions_and_strange_values_become_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    try:
+        raise KeyError("x")
+    except KeyError:
+        structlog.get_logger("pystreams.test").exception("failed", kind=KeyError)
+
+    line = json.loads(capsys.readouterr().err)
+    assert "KeyError: 'x'" in line["exception"]
+    assert line["kind"] == "<class 'KeyError'>"
+
+
+def test_console_lines_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "console")
+    log_lines()
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "task started" in lines[0]
+    assert "task=0_1" in lines[0]
+    assert "\x1b" not in lines[0]
+    assert "it went wrong" in lines[1]
+
+
+def test_the_level_holds_for_both(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("warning", "json")
+    log_lines()
+
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,124 @@
+"""The command's frame: its overview, its errors, its exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from pystreams.cli import main
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.errors import BrokerNotAvailableError, ConfigError, StreamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def run_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], int]:
+    """Run a function as the sub-command `probe`; return the exit code."""
+
+    def run(body: Callable[[], object]) -> int:
+        command = click.Command("probe", callback=body)
+        monkeypatch.setattr(main.LazyGroup, "get_command", lambda *_arguments: command)
+        with pytest.raises(SystemExit) as raised:
+            main.main(["probe"])
+        assert isinstance(raised.value.code, int)
+        return raised.value.code
+
+    return run
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def body() -> None:
+        raise error
+
+    return body
+
+
+def test_error_of_the_world_is_one_message_without_traceback(
+    run_command: Callable[[Callable[[], object]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = ConfigError("no such key 'bootstrap.server': did you mean 'bootstrap.servers'?")
+    error.__cause__ = KeyError("the cause")
+    assert run_command(raising(error)) == ExitCode.USAGE
+
+    told = capsys.readouterr().err
+    assert told.startswith("Error: no such key 'bootstrap.server': did you mean")
+    assert "caused by KeyError: 'the cause'" in told
+    assert "Traceback" not in told
+
+
+def test_bug_shows_its_traceback(
+    run_command: Callable[[Callable[[], object]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(raising(ZeroDivisionError("ours"))) == ExitCode.INTERNAL_ERROR
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert "bug in pystreams" in told
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+        (StreamsError("told"), ExitCode.FAILED),
+        (BrokerNotAvailableError("told"), ExitCode.NOT_RUNNING),
+        (click.UsageError("wrong"), ExitCode.USAGE),
+    ],
+)
+def test_exit_code_follows_the_error(
+    run_command: Callable[[Callable[[], object]], int], error: BaseException, code: ExitCode
+) -> None:
+    assert run_command(raising(error)) == code
+
+
+def test_command_that_returns_ends_with_0(
+    run_command: Callable[[Callable[[], object]], int],
+) -> None:
+    assert run_command(lambda: None) == ExitCode.DONE
+
+
+def test_command_may_choose_its_exit_code(
+    run_command: Callable[[Callable[[], object]], int],
+) -> None:
+    assert run_command(lambda: click.get_current_context().exit(3)) == ExitCode.NOT_RUNNING
+
+
+@pytest.mark.parametrize("name", sorted(main.SUB_COMMANDS))
+def test_overview_says_what_the_command_says(name: str) -> None:
+    """The overview's texts stand apart from the commands, so that `--help` imports none."""
+    location, summary = main.SUB_COMMANDS[name]
+    if importlib.util.find_spec(location.split(":")[0]) is None:
+        pytest.skip(f"{name} is not built yet")
+    command = main.LazyGroup().get_command(click.Context(main.pystreams), name)
+    assert command is not None
+    assert command.get_short_help_str(200) == summary
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["broker", "status", "--help"]])
+def test_light_commands_do_not_wait_for_heavy_libraries(arguments: list[str]) -> None:
+    heavy = "{'confluent_kafka', 'pyspark', 'rich', 'rocksdict', 'structlog'}"
+    script = (
+        "import sys\n"
+        "from pystreams.cli.main import main\n"
+        "try:\n"
+        f"    main({arguments})\n"
+        "finally:\n"
+        f"    print('loaded:', sorted({heavy} & set(sys.modules)))\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "loaded: []" in answer.stdout
+
+
+def test_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main.main(["brokr"])
+    assert raised.value.code == ExitCode.USAGE
+    assert "brokr" in capsys.readouterr().err

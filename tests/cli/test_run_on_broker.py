@@ -1,0 +1,196 @@
+"""`pystreams run` as users run it: real processes, a real broker."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from pystreams.broker import DevelopmentBroker
+
+PARTITIONS = 2
+WAIT_S = 30
+CODE = """
+from pystreams import serdes
+from pystreams.topology.builder import StreamsBuilder
+
+config = {{"default.key.serde": "string", "default.value.serde": "string"}}
+builder = StreamsBuilder()
+builder.stream("{name}-in").map_values(str.upper).to("{name}-out")
+"""
+_numbers = itertools.count(1)
+
+
+class Application:
+    """One application of a test: its topics, its file, its process."""
+
+    def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
+        self.name = f"run-{os.getpid()}-{next(_numbers)}"
+        self.servers = broker.bootstrap_servers
+        self._directory = directory
+        self._file = directory / f"{self.name}.py"
+        self._file.write_text(CODE.format(name=self.name))
+
+    def create_topics(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        topics = [NewTopic(f"{self.name}-{end}", PARTITIONS) for end in ("in", "out")]
+        for created in admin.create_topics(topics).values():
+            created.result(WAIT_S)
+
+    def write(self, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.servers})
+        for number in range(count):
+            producer.produce(f"{self.name}-in", f"value {number}", f"{number}")
+        assert producer.flush(WAIT_S) == 0
+
+    def read(self, count: int) -> set[str]:
+        """Wait for so many records of the output; return their values."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "reader"})
+        topic = f"{self.name}-out"
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+        values: list[str] = []
+        while len(values) < count:
+            messages = consumer.consume(count - len(values), WAIT_S)
+            assert messages, f"{len(values)} of {count} records came"
+            for message in messages:
+                assert message.error() is None, message.error()
+                values.append((message.value() or b"").decode())
+        consumer.close()
+        return set(values)
+
+    def committed(self) -> int:
+        """Return how many input records the application has committed."""
+        wanted = [TopicPartition(f"{self.name}-in", number) for number in range(PARTITIONS)]
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        futures = admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(self.name, wanted)]
+        )
+        found = futures[self.name].result(WAIT_S).topic_partitions
+        return sum(max(0, partition.offset) for partition in found)
+
+    @contextmanager
+    def running(
+        self, *options: str, environment: Mapping[str, str] | None = None
+    ) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "pystreams", "run", str(self._file), *options]
+        command += ["-c", f"state.dir={self._directory / 'state'}"]
+        with subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ) | dict(environment or {}),
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+    def settings(self) -> list[str]:
+        """Return options that name broker and application, and leave commits to the end."""
+        settings = {
+            "application.id": self.name,
+            "bootstrap.servers": self.servers,
+            "commit.interval.ms": "600000",
+        }
+        return [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+
+
+@pytest.fixture
+def application(broker: DevelopmentBroker, tmp_path: Path) -> Application:
+    return Application(broker, tmp_path)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for the end; return exit code and standard error."""
+    _out, told = process.communicate(timeout=WAIT_S)
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_commits_what_was_processed(
+    application: Application, number: signal.Signals
+) -> None:
+    application.create_topics()
+    application.write(10)
+    with application.running(*application.settings()) as process:
+        assert application.read(10) == {f"VALUE {number}" for number in range(10)}
+        assert application.committed() == 0
+        process.send_signal(number)
+        code, told = ended(process)
+
+    assert code == 0, told
+    assert application.committed() == 10
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert lines[-1]["message"] == "stopped"
+    assert lines[-1]["records"] == 10
+
+
+def test_several_processes_share_the_work(application: Application) -> None:
+    application.create_topics()
+    application.write(10)
+    with application.running(*application.settings(), "--processes", "2") as process:
+        connected: set[int] = set()
+        assert process.stderr is not None
+        while connected != {1, 2}:
+            line = json.loads(process.stderr.readline())
+            if line["message"] == "connecting":
+                connected.add(line["process"])
+        assert len(application.read(10)) == 10
+        process.send_signal(signal.SIGTERM)
+        code, told = ended(process)
+
+    assert code == 0, told
+    assert application.committed() == 10
+
+
+def test_a_missing_topic_is_an_error_that_names_it(application: Application) -> None:
+    with application.running(*application.settings()) as process:
+        code, told = ended(process)
+
+    assert code == 1
+    last = json.loads(told.splitlines()[-1])
+    assert last["message"] == "stopped by an error"
+    assert f"source topic '{application.name}-in' does not exist" in last["error"]
+
+
+def test_without_a_broker_the_exit_code_says_so(application: Application) -> None:
+    settings = application.settings()
+    nobody = [word.replace(application.servers, "127.0.0.1:1") for word in settings]
+    with application.running(*nobody, "-c", "request.timeout.ms=1500") as process:
+        code, told = ended(process)
+
+    assert code == 3, told
+    assert "Traceback" not in told
+
+
+def test_dev_starts_a_broker_that_goes_on_running(application: Application, tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    manage = [sys.executable, "-m", "pystreams", "broker"]
+    try:
+        with application.running("--dev", environment=environment) as process:
+            code, told = ended(process)
+        status = subprocess.run(
+            [*manage, "status"], env=dict(os.environ) | environment, check=False
+        )
+    finally:
+        subprocess.run([*manage, "stop"], env=dict(os.environ) | environment, check=True)
+
+    # The broker is new, so the topic is missing; the message shows that a broker was asked.
+    assert code == 1
+    assert "Starting the development broker" in told
+    assert "does not exist on the broker" in told
+    assert status.returncode == 0

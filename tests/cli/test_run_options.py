@@ -1,0 +1,170 @@
+"""`pystreams run`: where its configuration comes from, and what it refuses before it starts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from pystreams.cli import run as run_module
+from pystreams.cli.loading import LoadedTopology
+from pystreams.cli.run import RunOptions, configuration, run
+from pystreams.errors import ConfigError
+from pystreams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DOCUMENTED_CODES = Path(__file__).parents[2] / "docs" / "reference" / "exit-codes.md"
+
+
+@pytest.fixture(autouse=True)
+def without_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    for variable in [name for name in os.environ if name.startswith("PYSTREAMS_")]:
+        monkeypatch.delenv(variable)
+
+
+@pytest.fixture(autouse=True)
+def restored_imports() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith("user_"):
+            del sys.modules[name]
+
+
+def options(
+    *settings: str,
+    dev: bool = False,
+    config_file: Path | None = None,
+    threads: int | None = None,
+) -> RunOptions:
+    return RunOptions("flow.py", dev, settings, config_file, 1, threads, None)
+
+
+def loaded(name: str = "flow", **config: object) -> LoadedTopology:
+    dotted = {key.replace("_", "."): value for key, value in config.items()}
+    return LoadedTopology(Topology(), name, dotted)
+
+
+def test_sources_from_the_strongest_to_the_weakest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "app.toml"
+    file.write_text("application.id = 'file'\npoll.ms = 3\nclient.id = 'file'\n")
+    monkeypatch.setenv("PYSTREAMS_POLL_MS", "2")
+    monkeypatch.setenv("PYSTREAMS_CLIENT_ID", "environment")
+
+    made = configuration(
+        options("poll.ms=1", config_file=file),
+        loaded(poll_ms=4, client_id="module", application_id="module", bootstrap_servers="m:1"),
+    )
+
+    assert made.poll_ms == 1
+    assert made.client_id == "environment"
+    assert made.application_id == "file"
+    assert made.bootstrap_servers == "m:1"
+
+
+def test_an_error_names_the_source(tmp_path: Path) -> None:
+    file = tmp_path / "app.toml"
+    file.write_text("poll.ms = 'x'\n")
+
+    with pytest.raises(ConfigError, match=rf"from {file}"):
+        configuration(options(config_file=file), loaded())
+
+
+def test_threads_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = configuration(options(threads=3), loaded(application_id="a", bootstrap_servers="b:1"))
+
+    assert made.num_stream_threads == 3
+
+
+def test_a_value_may_hold_an_equals_sign() -> None:
+    made = configuration(
+        options("sasl.password=a=b", "application.id=a", "bootstrap.servers=b:1"), loaded()
+    )
+
+    assert made.overrides["sasl.password"] == "a=b"
+
+
+@pytest.mark.parametrize("setting", ["poll.ms", "=3", " =3"])
+def test_a_setting_needs_key_and_value(setting: str) -> None:
+    with pytest.raises(click.UsageError, match="write KEY=VALUE"):
+        configuration(options(setting), loaded())
+
+
+def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "_development_broker", lambda: "127.0.0.1:29092")
+    monkeypatch.setenv("PYSTREAMS_BOOTSTRAP_SERVERS", "production:9092")
+
+    made = configuration(options(dev=True), loaded("my flow"))
+
+    assert made.bootstrap_servers == "127.0.0.1:29092"
+    assert made.application_id == "my-flow"
+
+
+def test_dev_keeps_the_application_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "_development_broker", lambda: "127.0.0.1:29092")
+
+    made = configuration(options(dev=True), loaded(application_id="orders"))
+
+    assert made.application_id == "orders"
+
+
+def test_dev_and_a_named_broker_contradict_each_other() -> None:
+    with pytest.raises(click.UsageError, match="use one"):
+        configuration(options("bootstrap.servers=a:1", dev=True), loaded())
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(run, list(arguments))
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> str:
+    file = tmp_path / "user_flow.py"
+    file.write_text(
+        "from pystreams.topology.topology import Topology\n"
+        "topology = Topology()\n"
+        "topology.add_source('source', 'in')\n"
+    )
+    return str(file)
+
+
+def test_a_wrong_configuration_is_wrong_usage(flow: str) -> None:
+    answer = invoke(flow, "-c", "comit.interval.ms=1")
+
+    assert answer.exit_code == 2
+    assert "comit.interval.ms is no configuration key; did you mean" in answer.stderr
+    assert "(from -c)" in answer.stderr
+    assert "Traceback" not in answer.output
+
+
+def test_a_missing_file_is_wrong_usage() -> None:
+    answer = invoke("nowhere.py")
+
+    assert answer.exit_code == 2
+    assert "nowhere.py does not exist" in answer.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--processes", "0"], ["--threads", "0"], ["--config", "x"]])
+def test_wrong_options_are_wrong_usage(flow: str, arguments: list[str]) -> None:
+    assert invoke(flow, *arguments).exit_code == 2
+
+
+def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
+    told = invoke("--help").stdout
+    page = DOCUMENTED_CODES.read_text("utf-8")
+
+    for code in ("0", "1", "2", "3", "70", "130", "143"):
+        assert code in told
+        assert f"| {code} |" in page
+    assert "--process-number" not in told

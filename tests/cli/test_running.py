@@ -1,0 +1,230 @@
+"""Signals, exit codes and several processes: real processes around a stand-in for the client."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+APPLICATION = Path(__file__).parent / "programs" / "application.py"
+END_TIMEOUT_S = 30
+KILL, TERM, INT = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
+
+
+class Application:
+    """A started program; lines of its standard output are its steps, `<step> <number> <pid>`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.steps: list[tuple[str, int, int]] = []
+
+    def wait_for(self, step: str, times: int = 1) -> None:
+        """Read steps until this one has been told by so many processes."""
+        while len(self.told(step)) < times:
+            line = self._read_line()
+            assert line, f"ended before {step!r}; told: {self.steps}"
+
+    def told(self, step: str) -> list[int]:
+        """Return the numbers of the processes that told a step."""
+        return sorted(number for name, number, _pid in self.steps if name == step)
+
+    def pid_of(self, number: int) -> int:
+        return next(pid for _name, told_by, pid in self.steps if told_by == number)
+
+    def send(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """Read to the end of all processes' output; return the exit code."""
+        while self._read_line():
+            pass
+        return self.process.wait(END_TIMEOUT_S)
+
+    def logs(self) -> list[dict[str, object]]:
+        assert self.process.stderr is not None
+        return [json.loads(line) for line in self.process.stderr.read().splitlines()]
+
+    def _read_line(self) -> bytes:
+        assert self.process.stdout is not None
+        line: bytes = self.process.stdout.readline()
+        if line:
+            step, number, pid = line.decode().split()
+            self.steps.append((step, int(number), int(pid)))
+        return line
+
+
+@contextmanager
+def started(*arguments: str, stderr: int = subprocess.PIPE) -> Iterator[Application]:
+    """Start the program in a process group of its own, as a terminal would."""
+    process = subprocess.Popen(
+        [sys.executable, str(APPLICATION), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield Application(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.mark.parametrize("number", [TERM, INT])
+def test_the_first_signal_closes_and_ends_with_0(number: signal.Signals) -> None:
+    with started("runs") as application:
+        application.wait_for("started")
+        application.send(number)
+
+        assert application.end() == 0
+        assert application.told("closed") == [0]
+        assert [line["message"] for line in application.logs()][-1] == "stopped"
+
+
+@pytest.mark.parametrize(("number", "code"), [(TERM, 143), (INT, 130)])
+def test_the_second_signal_ends_at_once(number: signal.Signals, code: int) -> None:
+    with started("hangs") as application:
+        application.wait_for("started")
+        application.send(TERM)
+        application.wait_for("closing")
+        application.send(number)
+
+        assert application.end() == code
+
+
+@pytest.mark.parametrize(("behaviour", "code"), [("fails", 1), ("finds-no-broker", 3)])
+def test_an_error_ends_with_its_code_and_one_line(behaviour: str, code: int) -> None:
+    with started(behaviour) as application:
+        assert application.end() == code
+        last = application.logs()[-1]
+        assert last["message"] == "stopped by an error"
+        assert last["level"] == "error"
+
+
+def test_a_close_that_takes_too_long_ends_with_1_though_threads_still_work() -> None:
+    with started("is-late") as application:
+        application.wait_for("started")
+        application.send(TERM)
+
+        assert application.end() == 1
+        assert "did not stop in time" in str(application.logs()[-1]["message"])
+
+
+def test_on_a_terminal_there_is_one_live_line() -> None:
+    ours, theirs = pty.openpty()
+    with started("runs", stderr=theirs) as application:
+        os.close(theirs)
+        shown = b""
+        while b"3 tasks" not in shown:
+            shown += os.read(ours, 4096)
+        application.send(TERM)
+        assert application.end() == 0
+        shown += _rest(ours)
+
+    assert b"RUNNING" in shown
+    assert b"STOPPING" in shown
+    # The cursor, which a live display hides, is back.
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
+
+
+def test_a_display_that_waits_for_numbers_does_not_delay_a_stop() -> None:
+    ours, theirs = pty.openpty()
+    with started("has-late-numbers", stderr=theirs) as application:
+        os.close(theirs)
+        application.wait_for("asked")
+        application.send(TERM)
+        assert application.end() == 0
+        _rest(ours)
+
+
+def test_a_second_signal_gives_the_cursor_back() -> None:
+    ours, theirs = pty.openpty()
+    with started("hangs", stderr=theirs) as application:
+        os.close(theirs)
+        application.wait_for("started")
+        application.send(INT)
+        application.wait_for("closing")
+        application.send(INT)
+        assert application.end() == 130
+        shown = _rest(ours)
+
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
+
+
+def test_several_processes_close_together() -> None:
+    with started("runs", "--processes", "3") as application:
+        application.wait_for("started", times=3)
+        application.send(TERM)
+
+        assert application.end() == 0
+        assert application.told("closed") == [1, 2, 3]
+        assert {line.get("process") for line in application.logs()} == {None, 1, 2, 3}
+
+
+def test_ctrl_c_reaches_all_processes_and_counts_as_one() -> None:
+    with started("runs", "--processes", "2") as application:
+        application.wait_for("started", times=2)
+        os.killpg(application.process.pid, INT)
+
+        assert application.end() == 0
+        assert application.told("closed") == [1, 2]
+
+
+def test_a_process_that_fails_stops_the_others() -> None:
+    with started("fails", "--processes", "3") as application:
+        assert application.end() == 1
+        assert set(application.told("started")) >= {2}
+        assert application.told("closed") == application.told("started")
+
+
+def test_a_process_that_is_killed_stops_the_others() -> None:
+    with started("runs", "--processes", "2") as application:
+        application.wait_for("started", times=2)
+        os.kill(application.pid_of(1), KILL)
+
+        assert application.end() == 128 + KILL
+        assert application.told("closed") == [2]
+
+
+def test_a_second_signal_to_the_parent_kills_the_processes() -> None:
+    with started("hangs", "--processes", "2") as application:
+        application.wait_for("started", times=2)
+        application.send(TERM)
+        application.wait_for("closing", times=2)
+        application.send(TERM)
+
+        assert application.end() == 143
+
+
+def test_processes_close_when_their_parent_is_killed() -> None:
+    with started("runs", "--processes", "2") as application:
+        application.wait_for("started", times=2)
+        application.send(KILL)
+
+        assert application.end() == -KILL
+        assert application.told("closed") == [1, 2]
+
+
+def _rest(terminal: int) -> bytes:
+    """Read what is left of a terminal whose other side has closed."""
+    shown = b""
+    try:
+        while read := os.read(terminal, 4096):
+            shown += read
+    except OSError:
+        # Linux says EIO at the end.
+        pass
+    finally:
+        os.close(terminal)
+    return shown
