@@ -1,0 +1,50 @@
+"""What tests against a real broker share: topics of their own."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+if TYPE_CHECKING:
+    from pystreams.broker import DevelopmentBroker
+
+_numbers = itertools.count(1)
+
+
+class CreateTopic(Protocol):
+    """Creates a topic and returns its name."""
+
+    def __call__(
+        self, stem: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
+    ) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def admin(broker: DevelopmentBroker) -> AdminClient:
+    """An admin client of the session's broker."""
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture
+def unique_name() -> str:
+    """A name that no other test has: for an application id, a group or a topic."""
+    return f"test-{next(_numbers)}"
+
+
+@pytest.fixture
+def create_topic(admin: AdminClient) -> CreateTopic:
+    """Create topics whose names no other test has."""
+
+    def create(
+        stem: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
+    ) -> str:
+        name = f"{stem}-{next(_numbers)}"
+        new_topic = NewTopic(name, num_partitions=partitions, config=config or {})
+        for created in admin.create_topics([new_topic]).values():
+            created.result(30)
+        return name
+
+    return create

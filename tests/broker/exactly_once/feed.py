@@ -1,0 +1,58 @@
+"""The input: for each of many keys the numbers 1, 2, 3, ..., written while the application dies."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Producer
+
+from tests.broker.waiting import DEADLINE_S
+
+KEYS = 40
+_BATCH_EVERY_S = 0.02
+
+
+class Feed:
+    """Writes round after round, each key's next number in each, until the block ends.
+
+    Args:
+        servers: The broker.
+        topic: The input topic.
+        records_per_s: How fast.
+
+    Attributes:
+        rounds: The last number written for every key; final once the block has ended.
+    """
+
+    def __init__(self, servers: str, topic: str, *, records_per_s: int) -> None:
+        self.rounds = 0
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+        self._rounds_per_batch = max(1, round(records_per_s * _BATCH_EVERY_S / KEYS))
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def _write(self) -> None:
+        while not self._stop.wait(_BATCH_EVERY_S):
+            for _ in range(self._rounds_per_batch):
+                self.rounds += 1
+                number = self.rounds.to_bytes(8, "big")
+                for key in range(KEYS):
+                    self._producer.produce(self._topic, number, f"key {key:02}".encode())
+            self._producer.poll(0)

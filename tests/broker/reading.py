@@ -1,0 +1,205 @@
+"""What lies in topics and groups, read to the end by clients that have nothing of ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+_CONSUME_S = 0.05
+_ASK_S = 5.0
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+"""What a broker says that has just started, or whose topic has just been made."""
+
+T = TypeVar("T")
+
+Record = tuple[bytes, bytes | None]
+"""Key and value."""
+
+
+def long(value: bytes | None) -> int:
+    """Return what a serialized long says."""
+    assert value is not None
+    assert len(value) == 8
+    return int.from_bytes(value, "big", signed=True)
+
+
+@contextlib.contextmanager
+def reader_of(servers: str, *, committed: bool = True) -> Iterator[Consumer]:
+    """A consumer that is in no group and notices the end of partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def answer_of(ask: Callable[[], T]) -> T:
+    """Return what a broker answers, which may have to start first."""
+    answers: list[T] = []
+
+    def answered() -> bool:
+        try:
+            answers.append(ask())
+        except KafkaException as exception:
+            if exception.args[0].code() not in _PASSING:
+                raise
+        return bool(answers)
+
+    wait_until(answered, "an answer of the broker")
+    return answers[0]
+
+
+def partitions_of(consumer: Consumer, topic: str) -> list[int]:
+    def partitions() -> list[int]:
+        found = consumer.list_topics(topic, timeout=_ASK_S).topics[topic]
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return sorted(found.partitions)
+
+    return answer_of(partitions)
+
+
+class LastNumbers:
+    """Follows topics whose values are longs: the last number of each key so far.
+
+    Args:
+        consumer: Reads them.
+        topics: The topics.
+    """
+
+    def __init__(self, consumer: Consumer, topics: Sequence[str]) -> None:
+        self._consumer = consumer
+        self._last: dict[str, dict[bytes, int]] = {topic: {} for topic in topics}
+        consumer.assign(
+            [
+                TopicPartition(topic, partition, 0)
+                for topic in topics
+                for partition in partitions_of(consumer, topic)
+            ]
+        )
+
+    def read(self) -> dict[str, dict[bytes, int]]:
+        """Take what has come; return for each topic the last number a key."""
+        for message in self._consumer.consume(10_000, _CONSUME_S):
+            error = message.error()
+            if error is None:
+                self._last[message.topic() or ""][message.key() or b""] = long(message.value())
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+        return self._last
+
+
+def read_all(servers: str, topic: str, *, committed: bool = True) -> list[Message]:
+    """Return all records of a topic up to its present end, partition by partition."""
+    with reader_of(servers, committed=committed) as consumer:
+        open_ends = set(partitions_of(consumer, topic))
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
+        found: list[Message] = []
+
+        def ended() -> bool:
+            # `consume` waits for all it was asked for; so it is asked often.
+            for message in consumer.consume(10_000, _CONSUME_S):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                    continue
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                open_ends.discard(message.partition() or 0)
+            return not open_ends
+
+        wait_until(ended, f"the end of {topic}")
+    return sorted(found, key=lambda message: message.partition() or 0)
+
+
+def values_by_key(messages: Sequence[Message]) -> dict[bytes, list[int]]:
+    """Return the numbers of each key, in order."""
+    found: dict[bytes, list[int]] = {}
+    for message in messages:
+        found.setdefault(message.key() or b"", []).append(long(message.value()))
+    return found
+
+
+def high_watermarks(consumer: Consumer, topic: str) -> dict[int, int]:
+    """Return the ends of a topic's partitions, uncommitted records included."""
+    found = {}
+    for partition in partitions_of(consumer, topic):
+        asked = TopicPartition(topic, partition)
+        ends = answer_of(lambda: consumer.get_watermark_offsets(asked, timeout=_ASK_S))  # noqa: B023
+        found[partition] = ends[1]
+    return found
+
+
+def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], int]:
+    """Return the offsets a group has committed."""
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+    found = answer.result(DEADLINE_S).topic_partitions or []
+    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+
+def group_members(admin: AdminClient, group: str) -> int:
+    """Return how many members a group has."""
+    return len(admin.describe_consumer_groups([group])[group].result(DEADLINE_S).members)
+
+
+def delete_topics(admin: AdminClient, prefix: str) -> None:
+    """Delete the topics whose names begin so: a broker with few topics is a quick one."""
+    topics = admin.list_topics(timeout=DEADLINE_S).topics
+    names = [topic for topic in topics if topic.startswith(prefix)]
+    for deleted in admin.delete_topics(names).values() if names else ():
+        deleted.result(DEADLINE_S)
+
+
+def produce(
+    servers: str,
+    topic: str,
+    records: Sequence[Record],
+    *,
+    partition_of: Callable[[int], int] | None = None,
+) -> None:
+    """Write records, each once and in order."""
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    for index, (key, value) in enumerate(records):
+        partition = -1 if partition_of is None else partition_of(index)
+        producer.produce(topic, value, key, partition)
+        if index % 10_000 == 0:
+            producer.poll(0)
+    assert producer.flush(DEADLINE_S) == 0

@@ -1,0 +1,149 @@
+"""A broker that is not there: at the start, for ever, and in the middle of the work."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams.broker import DevelopmentBroker
+from pystreams.broker.network import is_port_free
+from tests.broker.application import Application
+from tests.broker.exactly_once.arena import Arena
+from tests.broker.exactly_once.test_kill import check_exactly_once, check_stores
+from tests.broker.programs import write_counts
+from tests.broker.reading import produce, read_all, values_by_key
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+RECORDS_PER_S = 2000
+OUTAGES = 2
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[DevelopmentBroker]:
+    """A broker that the test may stop and kill."""
+    data_dir = tmp_path / "broker"
+    broker = DevelopmentBroker.start(data_dir)
+    try:
+        yield broker
+    finally:
+        running = DevelopmentBroker.attach(data_dir)
+        if running is not None:
+            running.stop()
+
+
+def started_again(broker: DevelopmentBroker) -> DevelopmentBroker:
+    """Start a broker that was stopped or killed, on the same port and data."""
+    port = broker.state.client_port
+    wait_until(lambda: is_port_free(port), "the end of the old broker's sockets")
+    again = DevelopmentBroker.start(broker.data_dir, port)
+    wait_until(again.is_ready, "the broker answers")
+    return again
+
+
+def kill(broker: DevelopmentBroker) -> None:
+    os.kill(broker.state.pid, signal.SIGKILL)
+    wait_until(lambda: not broker.is_running(), "the broker's end")
+
+
+def test_application_waits_for_a_broker_that_comes_up_after_it(
+    own_broker: DevelopmentBroker, tmp_path: Path
+) -> None:
+    servers = own_broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    for created in admin.create_topics([NewTopic("in", 1), NewTopic("out", 1)]).values():
+        created.result(DEADLINE_S)
+    produce(servers, "in", [(b"k", bytes(8))] * 10)
+    own_broker.stop()
+    file = write_counts(tmp_path, "in", "out")
+    settings = {"bootstrap.servers": servers, "statestore.cache.max.bytes": 0}
+
+    with Application("late-broker", tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_for("connecting")
+        started_again(own_broker)
+        running.wait_until(lambda: len(read_all(servers, "out")) == 10, "all counted")
+        running.stop()
+
+    assert values_by_key(read_all(servers, "out")) == {b"k": list(range(1, 11))}
+
+
+def test_application_without_a_broker_ends_with_a_code_and_a_cure(tmp_path: Path) -> None:
+    file = write_counts(tmp_path, "in", "out")
+    settings = {"bootstrap.servers": "127.0.0.1:1"}
+    with Application("no-broker", tmp_path, file, settings) as application:
+        running = application.start()
+        assert running.ended() == 3, running.tail()
+
+    error = running.lines("stopped by an error")[0]
+    assert error["kind"] == "BrokerNotAvailableError"
+    assert "127.0.0.1:1" in error["error"]
+    assert "start the broker, or correct bootstrap.servers" in error["error"]
+
+
+def test_application_with_an_unknown_source_topic_ends_with_its_name(
+    broker: DevelopmentBroker, unique_name: str, tmp_path: Path
+) -> None:
+    file = write_counts(tmp_path, f"{unique_name}-never-made", "out")
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    with Application(unique_name, tmp_path, file, settings) as application:
+        running = application.start()
+        assert running.ended() == 1, running.tail()
+
+    error = running.lines("stopped by an error")[0]
+    assert error["kind"] == "MissingSourceTopicError"
+    assert f"'{unique_name}-never-made'" in error["error"]
+    assert "create it" in error["error"]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
+    own_broker: DevelopmentBroker, tmp_path: Path, guarantee: str
+) -> None:
+    """The application stays up: it aborts or finishes what was open and goes on by itself."""
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
+    arena = Arena.make(own_broker, admin, "outage", tmp_path)
+    broker = own_broker
+    with arena.application(guarantee, statestore_cache_max_bytes=0) as application:
+        running = application.start()
+        with arena.feed(RECORDS_PER_S) as feed:
+            for _ in range(OUTAGES):
+                enough = arena.written() + 3000
+                running.wait_until(lambda: arena.written() >= enough, "output")  # noqa: B023
+                kill(broker)
+                broker = started_again(broker)
+            enough = arena.written() + 3000
+            running.wait_until(lambda: arena.written() >= enough, "output after the outages")
+        arena.wait_for_outputs(feed.rounds, running)
+        running.stop()
+
+    check_exactly_once(arena.outputs(), feed.rounds)
+    check_stores(arena)
+
+
+@pytest.mark.timeout(240)
+def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
+    own_broker: DevelopmentBroker, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap_servers})
+    arena = Arena.make(own_broker, admin, "outage", tmp_path)
+    with arena.application("at_least_once", statestore_cache_max_bytes=0) as application:
+        running = application.start()
+        with arena.feed(RECORDS_PER_S) as feed:
+            running.wait_until(lambda: arena.written() >= 3000, "output")
+            kill(own_broker)
+            started_again(own_broker)
+            enough = arena.written() + 3000
+            running.wait_until(lambda: arena.written() >= enough, "output after the outage")
+        arena.wait_for_outputs(feed.rounds, running)
+        running.stop()
+
+    outputs = arena.outputs()
+    for numbers in (outputs.echo, outputs.by_key):
+        assert all(set(range(1, feed.rounds + 1)) <= set(counted) for counted in numbers.values())
+    check_stores(arena)

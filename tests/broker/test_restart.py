@@ -1,0 +1,75 @@
+"""A killed application restores what its last flush lacks, not its whole state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import LastNumbers, produce, reader_of
+
+RECORDS = 60_000
+KEYS = 5_000
+VALUE = b"v" * 1000
+CODE = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+source = builder.stream("{topic}", key_serde=serdes.STRING, value_serde=serdes.BYTES)
+counted = source.group_by_key().aggregate(
+    lambda: (0).to_bytes(8, "big"),
+    lambda key, value, total: (int.from_bytes(total[:8], "big") + 1).to_bytes(8, "big") + value,
+    name="totals",
+    value_serde=serdes.BYTES,
+)
+counted.to_stream().map_values(lambda total: total[:8]).to(
+    "{output}", value_serde=serdes.BYTES
+)
+"""
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+def test_killed_application_restores_a_small_part_of_its_changelog(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    topic = create_topic("restart")
+    out = create_topic("restart-out")
+    file = tmp_path / "totals.py"
+    file.write_text(CODE.format(topic=topic, output=out))
+    servers = broker.bootstrap_servers
+    settings = {
+        "bootstrap.servers": servers,
+        "processing.guarantee": guarantee,
+        "commit.interval.ms": 100,
+        "statestore.cache.max.bytes": 0,
+    }
+    records = [(f"{number % KEYS}".encode(), VALUE) for number in range(RECORDS)]
+    produce(servers, topic, records)
+    with Application(unique_name, tmp_path, file, settings) as application:
+        with reader_of(servers) as consumer:
+            followed = LastNumbers(consumer, [out])
+            killed = application.start()
+            killed.wait_until(
+                lambda: sum(followed.read()[out].values()) >= RECORDS, "all records counted"
+            )
+            killed.kill()
+            produce(servers, topic, records[:KEYS])
+            restarted = application.start()
+            restarted.wait_until(
+                lambda: sum(followed.read()[out].values()) >= RECORDS + KEYS, "new records counted"
+            )
+            totals = followed.read()[out]
+        restarted.stop()
+
+    restored = sum(line["records"] for line in restarted.lines("restored"))
+    print(f"{restored} of {RECORDS} changelog records restored ({restored / RECORDS:.0%})")
+    assert restored < RECORDS / 4
+    if guarantee != "at_least_once":
+        assert set(totals.values()) == {RECORDS // KEYS + 1}

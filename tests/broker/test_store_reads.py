@@ -1,0 +1,119 @@
+"""`KafkaStreams.store`: a store read from another thread while the application runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from pystreams import (
+    IsolationLevel,
+    KafkaStreams,
+    StoreNotAvailableError,
+    StreamsBuilder,
+    TopologyError,
+    ValueAndTimestamp,
+)
+from pystreams.broker import DevelopmentBroker
+from pystreams.serdes import STRING
+
+CreateTopic = Callable[..., str]
+
+
+def counting(topic: str) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream(topic, key_serde=STRING, value_serde=STRING).group_by_key().count(name="counts")
+    return builder
+
+
+def started(
+    broker: DevelopmentBroker, topic: str, directory: Path, **config: object
+) -> KafkaStreams:
+    settings = {
+        "application.id": f"{topic}-app",
+        "bootstrap.servers": broker.bootstrap_servers,
+        "state.dir": str(directory),
+        **{name.replace("_", "."): value for name, value in config.items()},
+    }
+    streams = KafkaStreams(counting(topic).build(), settings)
+    streams.start()
+    return streams
+
+
+def wait_for(streams: KafkaStreams, condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds; the application must not stop meanwhile."""
+    for _ in range(600):
+        try:
+            if condition():
+                return
+        except StoreNotAvailableError:
+            pass
+        assert not streams.wait(0.05), f"the application stopped: {streams.error}"
+    pytest.fail("the condition did not come true in 30 s")
+
+
+def test_all_tasks_of_the_instance_answer(
+    broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic("reads", partitions=3)
+    streams = started(broker, topic, tmp_path, commit_interval_ms=100)
+    try:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for key in ("a", "b", "c", "d", "a"):
+            producer.produce(topic, b"x", key.encode(), timestamp=5)
+        producer.flush()
+        store = streams.store("counts", IsolationLevel.READ_COMMITTED)
+
+        wait_for(streams, lambda: sum(count.value for _, count in store.all()) == 5)
+
+        assert store.get("a") == ValueAndTimestamp(2, 5)
+        assert {key for key, _ in store.all()} == {"a", "b", "c", "d"}
+        assert store.get("nobody") is None
+    finally:
+        streams.close(30)
+
+
+def test_uncommitted_counts_are_seen_only_by_those_who_ask_for_them(
+    broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic("isolation", partitions=1)
+    streams = started(broker, topic, tmp_path, commit_interval_ms=600_000)
+    try:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce(topic, b"x", b"a", timestamp=5)
+        producer.flush()
+        uncommitted = streams.store("counts")
+        committed = streams.store("counts", IsolationLevel.READ_COMMITTED)
+
+        wait_for(streams, lambda: uncommitted.get("a") == ValueAndTimestamp(1, 5))
+
+        assert committed.get("a") is None
+    finally:
+        streams.close(30)
+
+
+def test_a_store_of_a_stopped_application_is_not_available(
+    broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic("stopped", partitions=1)
+    streams = started(broker, topic, tmp_path)
+    store = streams.store("counts")
+    wait_for(streams, lambda: store.get("a") is None)
+    streams.close(30)
+
+    with pytest.raises(StoreNotAvailableError, match="'counts'"):
+        store.get("a")
+
+
+def test_a_store_the_topology_does_not_have_is_refused_by_name(
+    broker: DevelopmentBroker, tmp_path: Path
+) -> None:
+    streams = KafkaStreams(
+        counting("any").build(),
+        {"application.id": "none", "bootstrap.servers": broker.bootstrap_servers},
+    )
+
+    with pytest.raises(TopologyError, match=r"no state store 'count'; there are: \['counts'\]"):
+        streams.store("count")
