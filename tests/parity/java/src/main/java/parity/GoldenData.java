@@ -1,0 +1,39 @@
+package parity;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+
+/** Writes the golden files: one a topology, and the vectors of serdes and partitioner. */
+public final class GoldenData {
+
+    private GoldenData() {
+    }
+
+    /** Takes one argument: the directory to write to. */
+    public static void main(final String[] arguments) throws IOException {
+        final Path directory = Path.of(arguments[0]).normalize();
+        Files.createDirectories(directory);
+        final List<Scenario> scenarios = List.of(
+            StreamTopologies.stateless(),
+            StreamTopologies.branches(),
+            StreamTopologies.repartitionedCounts(),
+            StreamTopologies.aggregations(),
+            TableTopologies.tables(),
+            TableTopologies.tableGroupBy(),
+            JoinTopologies.streamTableJoins(),
+            JoinTopologies.repartitionToTable(),
+            ProcessorTopologies.processWithState(),
+            ProcessorTopologies.processorApi(),
+            NamingTopologies.memoryAndSerdes(),
+            NamingTopologies.namedNodes());
+        for (final Scenario scenario : scenarios) {
+            final Path file = directory.resolve(scenario.name() + ".json");
+            GoldenFile.write(file, ScenarioRun.run(scenario));
+            System.out.println(file + ": " + scenario.script().steps().size() + " steps");
+        }
+        GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
+        GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
+    }
+}

@@ -1,0 +1,14 @@
+package parity;
+
+import org.apache.kafka.streams.Topology;
+
+/**
+ * A topology with the input that is sent through it.
+ *
+ * @param name the golden file's name, and the name of the function that builds the same in Python
+ * @param topology what runs
+ * @param script what is sent to it
+ * @param observations what its side effects saw, and facts of its construction
+ */
+record Scenario(String name, Topology topology, Script script, Observations observations) {
+}
