@@ -335,9 +335,19 @@ class KeyValueEngine(Protocol):
         """
 
     def write(
-        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+        self,
+        changes: Mapping[bytes, bytes | None],
+        metadata: Mapping[bytes, bytes | None],
+        *,
+        delete_below: bytes | None = None,
     ) -> None:
         """Apply data and metadata in one atomic batch; None deletes.
+
+        Args:
+            changes: Values by key.
+            metadata: Values by name, see `metadata`.
+            delete_below: Deletes every key below it, before `changes`; segments that expired go
+                this way. None, the rule, deletes nothing.
 
         Raises:
             StateStoreError: The write failed; nothing of it is applied.

@@ -23,12 +23,13 @@ Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCac
 from __future__ import annotations
 
 import shutil
-import struct
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
+from pystreams.stores.metadata import StoreMetadata, pack_long
+from pystreams.stores.restoring import RestoredChanges, plain_changes
 from pystreams.stores.sorted_keys import SortedKeys
 
 if TYPE_CHECKING:
@@ -43,16 +44,21 @@ Entries = Generator[tuple[bytes, bytes], None, None]
 BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
 """Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
 
-pack_long = struct.Struct(">q").pack
-unpack_long = struct.Struct(">q").unpack_from
-
-_OFFSET_UNKNOWN = -4
-_RESERVED_METADATA = frozenset((b"status", b"position"))
-"""Keys of the `offsets` column family that are no changelog partitions. Spec: KIP-1035."""
-
 
 def _discard(record: ProducedRecord) -> None:
     """Log nowhere: the changelog of a store without logging."""
+
+
+def _without_prefix(
+    append: Callable[[ProducedRecord], None], prefix: int
+) -> Callable[[ProducedRecord], None]:
+    """Return an `append` that logs keys without the segment they are stored in."""
+
+    def log(record: ProducedRecord) -> None:
+        value, key, timestamp, headers = record
+        append((value, key and key[prefix:], timestamp, headers))
+
+    return log
 
 
 class BufferedKeyValueStore:
@@ -68,6 +74,9 @@ class BufferedKeyValueStore:
         value_prefix_bytes: Bytes that precede the plain value in what is stored: 8 where the
             engine keeps timestamps, else 0.
         caching: Whether the spec asks for the record cache.
+        key_prefix_bytes: Bytes before the key that the changelog does not see: 8 where keys are
+            stored by segment, else 0.
+        restored: Turns changelog records into changes.
 
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
@@ -83,13 +92,15 @@ class BufferedKeyValueStore:
     """
 
     __slots__ = (
-        "_committed",
+        "_delete_below",
         "_directory",
         "_engine",
         "_listener",
         "_log",
+        "_metadata",
         "_pending",
         "_record",
+        "_restored",
         "_send_old_values",
         "_sorted",
         "_spec_caching",
@@ -101,6 +112,7 @@ class BufferedKeyValueStore:
         "engine_range",
         "generation",
         "is_open",
+        "key_prefix_bytes",
         "max_uncommitted_bytes",
         "name",
         "uncommitted_bytes",
@@ -109,10 +121,18 @@ class BufferedKeyValueStore:
     )
 
     def __init__(
-        self, name: str, engine: KeyValueEngine, *, value_prefix_bytes: int, caching: bool
+        self,
+        name: str,
+        engine: KeyValueEngine,
+        *,
+        value_prefix_bytes: int,
+        caching: bool,
+        key_prefix_bytes: int = 0,
+        restored: RestoredChanges = plain_changes,
     ) -> None:
         self.name = name
         self.value_prefix_bytes = value_prefix_bytes
+        self.key_prefix_bytes = key_prefix_bytes
         self.dirty: dict[bytes, bytes | None] = {}
         self.uncommitted_bytes = 0
         self.max_uncommitted_bytes = 0
@@ -129,7 +149,9 @@ class BufferedKeyValueStore:
         self._spec_caching = caching
         self._sorted = SortedKeys(self.dirty)
         self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
-        self._committed: dict[bytes, bytes] = {}
+        self._metadata = StoreMetadata()
+        self._restored = restored
+        self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
         self._send_old_values = False
         self._log: Callable[[ProducedRecord], None] = _discard
@@ -148,9 +170,13 @@ class BufferedKeyValueStore:
         """
         self._directory = context.task_directory / "rocksdb" / self.name
         self._engine.open(self._directory, context.rocksdb_config_setter)
-        self._committed = self._engine.metadata()
+        self._metadata.load(self._engine.metadata())
         self._record = context.record
-        self._log = _discard if context.changelog is None else context.changelog.records.append
+        self._log = _discard
+        if context.changelog is not None:
+            append = context.changelog.records.append
+            prefix = self.key_prefix_bytes
+            self._log = _without_prefix(append, prefix) if prefix else append
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
         self.max_uncommitted_bytes = 0
@@ -299,10 +325,14 @@ class BufferedKeyValueStore:
             StateStoreError: The write failed; dirty map and engine are as they were.
         """
         assert not self._pending, f"store {self.name}: commit before flush_cache"
-        metadata = self._metadata_of(changelog_offsets)
-        if self.dirty or metadata:
-            self._engine.write(self.dirty, metadata)
-            self._remember(metadata)
+        metadata = self._metadata.changes(changelog_offsets)
+        bound = self._delete_below
+        if self.dirty or metadata or bound is not None:
+            changes = self.dirty
+            if bound is not None:
+                changes = {key: value for key, value in changes.items() if key >= bound}
+            self._engine.write(changes, metadata, delete_below=bound)
+            self._metadata.remember(metadata)
         self._clear()
 
     def rollback(self) -> None:
@@ -314,38 +344,32 @@ class BufferedKeyValueStore:
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records of one partition and the last one's offset.
 
-        The last record of a key wins; a record without a key is skipped, as Kafka does.
-
         Raises:
             StateStoreError: The write failed; nothing of the batch is applied.
         """
         assert not self.dirty, f"store {self.name}: restore over uncommitted writes"
         if not messages:
             return
-        changes: dict[Any, bytes | None]
-        if self.value_prefix_bytes:
-            pack = pack_long
-            changes = {
-                m.key(): None if (value := m.value()) is None else pack(m.timestamp()[1]) + value
-                for m in messages
-            }
-        else:
-            changes = {m.key(): m.value() for m in messages}
-        changes.pop(None, None)
+        changes = self._restored(messages)
         last = messages[-1]
         name = f"{last.topic()}-{last.partition()}".encode()
         metadata: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
-        self._engine.write(changes, metadata)
-        self._remember(metadata)
+        self._engine.write(changes, metadata, delete_below=self._delete_below)
+        self._delete_below = None
+        self._metadata.remember(metadata)
         self.generation += 1
+
+    def delete_below(self, bound: bytes) -> None:
+        """Delete every key below `bound` at the next commit, or with the batch being restored.
+
+        The caller reads and writes above it only, from now on: reads do not look at the bound.
+        `rollback` forgets it.
+        """
+        self._delete_below = bound
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine, or None."""
-        packed = self._committed.get(str(partition).encode())
-        if packed is None:
-            return None
-        offset: int = unpack_long(packed)[0]
-        return None if offset == _OFFSET_UNKNOWN else offset
+        return self._metadata.offset(partition)
 
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""
@@ -359,25 +383,9 @@ class BufferedKeyValueStore:
         if self.persistent:
             shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _metadata_of(self, offsets: Mapping[TopicPartition, int]) -> dict[bytes, bytes | None]:
-        """Return the metadata a commit has to change; the store's position will join it here."""
-        if not offsets:
-            return {name: None for name in self._committed if name not in _RESERVED_METADATA}
-        packed = {
-            str(partition).encode(): pack_long(offset) for partition, offset in offsets.items()
-        }
-        committed = self._committed
-        return {name: value for name, value in packed.items() if committed.get(name) != value}
-
-    def _remember(self, metadata: Mapping[bytes, bytes | None]) -> None:
-        for name, value in metadata.items():
-            if value is None:
-                self._committed.pop(name, None)
-            else:
-                self._committed[name] = value
-
     def _clear(self) -> None:
         self.dirty.clear()
         self._sorted.clear()
         self.uncommitted_bytes = 0
+        self._delete_below = None
         self.generation += 1

@@ -18,6 +18,7 @@ from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.restoring import plain_changes, timestamped_changes
 from pystreams.stores.spec import StoreEngine, StoreSpec
 from pystreams.stores.timestamped import (
     TIMESTAMP_BYTES,
@@ -38,6 +39,7 @@ def build_store(spec: StoreSpec) -> KeyValueStateStore:
         _engine(spec),
         value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
         caching=spec.caching,
+        restored=timestamped_changes if spec.engine_timestamped else plain_changes,
     )
     if not spec.timestamped:
         return TypedKeyValueStore(buffer, spec.key_serde, spec.value_serde)

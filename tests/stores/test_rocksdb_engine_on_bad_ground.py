@@ -15,8 +15,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from pystreams.errors import StateStoreError
-from pystreams.stores.engines import rocksdb
-from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
+from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, options
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 if TYPE_CHECKING:
@@ -330,7 +329,7 @@ def test_all_stores_share_one_memory_whose_totals_can_change(tmp_path: Path) -> 
             assert len(list(engine.range(None, None))) == 1000
         # One megabyte of blocks, two of memtables, and what flushes under way hold on to until
         # the disk has taken it.
-        limit = (3 << 20) + 8 * rocksdb.WRITE_BUFFER_BYTES // 4
+        limit = (3 << 20) + 8 * options.WRITE_BUFFER_BYTES // 4
         flushed, deadline_s = threading.Event(), time.monotonic() + 30
         while MEMORY.used_bytes() >= limit:
             assert time.monotonic() < deadline_s, f"{MEMORY.used_bytes()} bytes are still held"

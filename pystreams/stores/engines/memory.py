@@ -78,11 +78,17 @@ class MemoryEngine:
         return self._walk(start, end, reverse=reverse)
 
     def write(
-        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+        self,
+        changes: Mapping[bytes, bytes | None],
+        metadata: Mapping[bytes, bytes | None],
+        *,
+        delete_below: bytes | None = None,
     ) -> None:
-        """Apply data and metadata; None deletes."""
+        """Apply data and metadata; None deletes, and so does a key below `delete_below`."""
         if not self._open:
             raise self._closed()
+        if delete_below is not None:
+            self._delete_below(delete_below)
         data = self._data
         present = {key: value for key, value in changes.items() if value is not None}
         with self._lock:
@@ -129,6 +135,11 @@ class MemoryEngine:
                 yield key, value
             elif not self._open:
                 raise self._closed()
+
+    def _delete_below(self, bound: bytes) -> None:
+        keys = self._sorted()
+        for key in keys[: bisect_left(keys, bound)]:
+            self._data.pop(key, None)
 
     def _sorted(self) -> list[bytes]:
         """Return the current sorted keys, taking in what was written since the last call."""

@@ -195,11 +195,18 @@ class SimulatedEngine:
         return (entry for entry in entries)
 
     def write(
-        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+        self,
+        changes: Mapping[bytes, bytes | None],
+        metadata: Mapping[bytes, bytes | None],
+        *,
+        delete_below: bytes | None = None,
     ) -> None:
         """Apply one batch; the process may die before or after it."""
         files = self._open()
         self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
+        if delete_below is not None:
+            gone = dict.fromkeys(key for key in files.data if key < delete_below)
+            changes = {**gone, **changes}
         files.write(Commit(dict(changes), dict(metadata)))
         if self._faults.happens(self._faults.rates.background):
             files.flush()

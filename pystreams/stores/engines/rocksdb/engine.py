@@ -1,62 +1,18 @@
-"""The RocksDB engine: one database a store, in Kafka Streams' layout; only importer of rocksdict.
-
-Column families (KIP-1035): `default` holds the data of a plain store; `keyValueWithTimestamp`
-that of a timestamped one, whose `default` is then the legacy of a plain store and is moved over
-at open; `offsets` holds `<topic>-<partition>` -> int64 (big-endian) offset of the last changelog
-record in the data. Any other column family is refused: it was written by something we can't read.
-
-Crash safety. The write-ahead log is off and a commit forces no flush: the changelog is the log.
-Atomic flush makes every memtable flush take all column families together, so that after a
-SIGKILL data and offset are those of one and the same commit: that of the last flush. What is lost
-is at most what the memtables held, and restoring it is the price of a crash. That decides the
-write buffer's size, `WRITE_BUFFER_BYTES`: 4 MiB hold about 80,000 small records, a quarter of a
-second of restoring, where RocksDB's 64 MiB (Kafka Streams: 16) would be seconds; measured, the
-smaller buffer also writes faster, because it fits the processor's cache.
-Never flush one column family by hand: a manual flush takes that one alone, atomic flush or not.
-Closing is such a flush in rocksdict, so its order matters: data first, then offsets. A crash in
-between leaves data newer than its offset, and replaying what is in it already changes nothing;
-the other order would lose records.
-
-What rocksdict does that one would not expect, and what is done about it here:
-- A column family handle, a bound method of one or an iterator keeps the database, and its LOCK,
-  open after `close`. So nothing native leaves this module: iterators are wrapped, and released
-  by `close`.
-- Closing or dropping the `Rdict` of a column family flushes that family alone. So none is kept
-  for `offsets`: it is read once, at open, before there is anything to flush.
-- `Rdict.items()` ends without an error at a corrupt block. `RdictIter` tells by `status()`.
-- A `WriteBatch` is spent by a failed write as well; a retry builds a new one.
-- It writes `rocksdict-config.json` into the directory. RocksDB ignores it, and a directory
-  without it (written by Java) opens: raw mode is what we ask for, whatever the file says.
-- `ReadOptions.set_iterate_lower_bound` sets the upper bound; so lower bounds are our own affair.
-- `WriteOptions.disable_wal` is a property, though the type stubs say it is a method.
-
-Spec: KIP-892 "Atomic Checkpointing"; KIP-1035 "Proposed Changes"; Kafka RocksDBStore.openDB.
-"""
+"""One database a store: the engine of key-value and versioned stores on disk."""
 
 from __future__ import annotations
 
-import os
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from rocksdict import (
-    BlockBasedOptions,
-    Cache,
-    DBCompactionStyle,
-    DBCompressionType,
-    Options,
-    Rdict,
-    ReadOptions,
-    WriteBatch,
-    WriteBufferManager,
-    WriteOptions,
-)
+from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
-from pystreams.stores.engines.rocksdb_errors import cause_and_cure, is_damage
-from pystreams.stores.engines.rocksdb_iterator import RocksDBIterator
+from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
+from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
+from pystreams.stores.engines.rocksdb.options import crash_safe, offsets_options, store_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,50 +23,10 @@ DATA_CF = "default"
 TIMESTAMPED_CF = "keyValueWithTimestamp"
 OFFSETS_CF = "offsets"
 
-WRITE_BUFFER_BYTES = 4 << 20
-"""Size of a memtable; see the module's text for why it is small."""
-_OFFSETS_WRITE_BUFFER_BYTES = 1 << 20
-_WRITE_BUFFERS = 3
-_BLOOM_BITS_PER_KEY = 10
 _MIGRATION_BATCH_RECORDS = 10_000
 _NO_TIMESTAMP = b"\xff" * 8
 
 _log = structlog.get_logger(__name__)
-
-
-class RocksDBMemory:
-    """The memory all RocksDB stores of a process share: one block cache, one memtable budget.
-
-    There is one object a process, `MEMORY`; the runtime sets its totals at start. Both totals can
-    change while databases are open. Index and filter blocks live in the block cache, so the two
-    totals bound what RocksDB holds, up to the block each open iterator pins.
-
-    Attributes:
-        block_cache_bytes: Capacity of the block cache.
-        write_buffer_bytes: Memtables of all stores together; beyond it, memtables are flushed.
-    """
-
-    def __init__(self, block_cache_bytes: int, write_buffer_bytes: int) -> None:
-        self.block_cache_bytes = block_cache_bytes
-        self.write_buffer_bytes = write_buffer_bytes
-        self.cache = Cache(block_cache_bytes)
-        # Never stall writers: exceeding the budget by what a commit adds is better than waiting.
-        self.write_buffer_manager = WriteBufferManager(write_buffer_bytes, allow_stall=False)
-
-    def configure(self, block_cache_bytes: int, write_buffer_bytes: int) -> None:
-        """Set both totals, in bytes."""
-        self.block_cache_bytes = block_cache_bytes
-        self.write_buffer_bytes = write_buffer_bytes
-        self.cache.set_capacity(block_cache_bytes)
-        self.write_buffer_manager.set_buffer_size(write_buffer_bytes)
-
-    def used_bytes(self) -> int:
-        """Return what the block cache and the memtables hold now."""
-        return self.cache.get_usage() + self.write_buffer_manager.get_usage()
-
-
-MEMORY = RocksDBMemory(block_cache_bytes=128 << 20, write_buffer_bytes=64 << 20)
-"""The one owner of RocksDB's memory in this process."""
 
 
 class RocksDBEngine:
@@ -161,11 +77,11 @@ class RocksDBEngine:
         if self._data_cf != DATA_CF:
             families.insert(1, self._data_cf)
         self._refuse_foreign_families(families)
-        options = _store_options()
+        options = store_options()
         if rocksdb_config_setter is not None:
             rocksdb_config_setter(self._name, options)
-        _crash_safe(options)
-        by_family = {OFFSETS_CF: _offsets_options()}
+        crash_safe(options)
+        by_family = {OFFSETS_CF: offsets_options()}
         if self._data_cf != DATA_CF:
             by_family[self._data_cf] = options
         try:
@@ -211,9 +127,15 @@ class RocksDBEngine:
         return self._iterate(data, start, end, reverse=reverse)
 
     def write(
-        self, changes: Mapping[bytes, bytes | None], metadata: Mapping[bytes, bytes | None]
+        self,
+        changes: Mapping[bytes, bytes | None],
+        metadata: Mapping[bytes, bytes | None],
+        *,
+        delete_below: bytes | None = None,
     ) -> None:
         """Apply data and metadata in one write batch; None deletes.
+
+        Keys below `delete_below` go with one range tombstone, in the same batch.
 
         Raises:
             StateStoreError: The disk is full or gone; nothing of the batch is applied.
@@ -221,6 +143,8 @@ class RocksDBEngine:
         if self._db is None:
             raise self.closed_error()
         batch = WriteBatch(raw_mode=True)
+        if delete_below is not None:
+            batch.delete_range(b"", delete_below, self._data_handle)
         _fill(batch, changes, self._data_handle)
         _fill(batch, metadata, self._offsets_handle)
         self._apply(self._db, batch)
@@ -362,37 +286,3 @@ def _fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any)
             delete(key, family)
         else:
             put(key, value, family)
-
-
-def _store_options() -> Options:
-    """Return the data's options, before the user's hook. Spec: Kafka RocksDBStore.openDB."""
-    table = BlockBasedOptions()
-    table.set_block_cache(MEMORY.cache)
-    table.set_block_size(4 << 10)
-    table.set_bloom_filter(_BLOOM_BITS_PER_KEY, block_based=False)
-    table.set_cache_index_and_filter_blocks(True)
-    table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    options = Options(raw_mode=True)
-    options.set_block_based_table_factory(table)
-    options.set_write_buffer_manager(MEMORY.write_buffer_manager)
-    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
-    options.set_max_write_buffer_number(_WRITE_BUFFERS)
-    options.set_compaction_style(DBCompactionStyle.universal())
-    options.set_compression_type(DBCompressionType.none())
-    options.increase_parallelism(max(os.cpu_count() or 1, 2))
-    options.set_keep_log_file_num(1)
-    return options
-
-
-def _offsets_options() -> Options:
-    options = Options(raw_mode=True)
-    options.set_compression_type(DBCompressionType.none())
-    options.set_write_buffer_size(_OFFSETS_WRITE_BUFFER_BYTES)
-    return options
-
-
-def _crash_safe(options: Options) -> None:
-    """Set what correctness rests on, after the user's hook."""
-    options.create_if_missing(True)
-    options.create_missing_column_families(True)
-    options.set_atomic_flush(True)

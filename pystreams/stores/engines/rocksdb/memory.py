@@ -1,0 +1,40 @@
+"""What all RocksDB stores of a process hold together: one block cache, one memtable budget."""
+
+from __future__ import annotations
+
+from rocksdict import Cache, WriteBufferManager
+
+
+class RocksDBMemory:
+    """The memory all RocksDB stores of a process share: one block cache, one memtable budget.
+
+    There is one object a process, `MEMORY`; the runtime sets its totals at start. Both totals can
+    change while databases are open. Index and filter blocks live in the block cache, so the two
+    totals bound what RocksDB holds, up to the block each open iterator pins.
+
+    Attributes:
+        block_cache_bytes: Capacity of the block cache.
+        write_buffer_bytes: Memtables of all stores together; beyond it, memtables are flushed.
+    """
+
+    def __init__(self, block_cache_bytes: int, write_buffer_bytes: int) -> None:
+        self.block_cache_bytes = block_cache_bytes
+        self.write_buffer_bytes = write_buffer_bytes
+        self.cache = Cache(block_cache_bytes)
+        # Never stall writers: exceeding the budget by what a commit adds is better than waiting.
+        self.write_buffer_manager = WriteBufferManager(write_buffer_bytes, allow_stall=False)
+
+    def configure(self, block_cache_bytes: int, write_buffer_bytes: int) -> None:
+        """Set both totals, in bytes."""
+        self.block_cache_bytes = block_cache_bytes
+        self.write_buffer_bytes = write_buffer_bytes
+        self.cache.set_capacity(block_cache_bytes)
+        self.write_buffer_manager.set_buffer_size(write_buffer_bytes)
+
+    def used_bytes(self) -> int:
+        """Return what the block cache and the memtables hold now."""
+        return self.cache.get_usage() + self.write_buffer_manager.get_usage()
+
+
+MEMORY = RocksDBMemory(block_cache_bytes=128 << 20, write_buffer_bytes=64 << 20)
+"""The one owner of RocksDB's memory in this process."""

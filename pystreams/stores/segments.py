@@ -1,0 +1,82 @@
+"""Time cut into segments, so that what is too old goes away a segment at a time.
+
+A segment covers `interval_ms`; its id is timestamp // interval_ms. Windows, sessions and versions
+are stored by segment: the key in the store is the segment's id (int64, big-endian) and then
+Kafka Streams' key, in memory as on disk, so that one ordered walk goes segment by segment. In the
+RocksDB engine of window and session stores the prefix chooses the column family and is not stored;
+in versioned stores it is part of the key on disk, as in Kafka Streams.
+
+Invariants:
+- Stream time never falls, but for `rollback`, which takes it back to the last commit.
+- A segment is live while it may hold a record that is not older than the retention:
+  id >= (stream time - retention_ms) // interval_ms. Nothing is written into or read from one that
+  is not live.
+
+Spec: Kafka AbstractSegments, KIP-889 "Proposed Changes" (segments of versioned stores).
+"""
+
+from __future__ import annotations
+
+import struct
+
+_ID = struct.Struct(">q")
+SEGMENT_ID_BYTES = 8
+"""Bytes of the segment's id in front of a stored key."""
+
+NO_TIME = -1
+"""Stream time of a store that has seen no record."""
+
+
+class Segments:
+    """Which segments of one store are alive. Belongs to the thread of the store.
+
+    Args:
+        retention_ms: How long records are kept, in stream time.
+        interval_ms: What one segment covers.
+
+    Attributes:
+        stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
+    """
+
+    __slots__ = ("_committed_stream_time", "interval_ms", "retention_ms", "stream_time")
+
+    def __init__(self, retention_ms: int, interval_ms: int) -> None:
+        self.retention_ms = retention_ms
+        self.interval_ms = interval_ms
+        self.stream_time = NO_TIME
+        self._committed_stream_time = NO_TIME
+
+    def id_of(self, timestamp: int) -> int:
+        """Return the id of the segment a timestamp (ms) falls into."""
+        return timestamp // self.interval_ms
+
+    def oldest_live(self) -> int:
+        """Return the id of the oldest segment that is live; never below 0."""
+        return max(0, self.stream_time - self.retention_ms) // self.interval_ms
+
+    def advance(self, timestamp: int) -> bool:
+        """Take note of a timestamp (ms); return whether a segment may have expired by it."""
+        if timestamp <= self.stream_time:
+            return False
+        before = self.oldest_live()
+        self.stream_time = timestamp
+        return self.oldest_live() != before
+
+    def commit(self) -> None:
+        """Keep the stream time as it is."""
+        self._committed_stream_time = self.stream_time
+
+    def rollback(self) -> None:
+        """Take the stream time back to the last commit: what moved it did not happen."""
+        self.stream_time = self._committed_stream_time
+
+
+def segment_prefix(segment_id: int) -> bytes:
+    """Return the eight bytes that stand for a segment in front of a stored key."""
+    return _ID.pack(segment_id)
+
+
+def segment_id_of(stored_key: bytes) -> int:
+    """Return the segment a stored key is in."""
+    segment_id: int = _ID.unpack_from(stored_key)[0]
+    return segment_id
