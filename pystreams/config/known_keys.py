@@ -78,9 +78,6 @@ UNSUPPORTED = {
         "choose the engine on the operation, through Materialized",
     ),
     "dsl.store.format": Unsupported(("default",), "headers are not kept in stores yet"),
-    "windowstore.changelog.additional.retention.ms": Unsupported(
-        ("86400000",), "window stores are not supported yet"
-    ),
     "processor.wrapper.class": Unsupported((), "processors can't be wrapped yet"),
     "upgrade.from": Unsupported((), "there is no older version to upgrade from"),
     "default.client.supplier": Unsupported((), "the Kafka clients can't be replaced"),

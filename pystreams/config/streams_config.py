@@ -218,6 +218,12 @@ class StreamsConfig:
         """How often records of repartition topics that are processed and committed are deleted;
         at most once a commit.""",
     )
+    windowstore_changelog_additional_retention_ms: int = key(
+        whole_number(0),
+        86_400_000,
+        """Added to the retention of window and session stores in their changelog topics, and to
+        the compaction lag of versioned ones, so that clocks may drift.""",
+    )
     log_summary_interval_ms: int = key(
         whole_number(-1),
         120_000,

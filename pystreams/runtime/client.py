@@ -180,7 +180,12 @@ class KafkaStreams:
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
             admin = self._clients.admin()
-            topics = TopicManager(self._plan, admin, config.topic_config())
+            topics = TopicManager(
+                self._plan,
+                admin,
+                config.topic_config(),
+                config.windowstore_changelog_additional_retention_ms,
+            )
             partitions = topics.prepare()
             _log.info(
                 "starting",

@@ -24,14 +24,20 @@ class TopicManager:
         plan: The topology's plan.
         admin: The admin client.
         topic_config: The configuration's settings for all internal topics.
+        additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
     """
 
     def __init__(
-        self, plan: TopologyPlan, admin: AdminPort, topic_config: Mapping[str, str]
+        self,
+        plan: TopologyPlan,
+        admin: AdminPort,
+        topic_config: Mapping[str, str],
+        additional_retention_ms: int,
     ) -> None:
         self._plan = plan
         self._admin = admin
         self._topic_config = topic_config
+        self._additional_retention_ms = additional_retention_ms
         self._lock = threading.Lock()
         self._partitions = PartitionPlan({}, {})
 
@@ -50,7 +56,9 @@ class TopicManager:
             raise MissingSourceTopicError(missing)
         self._warn_of_missing_sinks(existing)
         partitions = plan_partitions(self._plan, existing)
-        wanted = internal_topics(self._plan, partitions, self._topic_config)
+        wanted = internal_topics(
+            self._plan, partitions, self._topic_config, self._additional_retention_ms
+        )
         check_existing_topics(wanted, existing)
         new = [topic for topic in wanted if topic.name not in existing]
         if new:

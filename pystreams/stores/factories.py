@@ -1,76 +1,21 @@
-"""`Stores`: what users of the Processor API call to describe a store. Was: Stores, StoreBuilder."""
+"""`Stores`: what users of the Processor API call to describe a store."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
-from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
+from pystreams.stores.spec_builder import StoreSpecBuilder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pystreams.serdes import Serde
-    from pystreams.stores.api import KeyValueEngine, StateStore
+    from pystreams.stores.api import KeyValueEngine
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
-@dataclass(frozen=True, slots=True)
-class KeyValueStoreBuilder:
-    """A store to be: each `with_*` returns a new builder, nothing is changed in place.
-
-    Differs from Kafka: Java's builders change themselves and return themselves; use the result.
-
-    Attributes:
-        spec: What will be built.
-    """
-
-    spec: StoreSpec
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self.spec.name
-
-    @property
-    def logging(self) -> bool:
-        """Whether the store has a changelog topic."""
-        return self.spec.logging
-
-    @property
-    def changelog_config(self) -> Mapping[str, str]:
-        """Topic settings that override the library's and the configuration's."""
-        return self.spec.changelog_config
-
-    def with_caching_enabled(self) -> KeyValueStoreBuilder:
-        """Log and forward only the last update of each key at a commit."""
-        return KeyValueStoreBuilder(replace(self.spec, caching=True))
-
-    def with_caching_disabled(self) -> KeyValueStoreBuilder:
-        """Log each update at once (the default)."""
-        return KeyValueStoreBuilder(replace(self.spec, caching=False))
-
-    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> KeyValueStoreBuilder:
-        """Keep a changelog topic (the default).
-
-        Args:
-            config: Topic settings for it, such as `{"segment.bytes": "104857600"}`; None for none.
-        """
-        return KeyValueStoreBuilder(
-            replace(self.spec, logging=True, changelog_config=dict(config or {}))
-        )
-
-    def with_logging_disabled(self) -> KeyValueStoreBuilder:
-        """Keep no changelog: the store's content is lost with its disk or its task's move."""
-        return KeyValueStoreBuilder(replace(self.spec, logging=False, changelog_config={}))
-
-    def build(self) -> StateStore:
-        """Return a new store, not yet open."""
-        return build_store(self.spec)
 
 
 class Stores:
@@ -109,7 +54,7 @@ class Stores:
         supplier: StoreSupplier,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
-    ) -> KeyValueStoreBuilder:
+    ) -> StoreSpecBuilder:
         """Return a builder of a plain store; serdes of None are the configured defaults.
 
         Raises:
@@ -120,21 +65,19 @@ class Stores:
                 f"store {supplier.name!r}: a plain store can't be built over a timestamped "
                 "supplier; use timestamped_key_value_store_builder, or a plain supplier"
             )
-        return KeyValueStoreBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: StoreSupplier,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
-    ) -> KeyValueStoreBuilder:
+    ) -> StoreSpecBuilder:
         """Return a builder of a timestamped store; serdes of None are the configured defaults.
 
         Over a plain persistent supplier the store works, but timestamps are read back as -1.
         """
-        return KeyValueStoreBuilder(
-            StoreSpec.of(supplier, key_serde, value_serde, timestamped=True)
-        )
+        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
 
 
 def _checked(name: str) -> str:

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 
 class StoreKind(Enum):
-    """What a store is indexed by. Window, session and versioned stores will join."""
+    """What a store is indexed by."""
 
     KEY_VALUE = "key-value"
+    WINDOW = "window"
+    SESSION = "session"
+    VERSIONED = "versioned"
 
 
 class StoreEngine(Enum):
@@ -27,6 +30,23 @@ class StoreEngine(Enum):
 
     ROCKSDB = "rocksDB"
     IN_MEMORY = "in_memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a window, session or versioned store keeps records, and in what portions.
+
+    Attributes:
+        retention_ms: How long, in stream time; the history retention of a versioned store.
+        segment_interval_ms: What one segment covers; records go away a segment at a time.
+        window_size_ms: Length of the windows of a window store, else None.
+        retain_duplicates: Whether a window store keeps every value put for one key and window.
+    """
+
+    retention_ms: int
+    segment_interval_ms: int
+    window_size_ms: int | None = None
+    retain_duplicates: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +61,8 @@ class StoreSupplier:
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the engine keeps a timestamp with each value.
         engine_factory: Makes an engine of the user's own from the store's name; None for ours.
+        retention: How long records are kept; None for key-value stores.
+        max_entries: How many keys an `lru_map` keeps; None for all others.
     """
 
     name: str
@@ -48,6 +70,8 @@ class StoreSupplier:
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_factory: Callable[[str], KeyValueEngine] | None = None
+    retention: Retention | None = None
+    max_entries: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +92,10 @@ class StoreSpec:
         logging: Whether the store has a changelog topic.
         changelog_config: Topic settings that override the library's and the configuration's.
         engine_factory: Makes an engine of the user's own from the store's name; None for ours.
+        retention: How long records are kept; None for key-value stores.
+        max_entries: How many keys an `lru_map` keeps; None for all others.
+        transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
+            through at once, as a store before it did.
     """
 
     name: str
@@ -81,6 +109,24 @@ class StoreSpec:
     logging: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
     engine_factory: Callable[[str], KeyValueEngine] | None = None
+    retention: Retention | None = None
+    max_entries: int | None = None
+    transactional: bool = True
+
+    def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
+        """Return the changelog topic's settings by the store's kind, the weakest of all.
+
+        Args:
+            additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+
+        Spec: Kafka WindowedChangelogTopicConfig, VersionedChangelogTopicConfig.
+        """
+        if self.retention is None:
+            return {"cleanup.policy": "compact"}
+        kept_ms = str(self.retention.retention_ms + additional_retention_ms)
+        if self.kind is StoreKind.VERSIONED:
+            return {"cleanup.policy": "compact", "min.compaction.lag.ms": kept_ms}
+        return {"cleanup.policy": "compact,delete", "retention.ms": kept_ms}
 
     @classmethod
     def of(
@@ -109,6 +155,8 @@ class StoreSpec:
             key_serde=key_serde,
             value_serde=value_serde,
             engine_factory=supplier.engine_factory,
+            retention=supplier.retention,
+            max_entries=supplier.max_entries,
         )
 
 
@@ -126,6 +174,9 @@ class StoreBuilder(Protocol):
     @property
     def changelog_config(self) -> Mapping[str, str]:
         """Topic settings that override the library's and the configuration's."""
+
+    def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
+        """Return the changelog topic's settings by the store's kind, the weakest of all."""
 
     def build(self) -> StateStore:
         """Return a new store, not yet open."""

@@ -32,8 +32,8 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.api import StateStore
-from pystreams.stores.factories import KeyValueStoreBuilder
 from pystreams.stores.spec import StoreBuilder, StoreEngine
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.messages import StaticMessage
 from pystreams.testing.plain_values import PlainValues
@@ -282,7 +282,7 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
 
 
 def _build_in_memory(builder: StoreBuilder) -> StateStore:
-    if isinstance(builder, KeyValueStoreBuilder) and builder.spec.engine_factory is None:
+    if isinstance(builder, StoreSpecBuilder) and builder.spec.engine_factory is None:
         return replace(builder, spec=replace(builder.spec, engine=StoreEngine.IN_MEMORY)).build()
     return builder.build()
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.serdes import Serde
-from pystreams.stores.factories import KeyValueStoreBuilder
 from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.naming import NameCounter
 from pystreams.topology.options import Materialized
 
@@ -61,7 +61,7 @@ class TableStore:
             options,
         )
 
-    def builder(self) -> KeyValueStoreBuilder:
+    def builder(self) -> StoreSpecBuilder:
         """Return the store's builder."""
         options = self.options
         spec = StoreSpec(
@@ -75,4 +75,4 @@ class TableStore:
             logging=options.logging,
             changelog_config=dict(options.log_config) if options.logging else {},
         )
-        return KeyValueStoreBuilder(spec)
+        return StoreSpecBuilder(spec)

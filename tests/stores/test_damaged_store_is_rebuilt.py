@@ -11,12 +11,13 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.serdes import STRING
-from pystreams.stores.factories import KeyValueStoreBuilder, Stores
+from pystreams.stores.factories import Stores
+from pystreams.stores.spec_builder import StoreSpecBuilder
 
 TASK = TaskId(0, 0)
 
 
-def builder(name: str) -> KeyValueStoreBuilder:
+def builder(name: str) -> StoreSpecBuilder:
     return Stores.key_value_store_builder(Stores.persistent_key_value_store(name), STRING, STRING)
 
 

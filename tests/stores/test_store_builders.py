@@ -10,8 +10,9 @@ from pystreams import serdes
 from pystreams.errors import TopologyError
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.factories import KeyValueStoreBuilder, Stores
+from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import Home
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def test_a_timestamped_store_keeps_timestamps_where_the_supplier_can(
         ),
     ],
 )
-def test_what_a_builder_builds_works(builder: KeyValueStoreBuilder, tmp_path: Path) -> None:
+def test_what_a_builder_builds_works(builder: StoreSpecBuilder, tmp_path: Path) -> None:
     store: Any = builder.build()
     assert (store.name, store.is_open) == ("s", False)
     store.init(Home(tmp_path).context())

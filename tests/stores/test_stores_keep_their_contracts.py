@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.factories import KeyValueStoreBuilder
 from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
 from tests.stores.support import spec_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def test_every_class_has_its_protocol() -> None:
     engines: list[api.KeyValueEngine] = [MemoryEngine("s"), RocksDBEngine("s", timestamped=False)]
     stores: list[api.StateStore] = [build_store(spec_of()), build_store(spec_of(timestamped=True))]
-    builder: StoreBuilder = KeyValueStoreBuilder(spec_of())
+    builder: StoreBuilder = StoreSpecBuilder(spec_of())
     plain, timestamped = stores
     assert isinstance(plain, TypedKeyValueStore)
     assert isinstance(timestamped, TypedTimestampedKeyValueStore)

@@ -9,13 +9,14 @@ import pytest
 from pystreams.errors import TopologyError
 from pystreams.record import Record
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.factories import KeyValueStoreBuilder, Stores
+from pystreams.stores.factories import Stores
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import FixedKeyProcessor, Processor, ProcessorContext
 
 
-def counts_store(name: str = "counts") -> KeyValueStoreBuilder:
+def counts_store(name: str = "counts") -> StoreSpecBuilder:
     return Stores.key_value_store_builder(
         Stores.in_memory_key_value_store(name), key_serde=STRING, value_serde=LONG
     )

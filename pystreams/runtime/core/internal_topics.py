@@ -3,8 +3,11 @@
 | topic | cleanup.policy | beside it |
 |---|---|---|
 | changelog of a key-value store | compact | |
+| changelog of a window or session store | compact,delete | retention.ms=retention + additional |
+| changelog of a versioned store | compact | min.compaction.lag.ms=history + additional |
 | repartition | delete | segment.bytes=52428800, retention.ms=-1 (the runtime purges it) |
 
+"Additional" is `windowstore.changelog.additional.retention.ms`, a day by default.
 `message.timestamp.type=CreateTime` always. Settings, weakest first: these, `topic.*` of the
 configuration, the store's own; nothing overrides the timestamp's type, which event time needs.
 
@@ -23,7 +26,6 @@ from pystreams.topology.partitions import PartitionPlan
 from pystreams.topology.plan import TopologyPlan
 
 _ALWAYS = {"message.timestamp.type": "CreateTime"}
-_CHANGELOG = {"cleanup.policy": "compact"}
 _REPARTITION = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
@@ -32,7 +34,10 @@ _REPARTITION = {
 
 
 def internal_topics(
-    plan: TopologyPlan, partitions: PartitionPlan, topic_config: Mapping[str, str]
+    plan: TopologyPlan,
+    partitions: PartitionPlan,
+    topic_config: Mapping[str, str],
+    additional_retention_ms: int,
 ) -> list[NewTopic]:
     """Return the internal topics a topology needs, sorted by name.
 
@@ -40,6 +45,7 @@ def internal_topics(
         plan: The topology's plan.
         partitions: Partition counts of its source and repartition topics.
         topic_config: Settings of the configuration for all internal topics.
+        additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
     """
     topics = [
         NewTopic(
@@ -53,7 +59,12 @@ def internal_topics(
         NewTopic(
             plan.changelog_topic(store.name),
             partitions.num_tasks[subtopology.id],
-            {**_CHANGELOG, **topic_config, **store.changelog_config, **_ALWAYS},
+            {
+                **store.changelog_defaults(additional_retention_ms),
+                **topic_config,
+                **store.changelog_config,
+                **_ALWAYS,
+            },
         )
         for subtopology in plan.subtopologies
         for store in plan.logged_stores(subtopology)

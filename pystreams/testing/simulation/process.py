@@ -26,8 +26,8 @@ from pystreams.runtime.settings import ThreadSettings, task_settings
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.stores.api import StateStore
-from pystreams.stores.factories import KeyValueStoreBuilder
 from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
@@ -186,7 +186,7 @@ class SimulatedProcess:
 
     def _build(self, builder: StoreBuilder) -> StateStore:
         """Put a simulated engine under each key-value store."""
-        if not isinstance(builder, KeyValueStoreBuilder):
+        if not isinstance(builder, StoreSpecBuilder):
             return builder.build()
         lifeline = self._lifeline
 

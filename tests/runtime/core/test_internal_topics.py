@@ -26,7 +26,7 @@ def _topics(topic_config: dict[str, str]) -> dict[str, NewTopic]:
     grouped.count(name="counts")
     plan = TopologyPlan(builder.build(), "app")
     partitions = plan_partitions(plan, {"input": 6})
-    return {topic.name: topic for topic in internal_topics(plan, partitions, topic_config)}
+    return {topic.name: topic for topic in internal_topics(plan, partitions, topic_config, 0)}
 
 
 def test_topics_have_kafka_streams_names_partitions_and_settings() -> None:

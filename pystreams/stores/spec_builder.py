@@ -1,0 +1,72 @@
+"""The builder of our own stores. Was: StoreBuilder, AbstractStoreBuilder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pystreams.stores.build import build_store
+from pystreams.stores.spec import StoreSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pystreams.stores.api import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpecBuilder:
+    """A store to be, of any kind: each `with_*` returns a new builder, nothing is changed in place.
+
+    Differs from Kafka: Java's builders change themselves and return themselves; use the result.
+
+    Attributes:
+        spec: What will be built.
+    """
+
+    spec: StoreSpec
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.spec.name
+
+    @property
+    def logging(self) -> bool:
+        """Whether the store has a changelog topic."""
+        return self.spec.logging
+
+    @property
+    def changelog_config(self) -> Mapping[str, str]:
+        """Topic settings that override the library's and the configuration's."""
+        return self.spec.changelog_config
+
+    def with_caching_enabled(self) -> StoreSpecBuilder:
+        """Log and forward only the last update of each key at a commit."""
+        return StoreSpecBuilder(replace(self.spec, caching=True))
+
+    def with_caching_disabled(self) -> StoreSpecBuilder:
+        """Log each update at once (the default)."""
+        return StoreSpecBuilder(replace(self.spec, caching=False))
+
+    def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> StoreSpecBuilder:
+        """Keep a changelog topic (the default).
+
+        Args:
+            config: Topic settings for it, such as `{"segment.bytes": "104857600"}`; None for none.
+        """
+        return StoreSpecBuilder(
+            replace(self.spec, logging=True, changelog_config=dict(config or {}))
+        )
+
+    def with_logging_disabled(self) -> StoreSpecBuilder:
+        """Keep no changelog: the store's content is lost with its disk or its task's move."""
+        return StoreSpecBuilder(replace(self.spec, logging=False, changelog_config={}))
+
+    def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
+        """Return the changelog topic's settings by the store's kind, the weakest of all."""
+        return self.spec.changelog_defaults(additional_retention_ms)
+
+    def build(self) -> StateStore:
+        """Return a new store, not yet open."""
+        return build_store(self.spec)
