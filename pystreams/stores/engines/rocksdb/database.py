@@ -1,0 +1,244 @@
+"""One open RocksDB directory: what the engines of this package do alike.
+
+A `Database` owns what is native: the `Rdict`, the metadata in `offsets`, the open iterators. It
+opens with the families its engine names, gives errors their cause and cure, and closes without
+leaving anything behind; the package's text has the traps. Which families there are, and which key
+goes into which, is the engine's affair.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
+from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
+from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
+from pystreams.stores.engines.rocksdb.options import (
+    StoreOptions,
+    crash_safe,
+    offsets_options,
+    store_options,
+)
+
+if TYPE_CHECKING:
+    from rocksdict import Options
+
+    from pystreams.stores.api import RocksDBConfigSetter
+
+DEFAULT_CF = "default"
+OFFSETS_CF = "offsets"
+
+_log = structlog.get_logger(__name__)
+
+
+class Database:
+    """A directory with column families beside `offsets`. Its engine is its only user.
+
+    Threads: the owner of the store opens, writes and closes; any thread iterates.
+
+    Args:
+        name: The store's name, for error messages and the config hook.
+
+    Attributes:
+        directory: Where the files are; known after `present_families`.
+        native: The open database, which is its `default` family as well; None while closed.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.directory = Path()
+        self.native: Rdict | None = None
+        self._metadata: dict[bytes, bytes] = {}
+        self._offsets_handle: Any = None
+        self._options: Options | None = None
+        self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
+        self._write_options = WriteOptions()
+        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]
+
+    def present_families(self, directory: Path) -> list[str]:
+        """Make the directory, and return the families on disk; none when it is new.
+
+        Raises:
+            StateStoreError: Not writable, or not to be read.
+        """
+        self.directory = directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if not (directory / "CURRENT").exists():
+                return []
+        except OSError as error:
+            raise self.error("can't be opened", error) from error
+        try:
+            return list(Rdict.list_cf(str(directory)))
+        except Exception as error:
+            raise self.error("can't be opened", error) from error
+
+    def refuse_foreign(self, foreign: Iterable[str], known: str) -> None:
+        """Refuse families that another kind of store wrote.
+
+        Args:
+            foreign: Names that are not known.
+            known: What is known, for the message.
+
+        Raises:
+            StateStoreError: There are such families.
+        """
+        names = ", ".join(repr(name) for name in sorted(foreign))
+        if names:
+            raise StateStoreError(
+                self._name,
+                f"{self.directory} holds the unknown column family {names} (known here: "
+                f"{known}): it was written by another kind of store or a newer version. Use the "
+                "kind of store that wrote it, or delete the directory; the store is then "
+                "restored from its changelog",
+            )
+
+    def open(
+        self, families: Sequence[str], rocksdb_config_setter: RocksDBConfigSetter | None
+    ) -> Rdict:
+        """Open or create the database with `default`, `offsets` and these families.
+
+        Raises:
+            StateStoreError: Not writable, held by another process, or corrupt.
+        """
+        options = store_options()
+        if rocksdb_config_setter is not None:
+            rocksdb_config_setter(self._name, StoreOptions(self._name, options))
+        crash_safe(options)
+        by_family = dict.fromkeys(families, options)
+        by_family[OFFSETS_CF] = offsets_options()
+        try:
+            native = Rdict(str(self.directory), options, by_family)
+        except Exception as error:
+            raise self.error("can't be opened", error) from error
+        offsets = native.get_column_family(OFFSETS_CF)
+        self._metadata = dict(self.iterate(offsets))
+        offsets.close()
+        self.native = native
+        self._options = options
+        self._offsets_handle = native.get_column_family_handle(OFFSETS_CF)
+        return native
+
+    def create_family(self, name: str) -> Rdict:
+        """Add a column family, with the options of the others; durable at once.
+
+        Raises:
+            StateStoreError: The disk is full or gone.
+        """
+        assert self._options is not None
+        try:
+            return self.opened().create_column_family(name, self._options)
+        except Exception as error:
+            raise self.error("can't be written", error) from error
+
+    def opened(self) -> Rdict:
+        """Return the open database.
+
+        Raises:
+            StoreNotAvailableError: It is closed.
+        """
+        if self.native is None:
+            raise self.closed_error()
+        return self.native
+
+    def iterate(
+        self,
+        family: Rdict,
+        start: bytes | None = None,
+        end: bytes | None = None,
+        *,
+        reverse: bool = False,
+    ) -> RocksDBIterator:
+        """Iterate over a snapshot of a family, from `start` (inclusive) to `end` (exclusive)."""
+        options = ReadOptions()
+        if end is not None:
+            options.set_iterate_upper_bound(end)
+        try:
+            native = family.iter(options)
+            if reverse:
+                native.seek_to_last()
+            elif start is None:
+                native.seek_to_first()
+            else:
+                native.seek(start)
+        except Exception as error:
+            raise self.read_error(error) from error
+        iterator = RocksDBIterator(self, native, start, reverse=reverse)
+        self._iterators.add(iterator)
+        return iterator
+
+    def apply(self, batch: WriteBatch, metadata: Mapping[bytes, bytes | None]) -> None:
+        """Write a batch, and `offsets` in the same one.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of the batch is applied.
+        """
+        native = self.opened()
+        fill(batch, metadata, self._offsets_handle)
+        try:
+            native.write(batch, self._write_options)
+        except Exception as error:
+            raise self.error("can't be written", error) from error
+        for key, value in metadata.items():
+            if value is None:
+                self._metadata.pop(key, None)
+            else:
+                self._metadata[key] = value
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Return everything in the `offsets` column family."""
+        self.opened()
+        return dict(self._metadata)
+
+    def close(self, families: Iterable[Rdict]) -> None:
+        """Flush and release the families, then the rest; the caller has let go of their handles.
+
+        When the flush fails (a full disk), the store falls back to its last flushed commit, data
+        and offset together, and the difference is restored at the next start: logged, not raised.
+        """
+        native = self.native
+        if native is None:
+            return
+        for iterator in list(self._iterators):
+            iterator.release()
+        self.native = self._offsets_handle = None
+        for family in (*families, native):  # Data first, offsets last: see the package.
+            try:
+                family.close()
+            except Exception as error:  # noqa: BLE001 - rocksdict raises plain Exceptions
+                _log.warning("store.close_flush_failed", store=self._name, error=str(error))
+
+    def closed_error(self) -> StoreNotAvailableError:
+        """Return what readers of a closed store get."""
+        return StoreNotAvailableError(
+            f"state store {self._name!r} is closed: its task moved or stopped; ask again"
+        )
+
+    def read_error(self, error: Exception) -> Exception:
+        """Return what a failed read raises; a reader overtaken by `close` is told so."""
+        if self.native is None:
+            return self.closed_error()
+        return self.error("can't be read", error)
+
+    def error(self, what: str, error: Exception) -> StateStoreError:
+        """Return an error that says what failed, why, and what to do."""
+        text = str(error)
+        kind = StateStoreCorruptedError if is_damage(text) else StateStoreError
+        return kind(self._name, f"{what}: {cause_and_cure(text, self.directory)}")
+
+
+def fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any) -> None:
+    """Put changes of one family into a batch; None deletes."""
+    put = batch.put
+    delete = batch.delete
+    for key, value in changes.items():
+        if value is None:
+            delete(key, family)
+        else:
+            put(key, value, family)
