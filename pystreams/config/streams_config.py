@@ -122,7 +122,8 @@ class StreamsConfig:
         whole_number(0),
         10 * 1024 * 1024,
         """Memory for the record caches of all stores in the process, shared evenly by its threads.
-        A cache logs and forwards only the last update of a key in a commit; 0 turns it off.""",
+        A cache logs and forwards only the last update of a key in a commit. As much again holds
+        committed values that were read or written lately. 0 turns both off.""",
         importance=_MEDIUM,
     )
     statestore_uncommitted_max_bytes: int = key(

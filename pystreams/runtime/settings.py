@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.stores.api import StateStore
+from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.extractors import BY_NAME as EXTRACTORS
 
@@ -105,3 +106,9 @@ def task_settings(
         ),
         num_partitions=num_partitions,
     )
+
+
+def with_read_cache(settings: TaskSettings, max_bytes: int) -> TaskSettings:
+    """Return the settings of one thread's tasks, whose stores share a read cache of that size."""
+    budget = ReadCacheBudget(max_bytes)
+    return replace(settings, stores=replace(settings.stores, read_cache_budget=budget))

@@ -42,6 +42,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
+from pystreams.runtime.settings import with_read_cache
 from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
 from pystreams.runtime.thread_parts import ThreadParts
@@ -92,7 +93,7 @@ class StreamThread:
         )
         self._manager = TaskManager(
             plan=parts.plan,
-            settings=parts.task_settings,
+            settings=with_read_cache(parts.task_settings, parts.settings.cache_max_bytes),
             partition_counts=parts.partition_counts,
             consumer=lambda: self._consumer,
             producers=self._producers,

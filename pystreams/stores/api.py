@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
     from pystreams.record import ConsumedMessage, Headers, OutputBuffer, RecordContext
     from pystreams.serdes import Serde
+    from pystreams.stores.read_cache import ReadCacheBudget
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -63,6 +64,7 @@ class StateStoreContext:
         changelog_topic: Topic name used to bind serdes; what it would be if logging is off.
         cache_enabled: Whether the runtime gave this store a share of the record cache; a store
             whose spec asks for caching caches only if this is true as well.
+        read_cache_budget: What the read caches of the store's thread share, or None for no cache.
         rocksdb_config_setter: The user's hook on RocksDB options, or None.
         default_key_serde: Used by a store whose spec names no key serde; None means there is none.
         default_value_serde: Used by a store whose spec names no value serde; None likewise.
@@ -75,6 +77,7 @@ class StateStoreContext:
     record: RecordContext
     changelog_topic: str
     cache_enabled: bool = False
+    read_cache_budget: ReadCacheBudget | None = None
     rocksdb_config_setter: RocksDBConfigSetter | None = None
     default_key_serde: Serde[Any] | None = None
     default_value_serde: Serde[Any] | None = None

@@ -28,7 +28,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
+from pystreams.stores.changelog import log_to
 from pystreams.stores.metadata import StoreMetadata, pack_long
+from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
 from pystreams.stores.sorted_keys import SortedKeys
 
@@ -43,22 +45,6 @@ Entries = Generator[tuple[bytes, bytes], None, None]
 
 BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
 """Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
-
-
-def _discard(record: ProducedRecord) -> None:
-    """Log nowhere: the changelog of a store without logging."""
-
-
-def _without_prefix(
-    append: Callable[[ProducedRecord], None], prefix: int
-) -> Callable[[ProducedRecord], None]:
-    """Return an `append` that logs keys without the segment they are stored in."""
-
-    def log(record: ProducedRecord) -> None:
-        value, key, timestamp, headers = record
-        append((value, key and key[prefix:], timestamp, headers))
-
-    return log
 
 
 class BufferedKeyValueStore:
@@ -80,6 +66,7 @@ class BufferedKeyValueStore:
 
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
+        committed_get: Committed bytes of a key, for the owner: through the read cache.
         engine_get: Committed bytes of a key; like the next two, for any thread.
         engine_range: Iterates over committed bytes.
         engine_num_entries: About how many keys are committed.
@@ -99,6 +86,7 @@ class BufferedKeyValueStore:
         "_log",
         "_metadata",
         "_pending",
+        "_read_cache",
         "_record",
         "_restored",
         "_send_old_values",
@@ -106,6 +94,7 @@ class BufferedKeyValueStore:
         "_spec_caching",
         "cached_bytes",
         "caches",
+        "committed_get",
         "dirty",
         "engine_get",
         "engine_num_entries",
@@ -144,6 +133,8 @@ class BufferedKeyValueStore:
         self._engine = engine
         self._directory = Path()
         self.engine_get = engine.get
+        self.committed_get = engine.get
+        self._read_cache: ReadCache | None = None
         self.engine_range = engine.range
         self.engine_num_entries = engine.approximate_num_entries
         self._spec_caching = caching
@@ -154,7 +145,7 @@ class BufferedKeyValueStore:
         self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
         self._send_old_values = False
-        self._log: Callable[[ProducedRecord], None] = _discard
+        self._log: Callable[[ProducedRecord], None] = log_to(None)
         self._record = RecordContext()
 
     @property
@@ -172,14 +163,14 @@ class BufferedKeyValueStore:
         self._engine.open(self._directory, context.rocksdb_config_setter)
         self._metadata.load(self._engine.metadata())
         self._record = context.record
-        self._log = _discard
-        if context.changelog is not None:
-            append = context.changelog.records.append
-            prefix = self.key_prefix_bytes
-            self._log = _without_prefix(append, prefix) if prefix else append
+        self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
         self.max_uncommitted_bytes = 0
+        self._read_cache = None
+        if self.persistent and context.read_cache_budget is not None:
+            self._read_cache = context.read_cache_budget.cache(self._engine.get)
+        self.committed_get = self._engine.get if self._read_cache is None else self._read_cache.get
         self.is_open = True
 
     def set_flush_listener(self, listener: BytesFlushListener, *, send_old_values: bool) -> bool:
@@ -193,7 +184,7 @@ class BufferedKeyValueStore:
     def get(self, key: bytes) -> bytes | None:
         """Return the stored bytes of a key, uncommitted ones first, or None."""
         stored: bytes | None = self.dirty.get(key, ABSENT)
-        return self._engine.get(key) if stored is ABSENT else stored
+        return self.committed_get(key) if stored is ABSENT else stored
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
         """Iterate from `start` (inclusive) to `end` (exclusive) over uncommitted and committed.
@@ -309,7 +300,7 @@ class BufferedKeyValueStore:
                     continue
                 old: bytes | None = None
                 if plain is None or send_old_values:
-                    old = self._engine.get(key) if previous is ABSENT else previous
+                    old = self.committed_get(key) if previous is ABSENT else previous
                     if plain is None and old is None:
                         continue
                 log((plain, key, timestamp, ()))
@@ -333,6 +324,8 @@ class BufferedKeyValueStore:
                 changes = {key: value for key, value in changes.items() if key >= bound}
             self._engine.write(changes, metadata, delete_below=bound)
             self._metadata.remember(metadata)
+            if self._read_cache is not None:
+                self._read_cache.committed(changes, self.uncommitted_bytes)
         self._clear()
 
     def rollback(self) -> None:
@@ -357,6 +350,8 @@ class BufferedKeyValueStore:
         self._engine.write(changes, metadata, delete_below=self._delete_below)
         self._delete_below = None
         self._metadata.remember(metadata)
+        if self._read_cache is not None:
+            self._read_cache.clear()
         self.generation += 1
 
     def delete_below(self, bound: bytes) -> None:
@@ -374,6 +369,8 @@ class BufferedKeyValueStore:
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""
         self.is_open = False
+        self.committed_get = self._engine.get
+        self._read_cache = None
         self.rollback()
         self._engine.close()
 

@@ -35,7 +35,7 @@ class TypedKeyValueStore(TypedStore[K, V]):
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
         stored = self._dirty_get(raw_key, ABSENT)
         if stored is ABSENT:
-            stored = self._engine_get(raw_key)
+            stored = self._committed_get(raw_key)
         if stored is None:
             return None
         try:

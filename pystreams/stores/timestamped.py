@@ -49,7 +49,7 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
         stored = self._dirty_get(raw_key, ABSENT)
         if stored is ABSENT:
-            stored = self._engine_get(raw_key)
+            stored = self._committed_get(raw_key)
         if stored is None:
             return None, -1
         try:

@@ -152,8 +152,8 @@ class TypedStore(TypedReader[K, R]):
 
     __slots__ = (
         "_buffer",
+        "_committed_get",
         "_dirty_get",
-        "_engine_get",
         "_key_serde",
         "_record",
         "_serialize_value",
@@ -175,7 +175,7 @@ class TypedStore(TypedReader[K, R]):
         self._value_serde = value_serde
         self._record = RecordContext()
         self._dirty_get: Callable[[bytes, Any], Any]
-        self._engine_get: Callable[[bytes], bytes | None]
+        self._committed_get: Callable[[bytes], bytes | None]
         self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
         self._serialize_key = _unbound
         self._serialize_value: Callable[[Any], bytes] = _unbound
@@ -219,7 +219,7 @@ class TypedStore(TypedReader[K, R]):
         buffer.init(context)
         self._record = context.record
         self._dirty_get = buffer.dirty.get
-        self._engine_get = buffer.engine_get
+        self._committed_get = buffer.committed_get
         self._write = buffer.write
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
@@ -304,7 +304,7 @@ class TypedStore(TypedReader[K, R]):
             raise self._unavailable()
 
         self._dirty_get = refuse
-        self._engine_get = refuse
+        self._committed_get = refuse
         self._write = refuse
 
     def _unavailable(self) -> StoreNotAvailableError:

@@ -10,6 +10,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import KeyValueStateStore, build_store
+from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreEngine, StoreSpec
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Home:
 
     directory: Path
     cache_enabled: bool = False
+    read_cache_bytes: int = 0
     changelog: OutputBuffer = field(
         default_factory=lambda: OutputBuffer(CHANGELOG.topic, CHANGELOG.partition)
     )
@@ -69,6 +71,7 @@ class Home:
             "record": self.record,
             "changelog_topic": CHANGELOG.topic,
             "cache_enabled": self.cache_enabled,
+            "read_cache_budget": ReadCacheBudget(self.read_cache_bytes),
         }
         return StateStoreContext(**(values | changes))
 

@@ -50,12 +50,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     engine = StoreEngine.IN_MEMORY
     caching = False
+    read_cache_bytes = 0
     iterators = Bundle("iterators")
 
     @initialize()
     def open_store(self) -> None:
         self.directory = Path(tempfile.mkdtemp())
-        self.home = Home(self.directory, cache_enabled=self.caching)
+        self.home = Home(
+            self.directory, cache_enabled=self.caching, read_cache_bytes=self.read_cache_bytes
+        )
         self.spec = spec_of(self.engine, caching=self.caching)
         self.store: Any = self.home.open(self.spec)
         self.committed: dict[str, int] = {}
@@ -188,6 +191,17 @@ class CachedRocksDBStoreMachine(StoreMachine):
     caching = True
 
 
+class ReadCachedRocksDBStoreMachine(StoreMachine):
+    """The cache is so small that its generations change every few keys."""
+
+    engine = StoreEngine.ROCKSDB
+    read_cache_bytes = 60
+
+
+class TwiceCachedRocksDBStoreMachine(ReadCachedRocksDBStoreMachine):
+    caching = True
+
+
 _SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
@@ -197,7 +211,16 @@ _SETTINGS = settings(
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("machine", [StoreMachine, RocksDBStoreMachine, CachedRocksDBStoreMachine])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        StoreMachine,
+        RocksDBStoreMachine,
+        CachedRocksDBStoreMachine,
+        ReadCachedRocksDBStoreMachine,
+        TwiceCachedRocksDBStoreMachine,
+    ],
+)
 def test_random_steps_give_what_a_dict_gives(machine: type[StoreMachine]) -> None:
     case = machine.TestCase
     case.settings = _SETTINGS

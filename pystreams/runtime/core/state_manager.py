@@ -21,6 +21,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
 from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
+from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreBuilder
 
 _log = structlog.get_logger("pystreams.stores")
@@ -33,6 +34,7 @@ class StoreSettings:
     Attributes:
         application_id: The application's id.
         cache_enabled: Whether the record cache has any bytes to give.
+        read_cache_budget: What the read caches of the thread share, or None for no cache.
         default_key_serde: For stores without a key serde of their own, or None.
         default_value_serde: For stores without a value serde of their own, or None.
         rocksdb_config_setter: The user's hook on RocksDB options, or None.
@@ -41,6 +43,7 @@ class StoreSettings:
 
     application_id: str
     cache_enabled: bool
+    read_cache_budget: ReadCacheBudget | None = None
     default_key_serde: Serde[Any] | None = None
     default_value_serde: Serde[Any] | None = None
     rocksdb_config_setter: Any = None
@@ -225,6 +228,7 @@ class ProcessorStateManager:
                 record=self._record,
                 changelog_topic=managed.changelog_topic,
                 cache_enabled=self._settings.cache_enabled,
+                read_cache_budget=self._settings.read_cache_budget,
                 rocksdb_config_setter=self._settings.rocksdb_config_setter,
                 default_key_serde=self._settings.default_key_serde,
                 default_value_serde=self._settings.default_value_serde,
