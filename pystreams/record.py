@@ -125,9 +125,10 @@ class RecordContext:
         headers: Headers of the record at the current node.
         stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
         now_ms: Wall-clock time at the start of the current loop iteration (ms).
+        expired_records: Records that stores of the task dropped, being older than the retention.
     """
 
-    __slots__ = ("headers", "message", "now_ms", "stream_time", "timestamp")
+    __slots__ = ("expired_records", "headers", "message", "now_ms", "stream_time", "timestamp")
 
     def __init__(self) -> None:
         self.message: ConsumedMessage | None = None
@@ -135,6 +136,7 @@ class RecordContext:
         self.headers: Headers = ()
         self.stream_time = -1
         self.now_ms = 0
+        self.expired_records = 0
 
     def metadata(self) -> RecordMetadata | None:
         """Return the current record's coordinates, or None in a punctuation."""

@@ -36,15 +36,16 @@ class Segments:
 
     Attributes:
         stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
+        committed_stream_time: What it was at the last commit; readers of committed data go by it.
     """
 
-    __slots__ = ("_committed_stream_time", "interval_ms", "retention_ms", "stream_time")
+    __slots__ = ("committed_stream_time", "interval_ms", "retention_ms", "stream_time")
 
     def __init__(self, retention_ms: int, interval_ms: int) -> None:
         self.retention_ms = retention_ms
         self.interval_ms = interval_ms
         self.stream_time = NO_TIME
-        self._committed_stream_time = NO_TIME
+        self.committed_stream_time = NO_TIME
 
     def id_of(self, timestamp: int) -> int:
         """Return the id of the segment a timestamp (ms) falls into."""
@@ -62,13 +63,22 @@ class Segments:
         self.stream_time = timestamp
         return self.oldest_live() != before
 
+    def reopen(self, newest_segment: int | None) -> None:
+        """Start from the newest segment that was found, None for an empty store.
+
+        Its first millisecond is the least the stream time can have been. Differs from Kafka, which
+        starts without a stream time and gives out expired records until the next is written.
+        """
+        known = NO_TIME if newest_segment is None else newest_segment * self.interval_ms
+        self.stream_time = self.committed_stream_time = known
+
     def commit(self) -> None:
         """Keep the stream time as it is."""
-        self._committed_stream_time = self.stream_time
+        self.committed_stream_time = self.stream_time
 
     def rollback(self) -> None:
         """Take the stream time back to the last commit: what moved it did not happen."""
-        self.stream_time = self._committed_stream_time
+        self.stream_time = self.committed_stream_time
 
 
 def segment_prefix(segment_id: int) -> bytes:

@@ -132,6 +132,7 @@ class StreamTask:
         """Go back to what was committed: drop records, writes and processors, keep the stores."""
         self._operators.close_processors()
         self._dropped_before = self.dropped_records
+        self.record.expired_records = 0
         self._operators = self._new_context()
         self._group.clear()
         self.state_manager.rollback()
@@ -180,9 +181,10 @@ class StreamTask:
 
     @property
     def dropped_records(self) -> int:
-        """Records dropped since the task was made: by an operation, a handler or an extractor."""
+        """Records dropped since the task was made: by operations, stores, handlers, extractors."""
         in_queues = sum(queue.dropped for queue in self._group.queues.values())
-        return self._dropped_before + self._operators.dropped_records + in_queues
+        in_tasks = self._operators.dropped_records + self.record.expired_records
+        return self._dropped_before + in_tasks + in_queues
 
     def ready(self, now_ms: int) -> bool:
         """Return whether a record may be processed now."""
