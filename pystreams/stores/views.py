@@ -54,8 +54,9 @@ class UncommittedView:
         self._store = store
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the newest value of a key, or None."""
-        return self._store.get(key)
+        """Return the newest value of a key, or None; past the read cache, which is the owner's."""
+        stored: bytes | None = self._store.dirty.get(key, ABSENT)
+        return self._store.engine_get(key) if stored is ABSENT else stored
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
         """Iterate over the dirty map as it is now and the engine as it is now or later."""

@@ -9,6 +9,8 @@ import pytest
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
+from pystreams.stores.build import build_store
+from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
 
@@ -78,6 +80,27 @@ def test_a_reader_never_misses_a_key_and_never_sees_it_go_back(
             assert len(set(entries.values())) == 1  # A snapshot: one and the same commit.
 
     assert beside(own, read) > 0
+    store.close()
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel))
+def test_what_another_thread_reads_does_not_reach_the_owners_read_cache(
+    tmp_path: Path, level: IsolationLevel
+) -> None:
+    """It could put back a value that the owner has just replaced, and the owner would read it."""
+    budget = ReadCacheBudget(1_000_000)
+    home = Home(tmp_path)
+    store: Any = build_store(spec_of(StoreEngine.ROCKSDB))
+    store.init(home.context(read_cache_budget=budget))
+    store.put("a", 1)
+    store.commit({CHANGELOG: 0})
+    cache = store._buffer._read_cache
+    cache.clear()
+
+    seen = store.read_only(level).get("a")
+
+    assert seen == 1
+    assert not cache._young
     store.close()
 
 
