@@ -2,8 +2,9 @@
 
 Column families (KIP-1035): `default` holds the data of a plain store; `keyValueWithTimestamp`
 that of a timestamped one, whose `default` is then the legacy of a plain store and is moved over
-at open; `offsets` holds `<topic>-<partition>` -> int64 (big-endian) offset of the last changelog
-record in the data. Any other column family is refused: it was written by something we can't read.
+at open; a window or session store has a family a segment (`segments`). `offsets` holds
+`<topic>-<partition>` -> int64 (big-endian) offset of the last changelog record in the data. Any
+other column family is refused: it was written by something we can't read.
 
 Crash safety. The write-ahead log is off and a commit forces no flush: the changelog is the log.
 Atomic flush makes every memtable flush take all column families together, so that after a
@@ -25,6 +26,9 @@ What rocksdict does that one would not expect, and what is done about it here:
   for `offsets`: it is read once, at open, before there is anything to flush.
 - `Rdict.items()` ends without an error at a corrupt block. `RdictIter` tells by `status()`.
 - A `WriteBatch` is spent by a failed write as well; a retry builds a new one.
+- `create_column_family` and `drop_column_family` write the manifest (about 20 ms each) and flush
+  nothing. A dropped family stays readable through its `Rdict` and iterators, which keep the
+  database open like any other; closing that `Rdict` raises, letting go of it does not.
 - It writes `rocksdict-config.json` into the directory. RocksDB ignores it, and a directory
   without it (written by Java) opens: raw mode is what we ask for, whatever the file says.
 - `ReadOptions.set_iterate_lower_bound` sets the upper bound; so lower bounds are our own affair.
@@ -35,5 +39,6 @@ Spec: KIP-892 "Atomic Checkpointing"; KIP-1035 "Proposed Changes"; Kafka RocksDB
 
 from pystreams.stores.engines.rocksdb.engine import RocksDBEngine
 from pystreams.stores.engines.rocksdb.memory import MEMORY
+from pystreams.stores.engines.rocksdb.segments import RocksDBSegmentEngine
 
-__all__ = ["MEMORY", "RocksDBEngine"]
+__all__ = ["MEMORY", "RocksDBEngine", "RocksDBSegmentEngine"]
