@@ -1,6 +1,6 @@
 """Contracts of the state stores: what users call, what the runtime calls, what an engine gives.
 
-Three layers, each a protocol here:
+Three layers, each a protocol, here or in `pystreams.stores.contract`:
 
 - `KeyValueStore` and `TimestampedKeyValueStore` are what a user's processor sees: typed keys and
   values. Reads by the owner see its own uncommitted writes.
@@ -16,19 +16,18 @@ other threads. Spec: KIP-892 "Changed Interfaces"; KIP-1035 "Public Interfaces".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
+from pystreams.stores.contract import RocksDBConfigSetter as RocksDBConfigSetter  # noqa: PLC0414
+from pystreams.stores.contract import StateStore as StateStore  # noqa: PLC0414
+from pystreams.stores.contract import StateStoreContext as StateStoreContext  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.ids import TaskId, TopicPartition
-    from pystreams.record import ConsumedMessage, Headers, OutputBuffer, RecordContext
-    from pystreams.serdes import Serde
-    from pystreams.stores.read_cache import ReadCacheBudget
+    from pystreams.record import Headers
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,9 +35,6 @@ K_co = TypeVar("K_co", covariant=True)
 V_co = TypeVar("V_co", covariant=True)
 K_contra = TypeVar("K_contra", contravariant=True)
 V_contra = TypeVar("V_contra", contravariant=True)
-
-RocksDBConfigSetter = Callable[[str, Any], None]
-"""The user's hook on RocksDB: called with the store's name and its (mutable) options."""
 
 UNKNOWN_TIMESTAMP = -1
 """Timestamp (ms) of a value that was written by a store without timestamps."""
@@ -49,120 +45,6 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
     value: V
     timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateStoreContext:
-    """What a store is given when it is opened.
-
-    Attributes:
-        application_id: The application's id.
-        task_id: The task that owns the store.
-        task_directory: `<state.dir>/<application.id>/<task id>`; exists and is locked by the task.
-        changelog: Where the store appends its changelog records; None when logging is off.
-        record: The task's record context: timestamp of what is being processed.
-        changelog_topic: Topic name used to bind serdes; what it would be if logging is off.
-        cache_enabled: Whether the runtime gave this store a share of the record cache; a store
-            whose spec asks for caching caches only if this is true as well.
-        read_cache_budget: What the read caches of the store's thread share, or None for no cache.
-        rocksdb_config_setter: The user's hook on RocksDB options, or None.
-        default_key_serde: Used by a store whose spec names no key serde; None means there is none.
-        default_value_serde: Used by a store whose spec names no value serde; None likewise.
-    """
-
-    application_id: str
-    task_id: TaskId
-    task_directory: Path
-    changelog: OutputBuffer | None
-    record: RecordContext
-    changelog_topic: str
-    cache_enabled: bool = False
-    read_cache_budget: ReadCacheBudget | None = None
-    rocksdb_config_setter: RocksDBConfigSetter | None = None
-    default_key_serde: Serde[Any] | None = None
-    default_value_serde: Serde[Any] | None = None
-
-
-class StateStore(Protocol):
-    """What the runtime needs of every store.
-
-    Life: `init` -> (`restore`)* -> (`put`... -> `commit` | `rollback`)* -> `close`.
-    """
-
-    @property
-    def name(self) -> str:
-        """The store's name, unique in its topology."""
-
-    @property
-    def persistent(self) -> bool:
-        """Whether committed data outlives the process."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store is between `init` and `close`."""
-
-    def init(self, context: StateStoreContext) -> None:
-        """Open the store.
-
-        Raises:
-            StateStoreError: The engine can't be opened; says why and what to do.
-        """
-
-    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
-        """Apply a batch of changelog records and remember the last one's offset, atomically.
-
-        Bypasses the dirty map: what the changelog holds is committed. A null value deletes.
-        """
-
-    def flush_cache(self) -> None:
-        """Log and forward what the record cache holds; a no-op without caching.
-
-        Called by the task before a commit, upstream stores first.
-        """
-
-    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything written since the last commit durable, with the offsets, atomically.
-
-        Called after the Kafka commit. An empty mapping clears the committed offsets. Processors
-        never call this; they ask for a commit with `ProcessorContext.commit`.
-
-        Args:
-            changelog_offsets: For each changelog partition the offset of the last record applied.
-
-        Raises:
-            StateStoreError: The disk is full or gone; the store keeps what it had committed.
-        """
-
-    def rollback(self) -> None:
-        """Drop everything written since the last commit."""
-
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the last changelog record in committed data, or None."""
-
-    def manages_offsets(self) -> bool:
-        """Return whether offsets given to `commit` survive `close`."""
-
-    def approximate_num_uncommitted_bytes(self) -> int:
-        """Return the bytes of keys and values waiting for `commit`; each key counts once."""
-
-    def max_uncommitted_bytes(self) -> int:
-        """Return the highest number `approximate_num_uncommitted_bytes` ever had since `init`."""
-
-    def cached_bytes(self) -> int:
-        """Return the bytes waiting for `flush_cache`; 0 without caching.
-
-        The thread keeps the sum below `statestore.cache.max.bytes` by calling `flush_cache` early.
-        """
-
-    def close(self) -> None:
-        """Close without committing; safe to call twice."""
-
-    def destroy(self) -> None:
-        """Close, and delete all that was ever committed; `init` may follow.
-
-        Called by the runtime to rebuild a store whose files are damaged, or whose offset its
-        changelog no longer has.
-        """
 
 
 class KeyValueIterator(Iterator[tuple[K_co, V_co]], Protocol[K_co, V_co]):

@@ -76,7 +76,10 @@ class BufferedKeyValueStore:
         cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
         generation: Counts changes of the engine's content and drops of the dirty map.
         caches: Whether the record cache is on; known after `init`.
+        transactional: Whether writes wait for `commit`.
     """
+
+    transactional = True
 
     __slots__ = (
         "_delete_below",

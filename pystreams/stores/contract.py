@@ -1,0 +1,204 @@
+"""What the runtime needs of every store, ours or a user's: open, commit, roll back, restore, close.
+
+A store of a user's own subclasses `StateStore` and writes seven members: `name`, `persistent`,
+`is_open`, `init`, `restore`, `close` and `destroy`. The others have defaults, and with those the
+runtime does for the store what it does not do for itself:
+
+| the store                    | what the runtime does                                           |
+|------------------------------|-----------------------------------------------------------------|
+| does not persist             | restores it from the beginning of its changelog                 |
+| persists, manages no offsets | keeps its offset in `<task directory>/.checkpoint_<name>`       |
+| manages its offsets          | asks it: `committed_offset`                                     |
+| is not transactional         | under exactly-once, wipes and restores it, alone, after a       |
+|                              | rollback or an unclean end: what it wrote can't be undone       |
+
+A store that manages its offsets and is not transactional knows alone whether it was closed in
+order. Under exactly-once (`StateStoreContext.exactly_once`) its `init` raises
+`StateStoreCorruptedError` when it was not, and is rebuilt.
+
+A store logs its own changes, one record a write, as bytes and milliseconds; a value of None is a
+deletion. `restore` gets them back:
+
+    context.changelog.records.append((value, key, context.record.timestamp, ()))
+
+Spec: KIP-892 "Changed Interfaces"; KIP-1035 "Public Interfaces"; KIP-844 (`transactional`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.ids import TaskId, TopicPartition
+    from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+    from pystreams.serdes import Serde
+    from pystreams.stores.read_cache import ReadCacheBudget
+
+RocksDBConfigSetter = Callable[[str, Any], None]
+"""The user's hook on RocksDB: called with the store's name and its (mutable) options."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateStoreContext:
+    """What a store is given when it is opened.
+
+    Attributes:
+        application_id: The application's id.
+        task_id: The task that owns the store.
+        task_directory: `<state.dir>/<application.id>/<task id>`; exists and is locked by the task.
+        changelog: Where the store appends its changelog records; None when logging is off.
+        record: The task's record context: timestamp of what is being processed.
+        changelog_topic: Topic name used to bind serdes; what it would be if logging is off.
+        cache_enabled: Whether the runtime gave this store a share of the record cache; a store
+            whose spec asks for caching caches only if this is true as well.
+        read_cache_budget: What the read caches of the store's thread share, or None for no cache.
+        rocksdb_config_setter: The user's hook on RocksDB options, or None.
+        default_key_serde: Used by a store whose spec names no key serde; None means there is none.
+        default_value_serde: Used by a store whose spec names no value serde; None likewise.
+        exactly_once: Whether what is not committed must leave no trace.
+    """
+
+    application_id: str
+    task_id: TaskId
+    task_directory: Path
+    changelog: OutputBuffer | None
+    record: RecordContext
+    changelog_topic: str
+    cache_enabled: bool = False
+    read_cache_budget: ReadCacheBudget | None = None
+    rocksdb_config_setter: RocksDBConfigSetter | None = None
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
+    exactly_once: bool = False
+
+
+class StateStore(Protocol):
+    """What the runtime needs of every store; to be subclassed by stores of a user's own.
+
+    Life: `init` -> (`restore`)* -> (`put`... -> `commit` | `rollback`)* -> `close`. All calls come
+    from the thread of the task.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The store's name, unique in its topology."""
+
+    @property
+    @abstractmethod
+    def persistent(self) -> bool:
+        """Whether committed data outlives the process."""
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Whether the store is between `init` and `close`."""
+
+    @property
+    def transactional(self) -> bool:
+        """Whether writes wait for `commit`, so that `rollback` and a crash undo them.
+
+        False by default. Spec: KIP-844 `StateStore.transactional`.
+        """
+        return False
+
+    @abstractmethod
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store, in a directory of its own below `context.task_directory`.
+
+        Raises:
+            StateStoreError: The store can't be opened; says why and what to do.
+            StateStoreCorruptedError: Its files are damaged, or can't be trusted; the runtime
+                calls `destroy` and `init` again, if the store has a changelog.
+        """
+
+    @abstractmethod
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records; a null value deletes. Nothing of it is logged.
+
+        A store that manages its offsets remembers the last record's, atomically with the data.
+        What the changelog holds is committed: a later `rollback` does not undo it.
+        """
+
+    def flush_cache(self) -> None:
+        """Log and forward what the record cache holds; a no-op without caching (the default).
+
+        Called by the task before a commit, upstream stores first.
+        """
+        return
+
+    def flush(self) -> None:
+        """Do nothing. Deprecated by KIP-892: what is written becomes durable at a commit."""
+        warnings.warn(
+            f"state store {self.name!r}: flush() does nothing; ask for a commit with "
+            "ProcessorContext.commit()",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything written since the last commit durable, with the offsets, atomically.
+
+        Called after the Kafka commit. An empty mapping clears the committed offsets. Processors
+        never call this; they ask for a commit with `ProcessorContext.commit`. The default does
+        nothing, for stores whose writes are durable at once.
+
+        Args:
+            changelog_offsets: For each changelog partition the offset of the last record applied.
+                To be ignored by a store that does not manage offsets.
+
+        Raises:
+            StateStoreError: The disk is full or gone; the store keeps what it had committed.
+        """
+        return
+
+    def rollback(self) -> None:
+        """Drop everything written since the last commit; nothing where that is impossible.
+
+        The default does nothing, for stores that are not `transactional`.
+        """
+        return
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """Return the offset of the last changelog record in committed data, or None (default)."""
+        return None
+
+    def manages_offsets(self) -> bool:
+        """Return whether offsets given to `commit` survive `close`; False by default."""
+        return False
+
+    def approximate_num_uncommitted_bytes(self) -> int:
+        """Return the bytes of keys and values waiting for `commit`; each key counts once.
+
+        0, the default, from a store that is not transactional.
+        """
+        return 0
+
+    def max_uncommitted_bytes(self) -> int:
+        """Return the highest number `approximate_num_uncommitted_bytes` ever had since `init`."""
+        return 0
+
+    def cached_bytes(self) -> int:
+        """Return the bytes waiting for `flush_cache`; 0 without caching.
+
+        The thread keeps the sum below `statestore.cache.max.bytes` by calling `flush_cache` early.
+        """
+        return 0
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close without committing; safe to call twice."""
+
+    @abstractmethod
+    def destroy(self) -> None:
+        """Close, and delete all that was ever committed; `init` may follow.
+
+        Called by the runtime to rebuild a store: its files are damaged, or can't be trusted, or
+        its changelog no longer has its offset.
+        """
