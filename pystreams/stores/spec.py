@@ -128,6 +128,20 @@ class StoreSpec:
             return {"cleanup.policy": "compact", "min.compaction.lag.ms": kept_ms}
         return {"cleanup.policy": "compact,delete", "retention.ms": kept_ms}
 
+    @property
+    def metrics_scope(self) -> str:
+        """The store's type in the tags of its metrics, as Kafka's suppliers name it.
+
+        "custom" over an engine of the user's own. Spec: Kafka StoreSupplier.metricsScope.
+        """
+        if self.engine_factory is not None:
+            return "custom"
+        if self.max_entries is not None:
+            return "in-memory-lru"
+        engine = "rocksdb" if self.engine is StoreEngine.ROCKSDB else "in-memory"
+        windowed = self.kind in {StoreKind.WINDOW, StoreKind.SESSION}
+        return f"{engine}-{self.kind.value}" if windowed else engine
+
     @classmethod
     def of(
         cls,
@@ -174,6 +188,10 @@ class StoreBuilder(Protocol):
     @property
     def changelog_config(self) -> Mapping[str, str]:
         """Topic settings that override the library's and the configuration's."""
+
+    @property
+    def metrics_scope(self) -> str:
+        """The store's type in the tags of its metrics, as in `rocksdb-state-id`."""
 
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
         """Return the changelog topic's settings by the store's kind, the weakest of all."""

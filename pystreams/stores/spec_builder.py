@@ -41,6 +41,11 @@ class StoreSpecBuilder:
         """Topic settings that override the library's and the configuration's."""
         return self.spec.changelog_config
 
+    @property
+    def metrics_scope(self) -> str:
+        """The store's type in the tags of its metrics, as in `rocksdb-state-id`."""
+        return self.spec.metrics_scope
+
     def with_caching_enabled(self) -> StoreSpecBuilder:
         """Log and forward only the last update of each key at a commit."""
         return StoreSpecBuilder(replace(self.spec, caching=True))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ import structlog
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
 from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
+from pystreams.stores.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreBuilder
 
@@ -39,6 +42,7 @@ class StoreSettings:
         default_value_serde: For stores without a value serde of their own, or None.
         rocksdb_config_setter: The user's hook on RocksDB options, or None.
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
+        recording: How metrics are recorded.
     """
 
     application_id: str
@@ -48,6 +52,7 @@ class StoreSettings:
     default_value_serde: Serde[Any] | None = None
     rocksdb_config_setter: Any = None
     build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
+    recording: Recording = AT_INFO
 
 
 @dataclass(slots=True)
@@ -60,6 +65,8 @@ class ManagedStore:
         changelog: Its changelog partition, or None when it is not logged.
         output: Where it appends changelog records, or None when it is not logged.
         changelog_topic: Topic its serdes are bound to.
+        meters: What is measured on it.
+        processors_store: The store as processors see it: its methods timed at DEBUG.
     """
 
     builder: StoreBuilder
@@ -67,6 +74,8 @@ class ManagedStore:
     changelog: TopicPartition | None
     output: OutputBuffer | None
     changelog_topic: str
+    meters: StoreMeters
+    processors_store: Any
 
 
 class ProcessorStateManager:
@@ -78,6 +87,10 @@ class ProcessorStateManager:
             stores first.
         settings: What all stores are opened with.
         record: The task's record context.
+
+    Attributes:
+        task_id: The task.
+        restored_records: Changelog records applied so far.
     """
 
     def __init__(
@@ -88,6 +101,7 @@ class ProcessorStateManager:
         record: RecordContext,
     ) -> None:
         self.task_id = task_id
+        self.restored_records = 0
         self._settings = settings
         self._record = record
         self._directory = Path()
@@ -96,7 +110,10 @@ class ProcessorStateManager:
         for builder, topic, logged in stores:
             changelog = TopicPartition(topic, task_id.partition) if logged else None
             output = OutputBuffer(topic, task_id.partition) if logged else None
-            managed = ManagedStore(builder, settings.build(builder), changelog, output, topic)
+            store = settings.build(builder)
+            meters = StoreMeters(builder.metrics_scope, settings.recording)
+            seen = as_processors_see_it(store, meters)
+            managed = ManagedStore(builder, store, changelog, output, topic, meters, seen)
             self._stores[builder.name] = managed
             if changelog is not None:
                 self._by_changelog[changelog] = managed
@@ -116,12 +133,16 @@ class ProcessorStateManager:
             raise
 
     def store(self, name: str) -> Any:
-        """Return a store by name."""
-        return self._stores[name].store
+        """Return a store by name, as processors see it."""
+        return self._stores[name].processors_store
 
     def stores(self) -> dict[str, StateStore]:
         """Return all stores by name."""
         return {name: managed.store for name, managed in self._stores.items()}
+
+    def meters(self) -> dict[str, StoreMeters]:
+        """Return what is measured on all stores, by their names; safe from any thread."""
+        return {name: managed.meters for name, managed in self._stores.items()}
 
     def outputs(self) -> list[OutputBuffer]:
         """Return the changelog buffers."""
@@ -139,7 +160,13 @@ class ProcessorStateManager:
 
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""
-        self._by_changelog[changelog].store.restore(messages)
+        managed = self._by_changelog[changelog]
+        meters, restore = managed.meters, partial(managed.store.restore, messages)
+        if meters.debug:
+            meters.timed(restore, meters.operation("restore"))
+        else:
+            restore()
+        self.restored_records += len(messages)
 
     def rebuild(self, changelog: TopicPartition) -> str:
         """Wipe one store so that it is restored from the changelog's beginning.
@@ -174,8 +201,9 @@ class ProcessorStateManager:
         """Make all stores durable with their offsets; called after the Kafka commit."""
         for managed in self._stores.values():
             store, output, changelog = managed.store, managed.output, managed.changelog
+            meters = managed.meters
             if output is None or changelog is None:
-                store.commit({})
+                meters.timed(partial(store.commit, {}), meters.commits)
                 continue
             assert not output.records, "changelog records must be sent before a store commits"
             last_offset = output.last_offset
@@ -183,7 +211,7 @@ class ProcessorStateManager:
                 # Written and not logged: a cached key that came and went since the last commit.
                 last_offset = store.committed_offset(changelog)
             if last_offset is not None:
-                store.commit({changelog: last_offset})
+                meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
                 output.last_offset = None
             else:
                 store.rollback()

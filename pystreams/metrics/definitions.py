@@ -1,0 +1,261 @@
+"""Every metric there is: group, name, kind, unit, level and meaning.
+
+The single source: what is read is checked against it, docs/metrics.md is made of it, and the names
+in Prometheus follow from it. Groups and names are Kafka Streams'. What is missing here Kafka has
+and pystreams has not; what Kafka has not is marked in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from pystreams.metrics.recording import RecordingLevel
+
+MetricValue = float | int | str
+"""A number in the metric's unit, or a text where the unit is `TEXT`."""
+
+CLIENT_GROUP = "stream-metrics"
+THREAD_GROUP = "stream-thread-metrics"
+TASK_GROUP = "stream-task-metrics"
+TOPIC_GROUP = "stream-topic-metrics"
+STATE_GROUP = "stream-state-metrics"
+
+STATE_ID_SUFFIX = "-state-id"
+"""End of the tag that names a store: `rocksdb-state-id`, `in-memory-window-state-id`, ..."""
+
+GROUP_TAGS = {
+    CLIENT_GROUP: ("client-id",),
+    THREAD_GROUP: ("thread-id",),
+    TASK_GROUP: ("thread-id", "task-id"),
+    TOPIC_GROUP: ("thread-id", "task-id", "topic-name"),
+    STATE_GROUP: ("thread-id", "task-id", f"<store type>{STATE_ID_SUFFIX}"),
+}
+"""The tags of each group's metrics, in this order."""
+
+OPERATIONS = (
+    "put",
+    "put-if-absent",
+    "put-all",
+    "get",
+    "delete",
+    "fetch",
+    "all",
+    "range",
+    "prefix-scan",
+    "restore",
+)
+"""What a store's methods are metered as; a store declares which method is which."""
+
+
+class Unit(Enum):
+    """What a value counts; the text is what docs/metrics.md calls it."""
+
+    COUNT = "number"
+    PER_SECOND = "per second"
+    BYTES = "bytes"
+    MILLISECONDS = "ms"
+    NANOSECONDS = "ns"
+    TEXT = "text"
+
+
+class Kind(Enum):
+    """How a value moves."""
+
+    GAUGE = "gauge"
+    """Up and down."""
+    COUNTER = "counter"
+    """Up only, from 0 at the start of what its tags name."""
+
+
+class MetricName(NamedTuple):
+    """Identity of one metric. Was: MetricName.
+
+    Attributes:
+        name: As `uncommitted-bytes`.
+        group: As `stream-state-metrics`.
+        tags: What it is measured on, (tag, value) in the order of `GROUP_TAGS`.
+    """
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...]
+
+    def tag(self, name: str) -> str | None:
+        """Return the value of a tag, or None."""
+        return dict(self.tags).get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricDefinition:
+    """What one metric means.
+
+    Attributes:
+        group: Its group.
+        name: Its name.
+        doc: What it says, in one or two sentences.
+        unit: What its value counts.
+        kind: How its value moves.
+        level: The lowest recording level it is there at.
+    """
+
+    group: str
+    name: str
+    doc: str
+    unit: Unit = Unit.COUNT
+    kind: Kind = Kind.GAUGE
+    level: RecordingLevel = RecordingLevel.INFO
+
+
+def _counted(group: str, stem: str, what: str) -> Iterator[MetricDefinition]:
+    """Yield a total and its rate."""
+    total, rate = f"{stem}-total", f"{stem}-rate"
+    yield MetricDefinition(group, total, f"{what}.", Unit.COUNT, Kind.COUNTER)
+    yield MetricDefinition(group, rate, f"{what}, per second.", Unit.PER_SECOND)
+
+
+def _client() -> Iterator[MetricDefinition]:
+    def gauge(name: str, doc: str, unit: Unit = Unit.COUNT) -> MetricDefinition:
+        return MetricDefinition(CLIENT_GROUP, name, doc, unit)
+
+    yield gauge("version", "Version of pystreams.", Unit.TEXT)
+    yield gauge("application-id", "The application's id.", Unit.TEXT)
+    yield gauge("state", "State of the client, by name.", Unit.TEXT)
+    yield gauge(
+        "client-state",
+        "State of the client: 0 CREATED, 1 REBALANCING, 2 RUNNING, 3 PENDING_SHUTDOWN, "
+        "4 NOT_RUNNING, 5 PENDING_ERROR, 6 ERROR.",
+    )
+    yield gauge("alive-stream-threads", "Stream threads that run.")
+    yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
+    yield gauge("recording-level", "Level metrics are recorded at: 0 INFO, 1 DEBUG, 2 TRACE.")
+    shared = "all RocksDB stores of the process together (Kafka: one store)"
+    yield gauge(
+        "block-cache-usage",
+        f"Blocks, indexes and filters in the cache of {shared}.",
+        Unit.BYTES,
+    )
+    yield gauge(
+        "block-cache-capacity",
+        "Limit of block-cache-usage: statestore.rocksdb.block.cache.bytes.",
+        Unit.BYTES,
+    )
+    yield gauge("block-cache-pinned-usage", "The part of it that is in use now.", Unit.BYTES)
+    yield gauge("size-all-mem-tables", f"Memtables of {shared}.", Unit.BYTES)
+    yield gauge(
+        "mem-tables-capacity",
+        "What memtables are flushed for when they grow beyond it: "
+        "statestore.rocksdb.write.buffer.bytes. Not in Kafka.",
+        Unit.BYTES,
+    )
+
+
+def _thread() -> Iterator[MetricDefinition]:
+    yield from _counted(THREAD_GROUP, "process", "Records processed, by tasks that left as well")
+    yield from _counted(THREAD_GROUP, "commit", "Commits of the thread's tasks that committed any")
+    yield MetricDefinition(
+        THREAD_GROUP,
+        "commit-latency-avg",
+        "Time of such a commit, on average: caches flushed, Kafka commit, stores committed.",
+        Unit.MILLISECONDS,
+    )
+    yield MetricDefinition(
+        THREAD_GROUP, "commit-latency-max", "The longest of them.", Unit.MILLISECONDS
+    )
+    yield from _counted(THREAD_GROUP, "poll", "Polls of the consumer")
+    yield MetricDefinition(THREAD_GROUP, "poll-records-avg", "Records of a poll, on average.")
+    yield MetricDefinition(THREAD_GROUP, "poll-records-max", "Records of the biggest poll.")
+    yield from _counted(THREAD_GROUP, "task-created", "Tasks made")
+    yield from _counted(THREAD_GROUP, "task-closed", "Tasks closed")
+
+
+def _task() -> Iterator[MetricDefinition]:
+    yield from _counted(TASK_GROUP, "process", "Records processed. At every level; not in Kafka")
+    yield from _counted(
+        TASK_GROUP,
+        "dropped-records",
+        "Records dropped: by an operation, an exception handler or a timestamp extractor",
+    )
+    yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
+    yield MetricDefinition(
+        TASK_GROUP,
+        "cache-size-bytes-total",
+        "What the record caches of the task's stores hold back.",
+        Unit.BYTES,
+    )
+    yield from _counted(TASK_GROUP, "restore", "Changelog records restored")
+    yield MetricDefinition(
+        TASK_GROUP,
+        "restore-remaining-records-total",
+        "Changelog offsets still to restore, at most.",
+    )
+
+
+def _topic() -> Iterator[MetricDefinition]:
+    yield MetricDefinition(
+        TOPIC_GROUP,
+        "records-consumed-total",
+        "Records taken from the consumer for the task, those it drops included; after a rollback "
+        "they come again and count again.",
+        Unit.COUNT,
+        Kind.COUNTER,
+    )
+    yield MetricDefinition(
+        TOPIC_GROUP,
+        "records-produced-total",
+        "Records handed to the producer by the task, those of an aborted transaction included. "
+        "Changelogs count as well, which they don't in Kafka.",
+        Unit.COUNT,
+        Kind.COUNTER,
+    )
+
+
+def _state() -> Iterator[MetricDefinition]:
+    yield MetricDefinition(
+        STATE_GROUP, "uncommitted-bytes", "Keys and values that wait for the commit.", Unit.BYTES
+    )
+    yield MetricDefinition(
+        STATE_GROUP, "commit-rate", "Commits of the store, per second.", Unit.PER_SECOND
+    )
+    yield from _latencies("commit", "a commit of the store", RecordingLevel.INFO)
+    yield MetricDefinition(
+        STATE_GROUP,
+        "num-open-iterators",
+        "Iterators of processors that are neither exhausted nor closed. At DEBUG, where the calls "
+        "that open them are metered; at INFO in Kafka.",
+        level=RecordingLevel.DEBUG,
+    )
+    for operation in OPERATIONS:
+        meaning = f"calls of {operation}"
+        if operation == "restore":
+            meaning = "batches restored (Kafka: openings of the store)"
+        yield MetricDefinition(
+            STATE_GROUP,
+            f"{operation}-rate",
+            f"{meaning.capitalize()}, per second.",
+            Unit.PER_SECOND,
+            level=RecordingLevel.DEBUG,
+        )
+        what = "a batch" if operation == "restore" else "a call"
+        if operation in {"all", "range", "prefix-scan"}:
+            what = "a call, up to the end of its iterator"
+        yield from _latencies(operation, what, RecordingLevel.DEBUG)
+
+
+def _latencies(operation: str, what: str, level: RecordingLevel) -> Iterator[MetricDefinition]:
+    for end, doc in (("avg", f"Time of {what}, on average."), ("max", "The longest of them.")):
+        name = f"{operation}-latency-{end}"
+        yield MetricDefinition(STATE_GROUP, name, doc, Unit.NANOSECONDS, level=level)
+
+
+DEFINITIONS = (*_client(), *_thread(), *_task(), *_topic(), *_state())
+"""Every metric there is, group by group."""
+
+_BY_NAME = {(definition.group, definition.name): definition for definition in DEFINITIONS}
+
+
+def definition_of(name: MetricName) -> MetricDefinition:
+    """Return what a metric means."""
+    return _BY_NAME[name.group, name.name]
