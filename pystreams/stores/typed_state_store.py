@@ -65,7 +65,7 @@ class TypedParts(Generic[K, R]):
         return _nothing()
 
 
-class TypedStateStore(TypedParts[K, R]):
+class TypedStateStore(TypedParts[K, R], StateStore):
     """A typed store as the runtime sees it; see `StateStore` for the contract.
 
     Args:
@@ -121,6 +121,11 @@ class TypedStateStore(TypedParts[K, R]):
     @property
     def transactional(self) -> bool:
         """Whether writes wait for `commit`, so that `rollback` and a crash undo them."""
+        return self._buffer.transactional
+
+    @property
+    def transactional(self) -> bool:
+        """Whether writes wait for `commit`."""
         return self._buffer.transactional
 
     def init(self, context: StateStoreContext) -> None:
