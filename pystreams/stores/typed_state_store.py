@@ -123,11 +123,6 @@ class TypedStateStore(TypedParts[K, R], StateStore):
         """Whether writes wait for `commit`, so that `rollback` and a crash undo them."""
         return self._buffer.transactional
 
-    @property
-    def transactional(self) -> bool:
-        """Whether writes wait for `commit`."""
-        return self._buffer.transactional
-
     def init(self, context: StateStoreContext) -> None:
         """Open the store and bind its serdes to the changelog's name.
 
