@@ -12,7 +12,7 @@ Spec: Kafka MeteredTimestampedKeyValueStore, ValueAndTimestampSerializer.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import UNKNOWN_TIMESTAMP, FlushListener, ValueAndTimestamp
@@ -20,7 +20,7 @@ from pystreams.stores.buffered import ABSENT
 from pystreams.stores.typed import TypedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pystreams.record import Headers
 
@@ -40,6 +40,13 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
     """
 
     __slots__ = ("_deserialize_value",)
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        **TypedStore.metered_methods,
+        "get_with_timestamp": "get",
+        "put_with_timestamp": "put",
+    }
+    """What each method is metered as; see `metered`."""
 
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return (value, timestamp in ms); (None, -1) when the key has no value."""

@@ -7,13 +7,13 @@ every nanosecond counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.stores.typed_state_store import TypedParts, TypedStateStore
 from pystreams.stores.views import BytesReader, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
@@ -131,6 +131,20 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
     """
 
     __slots__ = ("_committed_get", "_dirty_get", "_reader", "_write")
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        "all": "all",
+        "delete": "delete",
+        "get": "get",
+        "prefix_scan": "prefix-scan",
+        "put": "put",
+        "put_all": "put-all",
+        "put_if_absent": "put-if-absent",
+        "range": "range",
+        "reverse_all": "all",
+        "reverse_range": "range",
+    }
+    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
