@@ -154,8 +154,6 @@ class TypedStateStore(TypedParts[K, R], StateStore):
         """Log and forward what the record cache holds; a no-op without caching."""
         self._buffer.flush_cache()
 
-    flush = StateStore.flush
-
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable, with the offsets, atomically."""
         self._buffer.commit(changelog_offsets)
