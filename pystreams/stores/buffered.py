@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
 from pystreams.stores.changelog import log_to
 from pystreams.stores.metadata import StoreMetadata, pack_long
+from pystreams.stores.opening import open_engine
 from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
 from pystreams.stores.sorted_keys import SortedKeys
@@ -157,14 +158,13 @@ class BufferedKeyValueStore:
         return self._engine.persistent
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the engine and read the committed offsets.
+        """Open the engine and read the committed offsets; see `opening` for what is checked.
 
         Raises:
             StateStoreError: The engine can't be opened; says why and what to do.
         """
         self._directory = context.task_directory / "rocksdb" / self.name
-        self._engine.open(self._directory, context.rocksdb_config_setter)
-        self._metadata.load(self._engine.metadata())
+        self._metadata.load(open_engine(self._engine, self.name, self._directory, context))
         self._record = context.record
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
@@ -319,16 +319,7 @@ class BufferedKeyValueStore:
             StateStoreError: The write failed; dirty map and engine are as they were.
         """
         assert not self._pending, f"store {self.name}: commit before flush_cache"
-        metadata = self._metadata.changes(changelog_offsets)
-        bound = self._delete_below
-        if self.dirty or metadata or bound is not None:
-            changes = self.dirty
-            if bound is not None:
-                changes = {key: value for key, value in changes.items() if key >= bound}
-            self._engine.write(changes, metadata, delete_below=bound)
-            self._metadata.remember(metadata)
-            if self._read_cache is not None:
-                self._read_cache.committed(changes, self.uncommitted_bytes)
+        self._write_out(self._metadata.changes(changelog_offsets))
         self._clear()
 
     def rollback(self) -> None:
@@ -382,6 +373,18 @@ class BufferedKeyValueStore:
         self.close()
         if self.persistent:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _write_out(self, metadata: dict[bytes, bytes | None]) -> None:
+        """Write the dirty map and some metadata to the engine."""
+        bound = self._delete_below
+        if self.dirty or metadata or bound is not None:
+            changes = self.dirty
+            if bound is not None:
+                changes = {key: value for key, value in changes.items() if key >= bound}
+            self._engine.write(changes, metadata, delete_below=bound)
+            self._metadata.remember(metadata)
+            if self._read_cache is not None:
+                self._read_cache.committed(changes, self.uncommitted_bytes)
 
     def _clear(self) -> None:
         self.dirty.clear()

@@ -3,8 +3,9 @@
 TypedKeyValueStore | TypedTimestampedKeyValueStore | AdaptedTimestampedKeyValueStore
   serdes, timestamps                             (timestamped, by spec.timestamped, adapted
             |                                     when not spec.engine_timestamped)
-BufferedKeyValueStore
+BufferedKeyValueStore | WriteThroughKeyValueStore
   dirty map: record cache (spec.caching), changelog (spec.logging), transaction
+                                                   (none unless spec.transactional)
             |
 RocksDBEngine | MemoryEngine | spec.engine_factory(name)
   committed bytes and offsets
@@ -25,6 +26,7 @@ from pystreams.stores.timestamped import (
     AdaptedTimestampedKeyValueStore,
     TypedTimestampedKeyValueStore,
 )
+from pystreams.stores.write_through import WriteThroughKeyValueStore
 
 if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueEngine
@@ -34,7 +36,8 @@ KeyValueStateStore = TypedKeyValueStore[Any, Any] | TypedTimestampedKeyValueStor
 
 def build_store(spec: StoreSpec) -> KeyValueStateStore:
     """Return a new store, not yet open; the caller owns it."""
-    buffer = BufferedKeyValueStore(
+    buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
+    buffer = buffer_class(
         spec.name,
         _engine(spec),
         value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,

@@ -1,8 +1,9 @@
 """What a store knows about its data: the content of the `offsets` column family.
 
 Keys are text, values are bytes: `<topic>-<partition>` holds an int64 (big-endian), the offset of
-the last changelog record in the data, or -4 when that is not known; `status` and `position` have
-names of their own. Example: after the changelog record 41 of partition 3 the key
+the last changelog record in the data, or -4 when that is not known; `status` (int64) is 1 while a
+store that is not transactional is open and 0 after it was closed; `position` says which input
+records the data reflects. Example: after the changelog record 41 of partition 3 the key
 `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
@@ -14,6 +15,10 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import structlog
+
+from pystreams.stores.position import Position
+
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
 
@@ -22,8 +27,14 @@ unpack_long = struct.Struct(">q").unpack_from
 
 POSITION = b"position"
 STATUS = b"status"
+OPEN = 1
+CLOSED = 0
 OFFSET_UNKNOWN = -4
-_RESERVED = frozenset((STATUS, POSITION))
+RESERVED = frozenset((STATUS, POSITION))
+"""Names that are not those of changelog partitions."""
+
+_NO_POSITION = Position().serialize()
+_log = structlog.get_logger("pystreams.stores")
 
 
 class StoreMetadata:
@@ -53,12 +64,25 @@ class StoreMetadata:
     def changes(self, offsets: Mapping[TopicPartition, int]) -> dict[bytes, bytes | None]:
         """Return what a commit with these offsets has to write; none given clears them all."""
         if not offsets:
-            return {name: None for name in self._committed if name not in _RESERVED}
+            return {name: None for name in self._committed if name not in RESERVED}
         packed = {
             str(partition).encode(): pack_long(offset) for partition, offset in offsets.items()
         }
         committed = self._committed
         return {name: value for name, value in packed.items() if committed.get(name) != value}
+
+    def position(self) -> Position:
+        """Return which input the engine's data reflects; empty if not known, or not readable."""
+        try:
+            return Position.deserialize(self._committed.get(POSITION, _NO_POSITION))
+        except ValueError as error:
+            _log.warning("position beside the data can't be read and is dropped", why=str(error))
+            return Position()
+
+    def position_change(self, position: Position) -> dict[bytes, bytes]:
+        """Return what a commit at a position has to write beside its data."""
+        packed = position.serialize()
+        return {} if packed == self._committed.get(POSITION, _NO_POSITION) else {POSITION: packed}
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:
         """Note what was written."""

@@ -68,6 +68,19 @@ class StoreSpecBuilder:
         """Keep no changelog: the store's content is lost with its disk or its task's move."""
         return StoreSpecBuilder(replace(self.spec, logging=False, changelog_config={}))
 
+    def with_transactional_enabled(self) -> StoreSpecBuilder:
+        """Keep writes from the store's files until the commit (the default)."""
+        return StoreSpecBuilder(replace(self.spec, transactional=True))
+
+    def with_transactional_disabled(self) -> StoreSpecBuilder:
+        """Write through at once, without holding a transaction in memory.
+
+        Under exactly-once the store is then wiped and restored from its changelog after each
+        aborted transaction and each end that is not a clean one. Queries see what is not
+        committed.
+        """
+        return StoreSpecBuilder(replace(self.spec, transactional=False))
+
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
         """Return the changelog topic's settings by the store's kind, the weakest of all."""
         return self.spec.changelog_defaults(additional_retention_ms)

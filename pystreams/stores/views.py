@@ -85,7 +85,10 @@ class UncommittedView:
 
 
 def view_of(store: BufferedKeyValueStore, isolation_level: IsolationLevel) -> BytesReader:
-    """Return the view of a store at an isolation level."""
-    if isolation_level is IsolationLevel.READ_COMMITTED:
+    """Return the view of a store at an isolation level.
+
+    A store that is not transactional has no committed data apart: all see what is written.
+    """
+    if isolation_level is IsolationLevel.READ_COMMITTED and store.transactional:
         return CommittedView(store)
     return UncommittedView(store)

@@ -74,5 +74,6 @@ class TableStore:
             caching=options.caching,
             logging=options.logging,
             changelog_config=dict(options.log_config) if options.logging else {},
+            transactional=options.transactional,
         )
         return StoreSpecBuilder(spec)

@@ -203,6 +203,9 @@ class Materialized(Generic[K, V]):
         logging: Whether changes go to a changelog topic, from which a lost store is restored.
         log_config: Topic configuration of the changelog, over the defaults.
         store_type: RocksDB or memory; RocksDB when None.
+        transactional: Whether writes wait for the commit. False writes them through at once;
+            under exactly-once the store is then wiped and restored after each aborted
+            transaction and each end that is not a clean one. Spec: KIP-844.
     """
 
     name: str | None = None
@@ -212,6 +215,7 @@ class Materialized(Generic[K, V]):
     logging: bool = True
     log_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreEngine | None = None
+    transactional: bool = True
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
@@ -228,6 +232,7 @@ class MaterializedOptions(TypedDict, Generic[K, V], total=False):
     logging: bool
     log_config: Mapping[str, str]
     store_type: StoreEngine | None
+    transactional: bool
 
 
 def options_of(
