@@ -1,0 +1,253 @@
+"""Bytes-level versioned store: history, stream time and expiry over one dirty map.
+
+    put -> rows (dirty map) --commit--> engine        one put writes one to three rows,
+      |                                               and logs one record
+      +--> changelog (key, value, the version's timestamp)
+
+Stored keys begin with the id of a segment (int64, big-endian), so that one RocksDB database, its
+column family `default`, holds all segments, as in Kafka Streams. Segments that history retention
+has left go with one range tombstone at the next commit; the latest values stay: their prefix
+is the highest there is.
+
+The changelog has what the store took, in order, and nothing else, so that replaying it is putting
+it again. Its topic is compacted, but not before the history retention is over
+(`min.compaction.lag.ms`).
+
+Stream time is not stored. A store that is opened again starts from the first millisecond of its
+newest segment, which is a lower bound; Kafka Streams starts without any.
+
+Spec: KIP-889; Kafka RocksDBVersionedStore, LogicalKeyValueSegments,
+ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StateStoreError
+from pystreams.record import ConsumedMessage, ProducedRecord
+from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore
+from pystreams.stores.changelog import log_to
+from pystreams.stores.restoring import Changes
+from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.versioned_api import PUT_RETURN_CODE_NOT_PUT
+from pystreams.stores.versioned_reader import (
+    LATEST_PREFIX,
+    SegmentIndex,
+    Version,
+    VersionReader,
+)
+from pystreams.stores.versioned_writer import VersionWriter
+from pystreams.stores.views import view_of
+
+if TYPE_CHECKING:
+    from pystreams.ids import TopicPartition
+    from pystreams.stores.api import KeyValueEngine, StateStoreContext
+    from pystreams.stores.spec import Retention
+
+_log = structlog.get_logger("pystreams.stores")
+
+
+class BufferedVersionedStore(BufferedKeyValueStore):
+    """Versions over one dirty map over one engine.
+
+    Differs from Kafka: a put that is dropped is not logged. Kafka logs it, and compaction may
+    then keep it in place of the value that the store has.
+
+    Args:
+        name: The store's name.
+        engine: Holds what is committed; owned by this object from now on.
+        retention: History retention, which is also the grace period of puts, and the segments'
+            interval. The interval must not change while the store has data.
+    """
+
+    __slots__ = (
+        "_index",
+        "_log_put",
+        "_reader",
+        "_segments",
+        "_warned_of_expired_get",
+        "_warned_of_expired_put",
+        "_writer",
+    )
+
+    def __init__(self, name: str, engine: KeyValueEngine, retention: Retention) -> None:
+        super().__init__(name, engine, value_prefix_bytes=0, caching=False, restored=self._replayed)
+        self._segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+        self._index = SegmentIndex()
+        self._reader = VersionReader(self.get, self._index, self._segments)
+        self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
+        self._log_put: Callable[[ProducedRecord], None] = log_to(None)
+        self._warned_of_expired_put = False
+        self._warned_of_expired_get = False
+
+    # Life
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the engine, read the committed offsets, and see which segments there are.
+
+        Raises:
+            StateStoreError: The engine can't be opened; says why and what to do.
+        """
+        # Rows are not what the changelog has; so the dirty map logs nothing.
+        super().init(replace(context, changelog=None))
+        self._log_put = log_to(context.changelog)
+        self._index.ids = tuple(self._stored_segments())
+        self._segments.reopen(self._index.ids[-1] if self._index.ids else None)
+        self._warned_of_expired_put = self._warned_of_expired_get = False
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write all rows and the offsets in one batch, which also drops expired segments.
+
+        Raises:
+            StateStoreError: The write failed; dirty map and engine are as they were.
+        """
+        super().commit(changelog_offsets)
+        self._keep_stream_time()
+
+    def rollback(self) -> None:
+        """Drop what is uncommitted, and what it did to the stream time."""
+        super().rollback()
+        self._segments.rollback()
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Put a batch of changelog records of one partition, with the last one's offset.
+
+        Differs from Kafka, which first moves the stream time to the end of the batch: there a
+        tombstone that is expired by then is forgotten before an older put that it had ended.
+
+        Raises:
+            StateStoreError: The write failed; nothing of the batch is applied.
+        """
+        super().restore(messages)
+        self._keep_stream_time()
+
+    # Writes
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+        """Put and log a version; return its end (ms) or a return code.
+
+        Raises:
+            StateStoreError: The timestamp is negative.
+        """
+        if timestamp < self._reader.history_begins():
+            self._drop_put(timestamp)
+            return PUT_RETURN_CODE_NOT_PUT
+        self._advance(timestamp)
+        valid_to = self._writer.put(key, value, timestamp)
+        self._log_put((value, key, timestamp, ()))
+        return valid_to
+
+    def delete(self, key: bytes, timestamp: int) -> Version | None:
+        """End the version that is valid at a time (ms), log that, and return it as it was."""
+        if timestamp < self._reader.history_begins():
+            self._drop_put(timestamp)
+            return None
+        existing = self._reader.as_of(key, timestamp)
+        self.put(key, None, timestamp)
+        return existing
+
+    # Reads
+
+    def latest(self, key: bytes) -> Version | None:
+        """Return the latest version of a key, or None."""
+        return self._reader.latest(key)
+
+    def as_of(self, key: bytes, timestamp: int) -> Version | None:
+        """Return the version of a key that is valid at a time (ms), or None."""
+        found = self._reader.as_of(key, timestamp)
+        if (
+            found is None
+            and not self._warned_of_expired_get
+            and timestamp < self._reader.history_begins()
+        ):
+            self._warned_of_expired_get = True
+            _log.warning(
+                "versioned store: read at a time before the history retention finds nothing; "
+                "further ones are not logged",
+                store=self.name,
+                time=timestamp,
+                stream_time=self._segments.stream_time,
+                history_retention_ms=self._segments.retention_ms,
+            )
+        return found
+
+    def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
+        """Return the versions of a key valid somewhere between two times, newest first."""
+        return self._reader.between(key, from_time, to_time)
+
+    def versions_view(self, isolation_level: IsolationLevel) -> VersionReader:
+        """Return a reader for other threads."""
+        committed = isolation_level is IsolationLevel.READ_COMMITTED
+        read = view_of(self, isolation_level).get
+        return VersionReader(read, self._index, self._segments, committed=committed)
+
+    # Inside
+
+    def _write_row(self, stored_key: bytes, row: bytes | None) -> None:
+        self.write(stored_key, row, row, 0)
+
+    def _advance(self, timestamp: int) -> None:
+        if timestamp < 0:
+            raise StateStoreError(
+                self.name,
+                f"can't put a version at {timestamp} ms: timestamps are 0 or more; give the record "
+                "a timestamp, with a timestamp_extractor if need be",
+            )
+        segments = self._segments
+        if segments.advance(timestamp):
+            self.delete_below(segment_prefix(segments.oldest_live()))
+
+    def _drop_put(self, timestamp: int) -> None:
+        self._record.expired_records += 1
+        if not self._warned_of_expired_put:
+            self._warned_of_expired_put = True
+            _log.warning(
+                "versioned store: put before the history retention is dropped; further ones are "
+                "counted and not logged",
+                store=self.name,
+                time=timestamp,
+                stream_time=self._segments.stream_time,
+                history_retention_ms=self._segments.retention_ms,
+            )
+
+    def _keep_stream_time(self) -> None:
+        self._segments.commit()
+        self._index.drop_below(self._segments.oldest_live())
+
+    def _replayed(self, messages: Sequence[ConsumedMessage]) -> Changes:
+        """Return the rows that a batch of changelog records changes, as they are at its end."""
+        rows: Changes = {}
+        stored = self.get
+
+        def read(stored_key: bytes) -> bytes | None:
+            row: bytes | None = rows.get(stored_key, ABSENT)
+            return stored(stored_key) if row is ABSENT else row
+
+        put = VersionWriter(self._segments, self._index, read, rows.__setitem__).put
+        history_begins, advance = self._reader.history_begins, self._advance
+        for message in messages:
+            key, timestamp = message.key(), message.timestamp()[1]
+            if key is not None and timestamp >= history_begins():
+                advance(timestamp)
+                put(key, message.value(), timestamp)
+        bound = segment_prefix(self._segments.oldest_live())
+        return {key: row for key, row in rows.items() if key >= bound}
+
+    def _stored_segments(self) -> list[int]:
+        """Return the segments that have rows, ascending, with one seek for each."""
+        found: list[int] = []
+        start = segment_prefix(0)
+        while True:
+            entries = self.engine_range(start, LATEST_PREFIX)
+            entry = next(entries, None)
+            entries.close()
+            if entry is None:
+                return found
+            found.append(segment_id_of(entry[0]))
+            start = segment_prefix(found[-1] + 1)
