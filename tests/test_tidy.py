@@ -19,6 +19,7 @@ PARAMETERS_MAX = 7
 
 # Between 400 and 800 lines: why the module is still one concept.
 LONG_MODULES: dict[str, str] = {
+    "pystreams/config/streams_config.py": "one class, one field a key; most of it is their text",
     "pystreams/topology/kstream.py": "one class, one short method an operation; half is docstrings",
 }
 # Above 70 lines or 7 parameters: why it can't be split.

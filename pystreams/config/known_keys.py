@@ -35,7 +35,7 @@ class Unsupported:
 
 _STANDBY = "standby tasks are not supported yet"
 _RACKS = "rack-aware assignment is not supported: tasks follow the group's range assignment"
-_METRICS = "metrics reporters are Java classes"
+_METRICS = "metrics reporters are Java classes: set metrics.prometheus.port, or read metrics()"
 _WINDOWS = "declare the serde and the window's size on the operation instead"
 _LIST_SERDE = "list serdes are not supported: declare a serde on the operation"
 
@@ -96,9 +96,6 @@ WITHOUT_EFFECT = {
     "auto.include.jmx.reporter": "there is no JMX",
     "built.in.metrics.version": "metrics are not Java's",
     "metadata.cluster.check.enable": "the Kafka client does not check the cluster's id",
-    "metrics.num.samples": "metrics are not Java's",
-    "metrics.recording.level": "metrics are not Java's",
-    "metrics.sample.window.ms": "metrics are not Java's",
     "topology.description.push.enabled": "descriptions are not sent to the broker",
 }
 """Keys accepted with any value and ignored: they change neither results nor safety."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.config import clients
+from pystreams.config.builtin_functions import EXTRACTOR, HANDLER
 from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
 from pystreams.config.guarantee import GroupProtocol, IsolationLevel, ProcessingGuarantee
 from pystreams.config.kinds import (
@@ -29,6 +30,7 @@ from pystreams.config.kinds import (
     whole_number,
 )
 from pystreams.config.resolution import Source, resolve
+from pystreams.metrics import RecordingLevel
 
 if TYPE_CHECKING:
     from pystreams.serdes import Serde
@@ -36,30 +38,7 @@ if TYPE_CHECKING:
 Handler = str | Callable[..., Any]
 """The name of a built-in one, or the user's function."""
 
-_HANDLER_NAMES = {
-    "fail": "fail",
-    "continue": "continue",
-    "log_and_fail": "fail",
-    "log_and_continue": "continue",
-    "logandfailexceptionhandler": "fail",
-    "logandcontinueexceptionhandler": "continue",
-    "logandfailprocessingexceptionhandler": "fail",
-    "logandcontinueprocessingexceptionhandler": "continue",
-    "defaultproductionexceptionhandler": "fail",
-}
-_EXTRACTOR_NAMES = {
-    "fail_on_invalid_timestamp": "fail_on_invalid_timestamp",
-    "log_and_skip_on_invalid_timestamp": "log_and_skip_on_invalid_timestamp",
-    "use_partition_time_on_invalid_timestamp": "use_partition_time_on_invalid_timestamp",
-    "wallclock_timestamp": "wallclock_timestamp",
-    "failoninvalidtimestamp": "fail_on_invalid_timestamp",
-    "logandskiponinvalidtimestamp": "log_and_skip_on_invalid_timestamp",
-    "usepartitiontimeoninvalidtimestamp": "use_partition_time_on_invalid_timestamp",
-    "wallclocktimestampextractor": "wallclock_timestamp",
-}
-"""Names of the functions of `pystreams.topology.extractors`, and Kafka's class names."""
-
-_HANDLER = callable_or_name(_HANDLER_NAMES, "a function (context, error) -> ErrorResponse")
+_MEBIBYTE = 1 << 20
 _MILLISECONDS = whole_number(0)
 _CLIENT_MILLISECONDS = whole_number(0, 2**31 - 1)
 _SOCKET_BUFFER = whole_number(-1, 100_000_000)
@@ -148,26 +127,26 @@ class StreamsConfig:
         SERDE, None, "Serde of values where an operation names none.", importance=_MEDIUM
     )
     default_timestamp_extractor: Handler = key(
-        callable_or_name(_EXTRACTOR_NAMES, "a function (record, partition_time) -> ms"),
+        EXTRACTOR,
         "fail_on_invalid_timestamp",
         """Gives a record its event time (ms). The built-in functions take the record's own
         timestamp, and differ when it is negative; the last takes the time of processing.""",
         importance=_MEDIUM,
     )
     deserialization_exception_handler: Handler = key(
-        _HANDLER,
+        HANDLER,
         "fail",
         "What to do with a record that can't be decoded: `fail`, or log it and `continue`.",
         importance=_MEDIUM,
     )
     processing_exception_handler: Handler = key(
-        _HANDLER,
+        HANDLER,
         "fail",
         "What to do when the user's code raises: `fail`, or log, drop the record and `continue`.",
         importance=_MEDIUM,
     )
     production_exception_handler: Handler = key(
-        _HANDLER,
+        HANDLER,
         "fail",
         """What to do with a record that can't be written: `fail`, or log, drop it and `continue`.
         Errors that pass by themselves are retried before the handler is asked.""",
@@ -234,6 +213,47 @@ class StreamsConfig:
         callable_or_name({}, "a function (store_name, options) -> None, or module:function"),
         None,
         "Called with the RocksDB options of each store before it opens, to change them.",
+    )
+    statestore_rocksdb_block_cache_bytes: int = key(
+        whole_number(_MEBIBYTE),
+        128 * _MEBIBYTE,
+        """What all RocksDB stores of the process keep of their files in memory, index and filter
+        blocks included. Each process of `--processes` has as much. Not in Kafka, where each store
+        has 50 MiB of its own.""",
+        importance=_MEDIUM,
+    )
+    statestore_rocksdb_write_buffer_bytes: int = key(
+        whole_number(_MEBIBYTE),
+        64 * _MEBIBYTE,
+        """Memtables of all RocksDB stores of the process together: beyond it, they are flushed.
+        Each process of `--processes` has as much. Not in Kafka, where each store has up to 48 MiB
+        of its own.""",
+        importance=_MEDIUM,
+    )
+    metrics_recording_level: RecordingLevel = key(
+        one_of(RecordingLevel),
+        RecordingLevel.INFO,
+        """How much is measured. INFO costs nothing per record; DEBUG times each call of a store's
+        methods; TRACE is the same as DEBUG.""",
+    )
+    metrics_sample_window_ms: int = key(
+        whole_number(1), 30_000, "Length of one sample of rates, averages and maxima."
+    )
+    metrics_num_samples: int = key(
+        whole_number(1), 2, "How many samples rates, averages and maxima are over."
+    )
+    metrics_prometheus_port: int = key(
+        whole_number(-1, 65_535),
+        -1,
+        """Where metrics are served to Prometheus, http://<host>:<port>/metrics; -1 for nowhere, 0
+        for any free port (the log says which). Process n of `--processes` takes the port n - 1
+        higher. Not in Kafka.""",
+        importance=_MEDIUM,
+    )
+    metrics_prometheus_host: str = key(
+        text(),
+        "127.0.0.1",
+        "The address metrics are served on; 0.0.0.0 for all of this machine's. Not in Kafka.",
     )
     client_id: str = key(
         text("[a-zA-Z0-9._-]*", valid="letters, digits, '.', '_' and '-'", empty=True),

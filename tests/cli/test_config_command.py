@@ -58,7 +58,7 @@ def test_one_key_is_explained_in_any_form(form: str) -> None:
         ("cache.max.bytes.buffering", "statestore.cache.max.bytes\n"),
         ("num.standby.replicas", "Not supported: standby tasks"),
         ("rack.aware.assignment.non_overlap_cost", "Not supported: rack-aware"),
-        ("metrics.recording.level", "Accepted without effect"),
+        ("built.in.metrics.version", "Accepted without effect"),
     ],
 )
 def test_other_keys_of_kafka_streams_are_explained_too(key: str, told: str) -> None:
