@@ -1,0 +1,162 @@
+"""The buffer of a temporal join: records leave in order of time, and survive what a store does."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.time_ordered_buffer import (
+    TimeOrderedBuffer,
+    WaitingRecord,
+    packed,
+    restored_records,
+    stored_key,
+    unpacked,
+)
+from tests.stores.support import CHANGELOG, Home, Message
+
+
+def opened(home: Home) -> TimeOrderedBuffer:
+    buffer = TimeOrderedBuffer(
+        BufferedKeyValueStore(
+            "s",
+            RocksDBEngine("s", timestamped=False),
+            value_prefix_bytes=0,
+            caching=False,
+            restored=restored_records,
+        )
+    )
+    buffer.init(home.context())
+    return buffer
+
+
+def at(timestamp: int, key: bytes = b"k", value: bytes = b"v") -> WaitingRecord:
+    return WaitingRecord(key, value, timestamp)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_records_leave_in_order_of_time_and_then_of_key(home: Home) -> None:
+    buffer = opened(home)
+    for record in (at(30), at(10, b"b"), at(10, b"a"), at(20)):
+        buffer.put(record)
+
+    left = [(record.timestamp, record.key) for record in buffer.leave_until(20)]
+
+    assert left == [(10, b"a"), (10, b"b"), (20, b"k")]
+    assert [record.timestamp for record in buffer.leave_until(100)] == [30]
+    buffer.close()
+
+
+def test_record_leaves_once(home: Home) -> None:
+    buffer = opened(home)
+    buffer.put(at(10))
+
+    assert len(list(buffer.leave_until(10))) == 1
+    assert list(buffer.leave_until(10)) == []
+    buffer.close()
+
+
+def test_late_record_leaves_after_newer_ones_have_left(home: Home) -> None:
+    buffer = opened(home)
+    buffer.put(at(50))
+    assert [record.timestamp for record in buffer.leave_until(60)] == [50]
+
+    buffer.put(at(40))
+
+    assert [record.timestamp for record in buffer.leave_until(60)] == [40]
+    buffer.close()
+
+
+def test_equal_keys_and_times_are_kept_apart_in_order_of_arrival(home: Home) -> None:
+    buffer = opened(home)
+    for value in (b"first", b"second", b"third"):
+        buffer.put(at(10, value=value))
+
+    assert [record.value for record in buffer.leave_until(10)] == [b"first", b"second", b"third"]
+    buffer.close()
+
+
+def test_record_keeps_its_headers_and_its_origin(home: Home) -> None:
+    buffer = opened(home)
+    record = WaitingRecord(b"k", b"", 7, (("a", b"1"), ("a", None), ("é", b"")), "ü", 3, 12)
+    buffer.put(record)
+
+    assert list(buffer.leave_until(7)) == [record]
+    buffer.close()
+
+
+def test_rollback_brings_back_what_left_and_drops_what_came(home: Home) -> None:
+    buffer = opened(home)
+    buffer.put(at(10))
+    buffer.commit({CHANGELOG: 0})
+    assert len(list(buffer.leave_until(10))) == 1
+    buffer.put(at(20))
+
+    buffer.rollback()
+
+    assert [record.timestamp for record in buffer.leave_until(100)] == [10]
+    buffer.close()
+
+
+def test_reopened_buffer_overwrites_nothing_it_held(home: Home) -> None:
+    buffer = opened(home)
+    buffer.put(at(10, value=b"before"))
+    buffer.commit({CHANGELOG: 0})
+    buffer.close()
+
+    buffer = opened(home)
+    buffer.put(at(10, value=b"after"))
+
+    assert sorted(record.value for record in buffer.leave_until(10)) == [b"after", b"before"]
+    buffer.close()
+
+
+def test_restored_buffer_holds_what_was_logged(tmp_path: Path) -> None:
+    home = Home(tmp_path / "first")
+    buffer = opened(home)
+    for timestamp in (30, 10, 20):
+        buffer.put(at(timestamp, value=b"%d" % timestamp))
+    assert [record.timestamp for record in buffer.leave_until(10)] == [10]
+    buffer.close()
+
+    logged = [
+        Message(key, value, message_offset=offset, timestamp_ms=timestamp)
+        for offset, (key, value, timestamp) in enumerate(home.logged())
+    ]
+    restored = opened(Home(tmp_path / "second"))
+    restored.restore(logged)
+
+    assert [(record.timestamp, record.value) for record in restored.leave_until(100)] == [
+        (20, b"20"),
+        (30, b"30"),
+    ]
+    assert restored.committed_offset(CHANGELOG) == len(logged) - 1
+    restored.close()
+
+
+def test_stored_bytes_are_those_of_the_format() -> None:
+    record = WaitingRecord(b"k", b"v", 1, (("h", None),), "t", 2, 3)
+
+    assert stored_key(record, 1).hex(" ") == "00 00 00 00 00 00 00 00 01 6b 00 00 00 01"
+    context = "0000000000000001 0000000000000003 00000001 74 00000002 00000001 00000001 68 ffffffff"
+    assert packed(record) == bytes.fromhex(f"{context} ffffffff ffffffff 00000001 76")
+
+
+@pytest.mark.parametrize(
+    ("headers", "value"),
+    list(itertools.product([(), (("a", b"x" * 300),)], [b"", b"\xff" * 9])),
+)
+def test_what_is_packed_is_unpacked(
+    headers: tuple[tuple[str, bytes | None], ...], value: bytes
+) -> None:
+    record = WaitingRecord(b"\x00key\xff", value, 2**40, headers, "topic", 0, 2**50)
+
+    assert unpacked(stored_key(record, 5), packed(record)) == record
