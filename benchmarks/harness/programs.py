@@ -171,6 +171,23 @@ def floor_changelog(job: Job) -> str:
     return f"{job.app}-changelog"
 
 
+def store_bench_command(
+    kind: str, operations: int, keys: int, value_bytes: int, directory: Path
+) -> list[str]:
+    """Return the command of Kafka Streams' part in stores.py."""
+    target = _JAVA_PROJECT / "target"
+    return [
+        "java",
+        "-Xmx1g",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-cp",
+        os.pathsep.join([str(target / "kafka-streams-peer-1.jar"), str(target / "libs" / "*")]),
+        "peer.StoreBench",
+        kind,
+        *map(str, (operations, keys, value_bytes, directory)),
+    ]
+
+
 @cache
 def build_kafka_streams() -> None:
     """Compile the Java program and get its jars.

@@ -1,0 +1,147 @@
+"""State stores side by side: ours, bare rocksdict and Kafka Streams' store of the same kind.
+
+    python benchmarks/stores.py --operations 300000
+
+Puts, gets, read-modify-writes and short ranges on one store of each kind, ours transactional and
+written through. What reads give is added up in every program; a sum that differs ends with exit
+code 1 and no number. Kafka Streams times itself, without its start and with a JVM that warms up on
+the way. Restore is measured last: changelog records into our store, in the runtime's batches.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.harness import results
+from benchmarks.harness.programs import build_kafka_streams, store_bench_command
+from benchmarks.harness.store_jobs import KINDS, Measured, Size, bare, measure, ours
+from benchmarks.harness.store_restore import restore_per_s
+
+console = Console(stderr=True)
+JOBS = ("put", "get", "read-modify-write", "range")
+Program = Callable[[Path], list[Measured]]
+
+
+@click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
+@click.option("--operations", type=click.IntRange(100), default=300_000, help="Of each job.")
+@click.option("--keys", type=click.IntRange(100), default=100_000, help="Different keys.")
+@click.option("--value-bytes", type=click.IntRange(8), default=100, help="Length of a value.")
+@click.option("--kinds", default=",".join(KINDS), help="What to measure, with commas.")
+@click.option("--runs", type=click.IntRange(1), default=3, help="Runs of each case; the median.")
+@click.option("--restored", type=click.IntRange(0), default=3_000_000, help="Records to restore.")
+@click.option("--java/--no-java", default=True, help="Kafka Streams beside it; needs Maven.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write results here.")
+def main(**options: Any) -> None:
+    """Run the benchmark."""
+    if options["java"]:
+        build_kafka_streams()
+    size = Size(options["operations"], options["keys"], options["value_bytes"])
+    rows = []
+    for kind in options["kinds"].split(","):
+        rows += rows_of(kind, size, options["runs"], java=options["java"])
+    restored = restore_per_s(options["restored"], options["keys"]) if options["restored"] else {}
+    console.print(terminal_table(rows))
+    for name, rate in restored.items():
+        console.print(f"restore, {name}: {rate:,.0f} records/s")
+    if options["json_file"] is not None:
+        names = ("operations", "keys", "value_bytes", "runs", "restored")
+        content = {
+            "benchmark": "stores",
+            "machine": results.machine(),
+            "settings": {name: options[name] for name in names},
+            "rows": rows,
+            "restore": restored,
+        }
+        results.write_json(options["json_file"], content)
+
+
+def rows_of(kind: str, size: Size, runs: int, *, java: bool) -> list[dict[str, Any]]:
+    """Measure every program on one kind; return a row a program and job.
+
+    Raises:
+        click.ClickException: Two programs read different things.
+    """
+    measured: dict[str, list[list[Measured]]] = {}
+    for _ in range(runs):
+        for name, program in programs(kind, size, java=java):
+            with tempfile.TemporaryDirectory(prefix="stores-") as directory:
+                measured.setdefault(name, []).append(program(Path(directory)))
+            console.print(f"{kind}: {name} done", highlight=False)
+    rows = []
+    for number, job in enumerate(JOBS):
+        sums = {name: [run[number].checksum for run in of] for name, of in measured.items()}
+        if len({one for of in sums.values() for one in of}) != 1:
+            raise click.ClickException(f"{kind}, {job}: the programs read different sums: {sums}")
+        for name, of in measured.items():
+            rates = [run[number].per_s for run in of]
+            rows.append(
+                {
+                    "kind": kind,
+                    "job": job,
+                    "program": name,
+                    "per_s": statistics.median(rates),
+                    "per_s_min": min(rates),
+                    "per_s_max": max(rates),
+                }
+            )
+    return rows
+
+
+def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Program]]:
+    """Return what is measured on a kind, by title."""
+    yield "pystreams", lambda at: measure(ours(kind, at, transactional=True), size)
+    yield (
+        "pystreams, not transactional",
+        lambda at: measure(ours(kind, at, transactional=False), size),
+    )
+    if kind == "key-value":
+        yield "rocksdict by hand", lambda at: measure(bare(at), size)
+    if java:
+        yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
+
+
+def kafka_streams(kind: str, size: Size, directory: Path) -> list[Measured]:
+    """Run the Java program and read what it measured.
+
+    Raises:
+        click.ClickException: It failed.
+    """
+    command = store_bench_command(kind, size.operations, size.keys, size.value_bytes, directory)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    if ended.returncode or len(lines) != len(JOBS):
+        raise click.ClickException(f"Kafka Streams failed on {kind}: {ended.stderr[-2000:]}")
+    return [
+        Measured(job, int(count), int(nanoseconds) / 1e9, int(checksum))
+        for job, count, nanoseconds, checksum in lines
+    ]
+
+
+def terminal_table(rows: list[dict[str, Any]]) -> Table:
+    """Return thousands of operations a second, a line a kind and program."""
+    table = Table("kind", "program", *(f"{job} (k/s)" for job in JOBS))
+    seen = dict.fromkeys((row["kind"], row["program"]) for row in rows)
+    for kind, program in seen:
+        rates = [
+            next(
+                row["per_s"]
+                for row in rows
+                if (row["kind"], row["program"], row["job"]) == (kind, program, job)
+            )
+            for job in JOBS
+        ]
+        table.add_row(kind, program, *(f"{rate / 1000:,.1f}" for rate in rates))
+    return table
+
+
+if __name__ == "__main__":
+    main()
