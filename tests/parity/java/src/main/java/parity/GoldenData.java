@@ -4,15 +4,17 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import org.rocksdb.RocksDBException;
+import parity.stores.StoreGoldenData;
 
-/** Writes the golden files: one a topology, and the vectors of serdes and partitioner. */
+/** Writes the golden files: of topologies, of the smallest parts, and of the stores. */
 public final class GoldenData {
 
     private GoldenData() {
     }
 
     /** Takes one argument: the directory to write to. */
-    public static void main(final String[] arguments) throws IOException {
+    public static void main(final String[] arguments) throws IOException, RocksDBException {
         final Path directory = Path.of(arguments[0]).normalize();
         Files.createDirectories(directory);
         final List<Scenario> scenarios = List.of(
@@ -35,5 +37,6 @@ public final class GoldenData {
         }
         GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
         GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
+        StoreGoldenData.write(directory.resolve("stores"));
     }
 }

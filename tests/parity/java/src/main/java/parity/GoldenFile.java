@@ -15,15 +15,21 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
 /** The form of a golden file: JSON, one element of an array a line, bytes in base64. */
-final class GoldenFile {
+public final class GoldenFile {
 
     private static final ObjectMapper MAPPER = new ObjectMapper();
 
     private GoldenFile() {
     }
 
-    /** Writes objects two levels deep on lines of their own and what is below them on one line. */
-    static void write(final Path file, final Map<String, Object> content) throws IOException {
+    /** Writes a file in this form. */
+    public static void write(final Path file, final Map<String, Object> content)
+            throws IOException {
+        Files.writeString(file, text(content), StandardCharsets.UTF_8);
+    }
+
+    /** Objects two levels deep on lines of their own and what is below them on one line. */
+    public static String text(final Map<String, Object> content) throws IOException {
         final StringBuilder text = new StringBuilder("{\n");
         String comma = "";
         for (final Map.Entry<String, Object> entry : content.entrySet()) {
@@ -32,7 +38,7 @@ final class GoldenFile {
             appendValue(text, entry.getValue(), " ", 2);
             comma = ",\n";
         }
-        Files.writeString(file, text.append("\n}\n"), StandardCharsets.UTF_8);
+        return text.append("\n}\n").toString();
     }
 
     /** Breaks maps and lists into lines down to {@code depth}; what is deeper stays on one line. */
