@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import StoreSpec
+from pystreams.stores.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,16 @@ class StoreSpecBuilder:
         return self.spec.metrics_scope
 
     def with_caching_enabled(self) -> StoreSpecBuilder:
-        """Log and forward only the last update of each key at a commit."""
+        """Log and forward only the last update of each key at a commit.
+
+        Raises:
+            TopologyError: The store is versioned.
+        """
+        if self.spec.kind is StoreKind.VERSIONED:
+            raise TopologyError(
+                f"store {self.name!r}: versioned stores can't be cached, the cache keeps one value "
+                "a key; leave with_caching_enabled out"
+            )
         return StoreSpecBuilder(replace(self.spec, caching=True))
 
     def with_caching_disabled(self) -> StoreSpecBuilder:

@@ -6,8 +6,8 @@ Spec: KIP-889; Kafka MeteredVersionedKeyValueStore, VersionedKeyValueStoreBuilde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pystreams.serdes import serialize_or_raise
 from pystreams.stores.typed_state_store import TypedParts, TypedStateStore
@@ -117,6 +117,17 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
     """
 
     __slots__ = ("_put_bytes", "_versioned", "_versions")
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        "delete": "delete",
+        "get": "get",
+        "get_as_of": "get",
+        "get_range": "range",
+        "get_with_timestamp": "get",
+        "put": "put",
+        "put_with_timestamp": "put",
+    }
+    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,

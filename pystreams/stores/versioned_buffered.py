@@ -44,6 +44,7 @@ from pystreams.stores.versioned_reader import (
 )
 from pystreams.stores.versioned_writer import VersionWriter
 from pystreams.stores.views import view_of
+from pystreams.stores.write_through import WriteThroughKeyValueStore
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
@@ -65,16 +66,6 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         retention: History retention, which is also the grace period of puts, and the segments'
             interval. The interval must not change while the store has data.
     """
-
-    __slots__ = (
-        "_index",
-        "_log_put",
-        "_reader",
-        "_segments",
-        "_warned_of_expired_get",
-        "_warned_of_expired_put",
-        "_writer",
-    )
 
     def __init__(self, name: str, engine: KeyValueEngine, retention: Retention) -> None:
         super().__init__(name, engine, value_prefix_bytes=0, caching=False, restored=self._replayed)
@@ -251,3 +242,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
                 return found
             found.append(segment_id_of(entry[0]))
             start = segment_prefix(found[-1] + 1)
+
+
+class WriteThroughVersionedStore(BufferedVersionedStore, WriteThroughKeyValueStore):
+    """The same for a spec that is not transactional: what is written can't be undone."""

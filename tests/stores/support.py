@@ -9,7 +9,7 @@ from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.stores.api import StateStoreContext
-from pystreams.stores.build import KeyValueStateStore, build_store
+from pystreams.stores.build import KeyValueStateStore, build_key_value_store
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreEngine, StoreSpec
 
@@ -76,7 +76,7 @@ class Home:
         return StateStoreContext(**(values | changes))
 
     def open(self, spec: StoreSpec) -> KeyValueStateStore:
-        store = build_store(spec)
+        store = build_key_value_store(spec)
         store.init(self.context())
         return store
 
