@@ -102,15 +102,17 @@ class OutputBuffer:
         records: What waits, oldest first.
         last_offset: Offset of the newest record the broker has acknowledged, or None. Only kept
             for buffers with a partition (changelogs); written by the loop at a flush.
+        sent_records: Records drained so far; written by the loop, a batch at a time.
     """
 
-    __slots__ = ("last_offset", "partition", "records", "topic")
+    __slots__ = ("last_offset", "partition", "records", "sent_records", "topic")
 
     def __init__(self, topic: str, partition: int | None = None) -> None:
         self.topic = topic
         self.partition = partition
         self.records: list[ProducedRecord] = []
         self.last_offset: int | None = None
+        self.sent_records = 0
 
 
 class RecordContext:

@@ -54,7 +54,11 @@ class StreamsProducer:
         for output in outputs:
             if output.records:
                 self.begin()
-                self.port.send(output)
+                waiting = len(output.records)
+                try:
+                    self.port.send(output)
+                finally:
+                    output.sent_records += waiting - len(output.records)
 
     def abort(self) -> None:
         """Abort the open transaction, if any."""

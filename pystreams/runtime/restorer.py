@@ -97,6 +97,17 @@ class Restorer:
         remaining = sum(max(one.end_offset - one.next_offset, 0) for one in restores)
         return RestoreProgress(len(restores), self._restored_records, remaining)
 
+    def remaining_records(self) -> dict[TaskId, int]:
+        """Return how many offsets the restoring tasks still have to go, at most.
+
+        May be called from any thread.
+        """
+        remaining: dict[TaskId, int] = {}
+        for one in list(self._restores.values()):
+            left = max(one.end_offset - one.next_offset, 0)
+            remaining[one.task.task_id] = remaining.get(one.task.task_id, 0) + left
+        return remaining
+
     def begin(self, task: StreamTask) -> bool:
         """Start to restore a task's stores.
 

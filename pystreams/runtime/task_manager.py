@@ -74,6 +74,8 @@ class TaskManager:
     Attributes:
         tasks: All tasks by id, in whatever state.
         closed_records: Records processed by tasks that are gone.
+        created_tasks: Tasks made so far.
+        closed_tasks: Tasks closed so far.
     """
 
     def __init__(
@@ -91,6 +93,8 @@ class TaskManager:
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
         self.closed_records = 0
+        self.created_tasks = 0
+        self.closed_tasks = 0
         self._plan = plan
         self._settings = settings
         self._partition_counts = partition_counts
@@ -190,6 +194,7 @@ class TaskManager:
             self._task_of.pop(partition, None)
         self._changes += 1
         self.closed_records += task.processed_records
+        self.closed_tasks += 1
         try:
             task.close()
         finally:
@@ -299,6 +304,7 @@ class TaskManager:
             lambda partition: self._consumer().known_lag(partition),
         )
         self.tasks[task_id] = task
+        self.created_tasks += 1
         for partition in task.partitions:
             self._task_of[partition] = task
         self._pending[task_id] = 0.0

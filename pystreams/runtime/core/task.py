@@ -56,6 +56,7 @@ class StreamTask:
         growth: What an iteration adds to the uncommitted bytes.
         state: Where it is in its life.
         processed_records: Records processed since the task was made.
+        consumed_records: Records it was given since then, by topic.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class StreamTask:
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
         self.processed_records = 0
+        self.consumed_records: dict[str, int] = {}
         self._plan = plan
         self._subtopology = subtopology
         self._settings = settings
@@ -85,6 +87,7 @@ class StreamTask:
         self.state_manager = ProcessorStateManager(task_id, stores, settings.stores, self.record)
         self._operators = self._new_context()
         self._dropped_before = 0
+        self._sent_before: dict[str, int] = {}
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
@@ -132,7 +135,10 @@ class StreamTask:
         """Go back to what was committed: drop records, writes and processors, keep the stores."""
         self._operators.close_processors()
         self._dropped_before = self.dropped_records
+        self._sent_before = self._sent(self._operators.outputs())
         self.record.expired_records = 0
+        for queue in self._group.queues.values():
+            queue.dropped = 0
         self._operators = self._new_context()
         self._group.clear()
         self.state_manager.rollback()
@@ -171,6 +177,8 @@ class StreamTask:
         queue = self._group.queues[partition]
         queue.now_ms = self.record.now_ms
         queue.add(messages)
+        topic = partition.topic
+        self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
@@ -182,9 +190,13 @@ class StreamTask:
     @property
     def dropped_records(self) -> int:
         """Records dropped since the task was made: by operations, stores, handlers, extractors."""
-        in_queues = sum(queue.dropped for queue in self._group.queues.values())
+        in_queues = sum(queue.dropped for queue in list(self._group.queues.values()))
         in_tasks = self._operators.dropped_records + self.record.expired_records
         return self._dropped_before + in_tasks + in_queues
+
+    def produced_records(self) -> dict[str, int]:
+        """Return how many records were handed to the producer, by topic; safe from any thread."""
+        return self._sent(self.outputs())
 
     def ready(self, now_ms: int) -> bool:
         """Return whether a record may be processed now."""
@@ -289,6 +301,13 @@ class StreamTask:
             self.state_manager.store,
             self._end_run,
         )
+
+    def _sent(self, outputs: Sequence[OutputBuffer]) -> dict[str, int]:
+        """Return what was sent before the last rollback and out of these buffers, by topic."""
+        sent = dict(self._sent_before)
+        for output in outputs:
+            sent[output.topic] = sent.get(output.topic, 0) + output.sent_records
+        return sent
 
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the present record, at no cost to others."""
