@@ -38,6 +38,7 @@ from pystreams.stores.sorted_keys import SortedKeys
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
     from pystreams.stores.api import KeyValueEngine, StateStoreContext
+    from pystreams.stores.position import Position
 
 ABSENT: Any = object()
 """What `dirty.get` gives for a key that has no uncommitted write (None is a deletion)."""
@@ -164,7 +165,7 @@ class BufferedKeyValueStore:
             StateStoreError: The engine can't be opened; says why and what to do.
         """
         self._directory = context.task_directory / "rocksdb" / self.name
-        self._metadata.load(open_engine(self._engine, self.name, self._directory, context))
+        self._metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
         self._record = context.record
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
@@ -319,7 +320,8 @@ class BufferedKeyValueStore:
             StateStoreError: The write failed; dirty map and engine are as they were.
         """
         assert not self._pending, f"store {self.name}: commit before flush_cache"
-        self._write_out(self._metadata.changes(changelog_offsets))
+        with_data = bool(self.dirty) or self._delete_below is not None
+        self._write_out(self._metadata.changes(changelog_offsets, with_data=with_data))
         self._clear()
 
     def rollback(self) -> None:
@@ -359,6 +361,10 @@ class BufferedKeyValueStore:
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine, or None."""
         return self._metadata.offset(partition)
+
+    def position(self) -> Position:
+        """Return which input the engine's data reflects at least."""
+        return self._metadata.position()
 
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""

@@ -32,6 +32,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pystreams.stores.position import Position
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,6 +63,8 @@ class StateStoreContext:
         rocksdb_config_setter: The user's hook on RocksDB options, or None.
         default_key_serde: Used by a store whose spec names no key serde; None means there is none.
         default_value_serde: Used by a store whose spec names no value serde; None likewise.
+        position: Returns which input the store reflects, committed or not; to be asked by `commit`
+            and written beside the data. See `StateStore.position`.
         exactly_once: Whether what is not committed must leave no trace.
     """
 
@@ -75,6 +79,7 @@ class StateStoreContext:
     rocksdb_config_setter: RocksDBConfigSetter | None = None
     default_key_serde: Serde[Any] | None = None
     default_value_serde: Serde[Any] | None = None
+    position: Callable[[], Position] = Position
     exactly_once: bool = False
 
 
@@ -168,6 +173,15 @@ class StateStore(Protocol):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in committed data, or None (default)."""
         return None
+
+    @property
+    def position(self) -> Position:
+        """Which input committed data reflects at least, as the last commit that wrote had it.
+
+        Empty, the default, when the store does not know. A store without a changelog goes on from
+        here after a restart; of others the runtime knows better, from the group's offsets.
+        """
+        return Position()
 
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`; False by default."""

@@ -12,7 +12,7 @@ Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,6 +21,7 @@ from pystreams.stores.position import Position
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
+    from pystreams.stores.contract import StateStoreContext
 
 pack_long = struct.Struct(">q").pack
 unpack_long = struct.Struct(">q").unpack_from
@@ -44,14 +45,16 @@ class StoreMetadata:
     differs. Belongs to the store's thread; other threads may read an offset.
     """
 
-    __slots__ = ("_committed",)
+    __slots__ = ("_committed", "_input_position")
 
     def __init__(self) -> None:
         self._committed: dict[bytes, bytes] = {}
+        self._input_position: Callable[[], Position] = Position
 
-    def load(self, committed: dict[bytes, bytes]) -> None:
-        """Take over what an engine holds, after it was opened."""
+    def load(self, committed: dict[bytes, bytes], context: StateStoreContext) -> None:
+        """Take over what an engine holds, after it was opened for a store with this context."""
         self._committed = committed
+        self._input_position = context.position
 
     def offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine; None if not known."""
@@ -61,16 +64,6 @@ class StoreMetadata:
         offset: int = unpack_long(packed)[0]
         return None if offset == OFFSET_UNKNOWN else offset
 
-    def changes(self, offsets: Mapping[TopicPartition, int]) -> dict[bytes, bytes | None]:
-        """Return what a commit with these offsets has to write; none given clears them all."""
-        if not offsets:
-            return {name: None for name in self._committed if name not in RESERVED}
-        packed = {
-            str(partition).encode(): pack_long(offset) for partition, offset in offsets.items()
-        }
-        committed = self._committed
-        return {name: value for name, value in packed.items() if committed.get(name) != value}
-
     def position(self) -> Position:
         """Return which input the engine's data reflects; empty if not known, or not readable."""
         try:
@@ -79,10 +72,33 @@ class StoreMetadata:
             _log.warning("position beside the data can't be read and is dropped", why=str(error))
             return Position()
 
-    def position_change(self, position: Position) -> dict[bytes, bytes]:
-        """Return what a commit at a position has to write beside its data."""
-        packed = position.serialize()
-        return {} if packed == self._committed.get(POSITION, _NO_POSITION) else {POSITION: packed}
+    def changes(
+        self, offsets: Mapping[TopicPartition, int], *, with_data: bool
+    ) -> dict[bytes, bytes | None]:
+        """Return what a commit has to write beside the data.
+
+        A position that moved is not worth a write of its own: it goes along with others.
+
+        Args:
+            offsets: Changelog offsets of the data; none clears them all.
+            with_data: Whether the commit writes data.
+        """
+        committed = self._committed
+        changes: dict[bytes, bytes | None]
+        if offsets:
+            packed = {
+                str(partition).encode(): pack_long(offset) for partition, offset in offsets.items()
+            }
+            changes = {
+                name: value for name, value in packed.items() if committed.get(name) != value
+            }
+        else:
+            changes = {name: None for name in committed if name not in RESERVED}
+        if with_data or changes:
+            position = self._input_position().serialize()
+            if position != committed.get(POSITION, _NO_POSITION):
+                changes[POSITION] = position
+        return changes
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:
         """Note what was written."""

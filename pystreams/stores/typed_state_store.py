@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
     from pystreams.stores.api import StateStoreContext
     from pystreams.stores.buffered import BufferedKeyValueStore
+    from pystreams.stores.position import Position
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -165,6 +166,11 @@ class TypedStateStore(TypedParts[K, R], StateStore):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in committed data, or None."""
         return self._buffer.committed_offset(partition)
+
+    @property
+    def position(self) -> Position:
+        """Which input committed data reflects at least, as the last commit that wrote had it."""
+        return self._buffer.position()
 
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`: those of RocksDB do."""
