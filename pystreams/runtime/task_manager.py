@@ -189,11 +189,12 @@ class TaskManager:
         self._restorer.forget(task)
         self._pending.pop(task.task_id, None)
         self._committed.pop(task.task_id, None)
+        # Side by side: a reader of both counts neither twice nor, for long, not at all.
         del self.tasks[task.task_id]
+        self.closed_records += task.processed_records
         for partition in task.partitions:
             self._task_of.pop(partition, None)
         self._changes += 1
-        self.closed_records += task.processed_records
         self.closed_tasks += 1
         try:
             task.close()

@@ -27,16 +27,16 @@ import structlog
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
-    BrokerNotAvailableError,
     RetriableClientError,
     StreamsError,
     TaskMigratedError,
     TransactionAbortableError,
 )
-from pystreams.ids import TaskId, TopicPartition, by_topic
+from pystreams.ids import TopicPartition, by_topic
 from pystreams.runtime.committer import CommitFailure, Committer
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.housekeeping import Housekeeping
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
@@ -45,6 +45,7 @@ from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.settings import with_read_cache
 from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
+from pystreams.runtime.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.thread_report import ThreadReport
 
@@ -127,9 +128,16 @@ class StreamThread:
             consumer=lambda: self._consumer,
             clock=parts.clock,
         )
+        self._metrics = ThreadMetrics(
+            self.name,
+            self._manager,
+            self._restorer,
+            parts.task_settings.stores.recording,
+            parts.clock,
+        )
         self._assignments = 0
         self._last_commit_ms = self._clock.monotonic_ms()
-        self._failing_since_ms: dict[TaskId, float] = {}
+        self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
     # ------------------------------------------------------------------ from any thread
 
@@ -153,6 +161,10 @@ class StreamThread:
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""
         return self._report.latest
+
+    def metrics(self) -> Metrics:
+        """Return its metrics, its tasks' and its stores', as they are now."""
+        return self._metrics.read()
 
     # ------------------------------------------------------------------ the loop
 
@@ -192,6 +204,7 @@ class StreamThread:
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._poll_timeout_s()
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
+        self._metrics.polled(sum(len(messages) for _, messages in batches))
         now_ms = self._clock.now_ms()
         for partition, messages in batches:
             task = self._manager.task_of(partition)
@@ -261,6 +274,7 @@ class StreamThread:
 
     def _commit(self) -> bool:
         """Commit all running tasks; return False when some of them could not."""
+        started_ms = self._clock.monotonic_ms()
         self._processing.measure()
         self._processing.flush_caches()
         committing = [task for task in self._manager.running() if task.needs_commit()]
@@ -268,11 +282,9 @@ class StreamThread:
         self._last_commit_ms = self._clock.monotonic_ms()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
-        self._failing_since_ms = {
-            task_id: since_ms
-            for task_id, since_ms in self._failing_since_ms.items()
-            if task_id in self._manager.tasks and task_id not in succeeded
-        }
+        if succeeded:
+            self._metrics.committed(started_ms, self._last_commit_ms)
+        self._failing.keep(self._manager.tasks, succeeded)
         for failure in failures:
             self._recover(failure)
         self._processing.measure()
@@ -283,13 +295,13 @@ class StreamThread:
         error, unit = failure.error, failure.unit
         tasks = ", ".join(str(task.task_id) for task in unit.tasks)
         if isinstance(error, RetriableClientError) and not unit.producer.transactional:
-            self._note_failing(error, unit.tasks)
+            self._failing.note(error, unit.tasks)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             self._stop.wait(_RETRY_PAUSE_S)
             return
         if not isinstance(error, RetriableClientError | TransactionAbortableError):
             raise error
-        self._note_failing(error, unit.tasks)
+        self._failing.note(error, unit.tasks)
         _log.warning(
             "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
         )
@@ -309,27 +321,11 @@ class StreamThread:
             try:
                 producer.abort()
             except RetriableClientError as error:
-                self._note_failing(error, tasks)
+                self._failing.note(error, tasks)
                 if self._stop.wait(_RETRY_PAUSE_S):
                     return
                 continue
             return
-
-    def _note_failing(self, error: StreamsError, tasks: Iterable[StreamTask]) -> None:
-        """Remember since when no commit of these tasks succeeds.
-
-        Raises:
-            BrokerNotAvailableError: It has been longer than `task.timeout.ms`.
-        """
-        now = self._clock.monotonic_ms()
-        timeout_ms = self._settings.task_timeout_ms
-        for task in tasks:
-            if now - self._failing_since_ms.setdefault(task.task_id, now) > timeout_ms:
-                message = (
-                    f"task {task.task_id}: no commit succeeded for {timeout_ms} ms "
-                    f"(task.timeout.ms); last error: {error}"
-                )
-                raise BrokerNotAvailableError(message) from error
 
     # ------------------------------------------------------------------ group membership
 
