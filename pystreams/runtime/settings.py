@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
+from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
@@ -74,11 +76,22 @@ def build_as_asked(builder: StoreBuilder) -> StateStore:
     return builder.build()
 
 
+def recording_of(config: StreamsConfig, clock: Clock) -> Recording:
+    """Return how metrics are recorded, timed by a clock."""
+    return Recording(
+        config.metrics_recording_level,
+        config.metrics_sample_window_ms,
+        config.metrics_num_samples,
+        clock.monotonic_ms,
+    )
+
+
 def task_settings(
     config: StreamsConfig,
     *,
     num_partitions: Callable[[str], int],
     build: Callable[[StoreBuilder], StateStore] = build_as_asked,
+    recording: Recording = AT_INFO,
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
 
@@ -86,6 +99,7 @@ def task_settings(
         config: The configuration.
         num_partitions: Returns the partition count of a topic by its real name.
         build: Makes stores; a test driver or simulation puts other engines in their place.
+        recording: How metrics are recorded.
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
@@ -103,6 +117,8 @@ def task_settings(
             default_value_serde=config.default_value_serde,
             rocksdb_config_setter=config.rocksdb_config_setter,
             build=build,
+            recording=recording,
+            exactly_once=config.processing_guarantee.exactly_once,
         ),
         num_partitions=num_partitions,
     )

@@ -2,7 +2,11 @@
 
 Offsets on their way: a store says what its committed data holds (`committed_offset`); restore
 moves it forward; after that a producer flush leaves the offset of the last acknowledged record
-on the changelog's buffer, and `commit` hands it to the store together with the data.
+on the changelog's buffer, and `commit` hands it to the store together with the data. For a store
+that does not manage its offsets, `StoreCheckpoint` does.
+
+Under exactly-once a store that is not transactional can't go back to the last commit. After a
+rollback, or an end that was not a clean one, it is wiped and restored, that store alone.
 
 Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic Checkpointing".
 """
@@ -21,6 +25,14 @@ from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.runtime.core.managed_store import ManagedStore, may_hold_data
+from pystreams.runtime.core.store_checkpoint import (
+    TASK_CHECKPOINT,
+    StoreCheckpoint,
+    delete,
+    holds_state,
+    read_or_warn,
+)
 from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
 from pystreams.stores.metered import StoreMeters, as_processors_see_it
@@ -43,6 +55,7 @@ class StoreSettings:
         rocksdb_config_setter: The user's hook on RocksDB options, or None.
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
         recording: How metrics are recorded.
+        exactly_once: Whether what is not committed must leave no trace in a store.
     """
 
     application_id: str
@@ -53,29 +66,7 @@ class StoreSettings:
     rocksdb_config_setter: Any = None
     build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
     recording: Recording = AT_INFO
-
-
-@dataclass(slots=True)
-class ManagedStore:
-    """One store and its changelog.
-
-    Attributes:
-        builder: What the user asked for.
-        store: The store.
-        changelog: Its changelog partition, or None when it is not logged.
-        output: Where it appends changelog records, or None when it is not logged.
-        changelog_topic: Topic its serdes are bound to.
-        meters: What is measured on it.
-        processors_store: The store as processors see it: its methods timed at DEBUG.
-    """
-
-    builder: StoreBuilder
-    store: StateStore
-    changelog: TopicPartition | None
-    output: OutputBuffer | None
-    changelog_topic: str
-    meters: StoreMeters
-    processors_store: Any
+    exactly_once: bool = False
 
 
 class ProcessorStateManager:
@@ -113,10 +104,23 @@ class ProcessorStateManager:
             store = settings.build(builder)
             meters = StoreMeters(builder.metrics_scope, settings.recording)
             seen = as_processors_see_it(store, meters)
-            managed = ManagedStore(builder, store, changelog, output, topic, meters, seen)
+            checkpoint = None
+            if changelog is not None and not store.manages_offsets():
+                checkpoint = StoreCheckpoint(
+                    builder.name,
+                    changelog,
+                    persistent=store.persistent,
+                    exactly_once=settings.exactly_once,
+                )
+            managed = ManagedStore(
+                builder, store, changelog, output, topic, meters, seen, checkpoint
+            )
             self._stores[builder.name] = managed
             if changelog is not None:
                 self._by_changelog[changelog] = managed
+        self._writing_through = [
+            managed for managed in self._by_changelog.values() if not managed.store.transactional
+        ]
 
     def open(self, task_directory: Path) -> None:
         """Open all stores.
@@ -125,9 +129,13 @@ class ProcessorStateManager:
             StateStoreError: A store can't be opened; those already open are closed again.
         """
         self._directory = task_directory
+        had_state = holds_state(task_directory)
         try:
             for managed in self._stores.values():
-                self._open(managed, task_directory)
+                self._open(managed, had_state=had_state)
+            self._take_in_task_checkpoint()
+            if had_state:
+                self._rebuild_untrusted()
         except BaseException:
             self.close()
             raise
@@ -145,7 +153,9 @@ class ProcessorStateManager:
         return {name: managed.meters for name, managed in self._stores.items()}
 
     def outputs(self) -> list[OutputBuffer]:
-        """Return the changelog buffers."""
+        """Return the changelog buffers, to be sent."""
+        for managed in self._writing_through:
+            managed.ahead = managed.holds_uncommitted()
         return [managed.output for managed in self._stores.values() if managed.output is not None]
 
     # ------------------------------------------------------------------ restore
@@ -154,7 +164,7 @@ class ProcessorStateManager:
         """Return for each changelog the next offset to restore, None for its beginning."""
         positions: dict[TopicPartition, int | None] = {}
         for changelog, managed in self._by_changelog.items():
-            last_offset = managed.store.committed_offset(changelog)
+            last_offset = managed.committed_offset()
             positions[changelog] = None if last_offset is None else last_offset + 1
         return positions
 
@@ -167,6 +177,11 @@ class ProcessorStateManager:
         else:
             restore()
         self.restored_records += len(messages)
+        last_offset = messages[-1].offset() if messages else None
+        if managed.checkpoint is not None and last_offset is not None:
+            if managed.checkpoint.due(last_offset):
+                managed.store.commit({changelog: last_offset})
+            managed.checkpoint.moved(last_offset)
 
     def rebuild(self, changelog: TopicPartition) -> str:
         """Wipe one store so that it is restored from the changelog's beginning.
@@ -175,8 +190,11 @@ class ProcessorStateManager:
             The store's name.
         """
         managed = self._by_changelog[changelog]
+        if managed.checkpoint is not None:
+            managed.checkpoint.forget()
         managed.store.destroy()
-        self._init(managed, self._directory)
+        managed.ahead = False
+        self._init(managed)
         return managed.builder.name
 
     # ------------------------------------------------------------------ commit
@@ -209,49 +227,112 @@ class ProcessorStateManager:
             last_offset = output.last_offset
             if last_offset is None and store.approximate_num_uncommitted_bytes():
                 # Written and not logged: a cached key that came and went since the last commit.
-                last_offset = store.committed_offset(changelog)
+                last_offset = managed.committed_offset()
             if last_offset is not None:
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
                 output.last_offset = None
+                managed.ahead = False
+                if managed.checkpoint is not None:
+                    managed.checkpoint.moved(last_offset)
             else:
                 store.rollback()
 
     def rollback(self) -> None:
-        """Drop everything written since the last commit, in stores and changelog buffers."""
+        """Drop everything written since the last commit, in stores and changelog buffers.
+
+        A store that can't do that is rebuilt under exactly-once; under at-least-once it goes on.
+        """
         for managed in self._stores.values():
+            holds_uncommitted = managed.holds_uncommitted()
             managed.store.rollback()
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
+            if holds_uncommitted and self._settings.exactly_once:
+                self._rebuild_because(managed, "it can't go back to the last commit")
 
     def close(self) -> None:
         """Close all stores; committed data stays."""
         for managed in self._stores.values():
             managed.store.close()
+            if managed.checkpoint is not None:
+                managed.checkpoint.close(clean=not managed.holds_uncommitted())
 
-    def _open(self, managed: ManagedStore, task_directory: Path) -> None:
+    # ------------------------------------------------------------------ inside
+
+    def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
         """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
+        if managed.checkpoint is not None:
+            managed.checkpoint.open(self._directory, had_state=had_state)
         try:
-            self._init(managed, task_directory)
+            self._init(managed)
         except StateStoreCorruptedError as error:
             if managed.changelog is None:
                 raise
-            _log.warning(
-                "state store is damaged and rebuilt from its changelog",
-                task=str(self.task_id),
-                store=managed.builder.name,
-                changelog=str(managed.changelog),
-                reason=str(error),
-            )
-            managed.store.destroy()
-            self._init(managed, task_directory)
+            self._rebuild_because(managed, str(error), "damaged")
 
-    def _init(self, managed: ManagedStore, task_directory: Path) -> None:
+    def _take_in_task_checkpoint(self) -> None:
+        """Take the offsets of the task's one checkpoint file, of an older layout, into the stores.
+
+        A store that has an offset keeps it. The file is deleted when all others have theirs for
+        good, which closing makes sure of: a crash at any moment loses none.
+        """
+        file = self._directory / TASK_CHECKPOINT
+        offsets = read_or_warn(file)
+        if offsets is None:
+            return
+        reopened = []
+        for changelog, managed in self._by_changelog.items():
+            offset = offsets.get(changelog)
+            if offset is None or not managed.store.persistent:
+                continue
+            if managed.committed_offset() is not None:
+                continue
+            if managed.checkpoint is not None:
+                managed.checkpoint.take_in(offset)
+            else:
+                managed.store.commit({changelog: offset})
+                managed.store.close()
+                reopened.append(managed)
+        delete(file)
+        for managed in reopened:
+            self._init(managed)
+        _log.info("checkpoint file taken into the stores", task=str(self.task_id), file=str(file))
+
+    def _rebuild_untrusted(self) -> None:
+        """Wipe stores that may hold data of which nobody knows where it ends."""
+        for managed in self._by_changelog.values():
+            if managed.checkpoint is not None:
+                if managed.checkpoint.suspect:
+                    reason = "it is not known how far it is: it is new, or was not closed in order"
+                    self._rebuild_because(managed, reason)
+            elif (
+                self._settings.exactly_once
+                and managed.store.persistent
+                and managed.committed_offset() is None
+                and may_hold_data(managed.store)
+            ):
+                self._rebuild_because(managed, "it holds data without an offset")
+
+    def _rebuild_because(
+        self, managed: ManagedStore, reason: str, what: str = "not to be trusted"
+    ) -> None:
+        assert managed.changelog is not None, "without a changelog there is nothing to build from"
+        _log.warning(
+            f"state store is {what} and rebuilt from its changelog",
+            task=str(self.task_id),
+            store=managed.builder.name,
+            changelog=str(managed.changelog),
+            reason=reason,
+        )
+        self.rebuild(managed.changelog)
+
+    def _init(self, managed: ManagedStore) -> None:
         managed.store.init(
             StateStoreContext(
                 application_id=self._settings.application_id,
                 task_id=self.task_id,
-                task_directory=task_directory,
+                task_directory=self._directory,
                 changelog=managed.output,
                 record=self._record,
                 changelog_topic=managed.changelog_topic,
@@ -260,5 +341,6 @@ class ProcessorStateManager:
                 rocksdb_config_setter=self._settings.rocksdb_config_setter,
                 default_key_serde=self._settings.default_key_serde,
                 default_value_serde=self._settings.default_value_serde,
+                exactly_once=self._settings.exactly_once,
             )
         )

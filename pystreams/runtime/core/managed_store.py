@@ -1,0 +1,62 @@
+"""One store of a task with what belongs to it: its changelog, its meters, its checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.ids import TopicPartition
+from pystreams.record import OutputBuffer
+from pystreams.runtime.core.store_checkpoint import StoreCheckpoint
+from pystreams.stores.api import StateStore
+from pystreams.stores.metered import StoreMeters
+from pystreams.stores.spec import StoreBuilder
+
+
+@dataclass(slots=True)
+class ManagedStore:
+    """One store and its changelog.
+
+    Attributes:
+        builder: What the user asked for.
+        store: The store.
+        changelog: Its changelog partition, or None when it is not logged.
+        output: Where it appends changelog records, or None when it is not logged.
+        changelog_topic: Topic its serdes are bound to.
+        meters: What is measured on it.
+        processors_store: The store as processors see it: its methods timed at DEBUG.
+        checkpoint: Keeps the offset of a logged store that does not manage its own, else None.
+        ahead: Whether a store that is not transactional was written to since the last commit, as
+            far as its changelog records were sent.
+    """
+
+    builder: StoreBuilder
+    store: StateStore
+    changelog: TopicPartition | None
+    output: OutputBuffer | None
+    changelog_topic: str
+    meters: StoreMeters
+    processors_store: Any
+    checkpoint: StoreCheckpoint | None
+    ahead: bool = False
+
+    def committed_offset(self) -> int | None:
+        """Return the offset of the last changelog record in the store's data, or None."""
+        if self.checkpoint is not None:
+            return self.checkpoint.offset
+        return None if self.changelog is None else self.store.committed_offset(self.changelog)
+
+    def holds_uncommitted(self) -> bool:
+        """Return whether a store that is not transactional was written to since the commit."""
+        waiting = self.output is not None and bool(self.output.records)
+        return not self.store.transactional and (self.ahead or waiting)
+
+
+def may_hold_data(store: Any) -> bool:
+    """Return whether there is data in a store that has no offset.
+
+    One that can't count its entries is believed to be empty if it is transactional: its data comes
+    with an offset.
+    """
+    count = getattr(store, "approximate_num_entries", None)
+    return not store.transactional if count is None else count() > 0
