@@ -5,6 +5,7 @@ The DSL and `Stores` make specs, the topology carries them, `build` turns them i
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -175,26 +176,38 @@ class StoreSpec:
 
 
 class StoreBuilder(Protocol):
-    """What `add_state_store` takes: names a store and can build it, once a task."""
+    """What `add_state_store` takes: names a store and can build it, once a task.
+
+    A builder of a user's own subclasses it and writes `name` and `build`; the rest has defaults.
+    """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The store's name."""
 
     @property
     def logging(self) -> bool:
-        """Whether the store has a changelog topic."""
+        """Whether the store has a changelog topic; True by default."""
+        return True
 
     @property
     def changelog_config(self) -> Mapping[str, str]:
-        """Topic settings that override the library's and the configuration's."""
+        """Topic settings that override the library's and the configuration's; none by default."""
+        return {}
 
     @property
     def metrics_scope(self) -> str:
         """The store's type in the tags of its metrics, as in `rocksdb-state-id`."""
+        return "custom"
 
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
-        """Return the changelog topic's settings by the store's kind, the weakest of all."""
+        """Return the changelog topic's settings by the store's kind, the weakest of all.
 
+        A compacted topic by default.
+        """
+        return {"cleanup.policy": "compact"}
+
+    @abstractmethod
     def build(self) -> StateStore:
         """Return a new store, not yet open."""
