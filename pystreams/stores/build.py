@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
+from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.key_value import TypedKeyValueStore
 from pystreams.stores.restoring import plain_changes, timestamped_changes
 from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec
@@ -68,14 +68,6 @@ def build_key_value_store(spec: StoreSpec) -> KeyValueStateStore:
     if spec.engine_timestamped:
         return TypedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
     return AdaptedTimestampedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
-
-
-def configure_shared_memory(*, block_cache_bytes: int, write_buffer_bytes: int) -> None:
-    """Set what all RocksDB stores of this process may hold together, in bytes.
-
-    Called by the runtime at start; may be called again while stores are open.
-    """
-    MEMORY.configure(block_cache_bytes, write_buffer_bytes)
 
 
 def _engine(spec: StoreSpec) -> KeyValueEngine:

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rocksdict import Cache, WriteBufferManager
+
+
+class MemoryUsage(NamedTuple):
+    """What all RocksDB stores of the process hold now, and may hold, in bytes.
+
+    Attributes:
+        block_cache: Blocks, indexes and filters in the cache.
+        pinned: The part of them that is in use.
+        block_cache_capacity: Limit of the cache.
+        write_buffers: Memtables.
+        write_buffers_capacity: What they are flushed for when they grow beyond it.
+    """
+
+    block_cache: int
+    pinned: int
+    block_cache_capacity: int
+    write_buffers: int
+    write_buffers_capacity: int
 
 
 class RocksDBMemory:
@@ -34,6 +54,16 @@ class RocksDBMemory:
     def used_bytes(self) -> int:
         """Return what the block cache and the memtables hold now."""
         return self.cache.get_usage() + self.write_buffer_manager.get_usage()
+
+    def usage(self) -> MemoryUsage:
+        """Return what is held now, part by part; any thread may ask."""
+        return MemoryUsage(
+            block_cache=self.cache.get_usage(),
+            pinned=self.cache.get_pinned_usage(),
+            block_cache_capacity=self.block_cache_bytes,
+            write_buffers=self.write_buffer_manager.get_usage(),
+            write_buffers_capacity=self.write_buffer_bytes,
+        )
 
 
 MEMORY = RocksDBMemory(block_cache_bytes=128 << 20, write_buffer_bytes=64 << 20)
