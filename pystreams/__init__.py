@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ProductionError,
         SerializationError,
         StateDirectoryError,
+        StateStoreCorruptedError,
         StateStoreError,
         StoreNotAvailableError,
         StreamsError,
@@ -56,8 +57,9 @@ if TYPE_CHECKING:
         TimestampedKeyValueStore,
         ValueAndTimestamp,
     )
+    from pystreams.stores.contract import StateStore, StateStoreContext
     from pystreams.stores.factories import Stores
-    from pystreams.stores.spec import StoreEngine
+    from pystreams.stores.spec import StoreBuilder, StoreEngine
     from pystreams.topology.branched import BranchedKStream
     from pystreams.topology.builder import StreamsBuilder
     from pystreams.topology.extractors import (
@@ -124,7 +126,11 @@ _HOME_OF = {
     "SerializationError": "errors",
     "State": "runtime.client",
     "StateDirectoryError": "errors",
+    "StateStore": "stores.contract",
+    "StateStoreContext": "stores.contract",
+    "StateStoreCorruptedError": "errors",
     "StateStoreError": "errors",
+    "StoreBuilder": "stores.spec",
     "StoreEngine": "stores.spec",
     "StoreNotAvailableError": "errors",
     "Stores": "stores.factories",
@@ -183,7 +189,11 @@ __all__ = [
     "SerializationError",
     "State",
     "StateDirectoryError",
+    "StateStore",
+    "StateStoreContext",
+    "StateStoreCorruptedError",
     "StateStoreError",
+    "StoreBuilder",
     "StoreEngine",
     "StoreNotAvailableError",
     "Stores",
