@@ -92,7 +92,7 @@ class Committer:
             return []
         for unit in units:
             for task in unit.tasks:
-                task.state_manager.flush_caches()
+                task.flush_caches()
         group_metadata = (
             self._consumer().group_metadata() if units[0].producer.transactional else None
         )

@@ -116,7 +116,7 @@ class Processing:
         if not cached:
             return
         for task in self._manager.running():
-            task.state_manager.flush_caches()
+            task.flush_caches()
         self.measure()
         self._flush_growth.observe(cached, self.uncommitted_bytes - before)
 

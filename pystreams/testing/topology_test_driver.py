@@ -255,7 +255,7 @@ class TopologyTestDriver:
                 progress = True
 
     def _commit(self, task: StreamTask) -> None:
-        task.state_manager.flush_caches()
+        task.flush_caches()
         for output in task.outputs():
             self._capture(output)
         task.post_commit()

@@ -139,6 +139,22 @@ class TopologyPlan:
         builders = [self.topology.stores[name] for name in subtopology.stores]
         return [builder for builder in builders if builder.logging]
 
+    def stores_fed_by_stores(self, subtopology: Subtopology) -> frozenset[str]:
+        """Return the stores with a processor below one that uses another store.
+
+        Some of what such a store is to hold may still wait in the other one's record cache.
+        """
+        above: dict[str, set[str]] = {}
+        fed: set[str] = set()
+        for name in subtopology.nodes:
+            node = self.topology.nodes[name]
+            parents = () if isinstance(node, SourceNode) else node.parents
+            own = set(node.stores) if isinstance(node, ProcessorNode) else set()
+            reaching = {store for parent in parents for store in above[parent]}
+            fed.update(store for store in own if reaching - {store})
+            above[name] = reaching | own
+        return frozenset(fed)
+
     def sources(self) -> list[SourceNode]:
         """Return all source nodes, in the order they were added."""
         return [node for node in self.topology.nodes.values() if isinstance(node, SourceNode)]

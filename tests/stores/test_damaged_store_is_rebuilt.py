@@ -10,6 +10,7 @@ from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.serdes import STRING
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -23,7 +24,10 @@ def builder(name: str) -> StoreSpecBuilder:
 
 def opened(directory: Path, *, logged: bool = True) -> ProcessorStateManager:
     stores = [(builder(name), f"app-{name}-changelog", logged) for name in ("good", "bad")]
-    manager = ProcessorStateManager(TASK, stores, StoreSettings("app", False), RecordContext())
+    positions = StorePositions((), ())
+    manager = ProcessorStateManager(
+        TASK, stores, StoreSettings("app", False), RecordContext(), positions
+    )
     manager.open(directory)
     return manager
 

@@ -33,6 +33,7 @@ from pystreams.runtime.core.store_checkpoint import (
     holds_state,
     read_or_warn,
 )
+from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
 from pystreams.stores.metered import StoreMeters, as_processors_see_it
@@ -78,6 +79,7 @@ class ProcessorStateManager:
             stores first.
         settings: What all stores are opened with.
         record: The task's record context.
+        positions: Which input the stores reflect.
 
     Attributes:
         task_id: The task.
@@ -90,11 +92,13 @@ class ProcessorStateManager:
         stores: Sequence[tuple[StoreBuilder, str, bool]],
         settings: StoreSettings,
         record: RecordContext,
+        positions: StorePositions,
     ) -> None:
         self.task_id = task_id
         self.restored_records = 0
         self._settings = settings
         self._record = record
+        self._positions = positions
         self._directory = Path()
         self._stores: dict[str, ManagedStore] = {}
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
@@ -341,6 +345,7 @@ class ProcessorStateManager:
                 rocksdb_config_setter=self._settings.rocksdb_config_setter,
                 default_key_serde=self._settings.default_key_serde,
                 default_value_serde=self._settings.default_value_serde,
+                position=partial(self._positions.uncommitted_of, managed.builder.name),
                 exactly_once=self._settings.exactly_once,
             )
         )

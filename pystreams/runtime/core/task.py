@@ -32,6 +32,7 @@ from pystreams.runtime.core.operator_context import OperatorContext, TaskSetting
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.topology.compiled import CompiledSource, compile_subtopology
 from pystreams.topology.plan import Subtopology, TopologyPlan
 from pystreams.topology.processor import PunctuationType
@@ -53,6 +54,7 @@ class StreamTask:
         record: Context of the record being processed.
         partitions: The partitions it reads.
         state_manager: Its stores.
+        positions: Which input the stores reflect; for any thread.
         growth: What an iteration adds to the uncommitted bytes.
         state: Where it is in its life.
         processed_records: Records processed since the task was made.
@@ -84,7 +86,10 @@ class StreamTask:
             (plan.topology.stores[name], plan.changelog_topic(name), name in logged)
             for name in subtopology.stores
         ]
-        self.state_manager = ProcessorStateManager(task_id, stores, settings.stores, self.record)
+        self.positions = StorePositions(logged, plan.stores_fed_by_stores(subtopology))
+        self.state_manager = ProcessorStateManager(
+            task_id, stores, settings.stores, self.record, self.positions
+        )
         self._operators = self._new_context()
         self._dropped_before = 0
         self._sent_before: dict[str, int] = {}
@@ -102,6 +107,9 @@ class StreamTask:
             StateStoreError: A store can't be opened.
         """
         self.state_manager.open(task_directory)
+        self.positions.open(
+            {name: store.position for name, store in self.state_manager.stores().items()}
+        )
         self._move(TaskEvent.OPEN)
 
     def start(self, committed: Mapping[TopicPartition, CommittedOffset], now_ms: int) -> None:
@@ -120,6 +128,7 @@ class StreamTask:
             if offset is not None:
                 queue.next_offset = offset.next_offset
                 queue.partition_time = decode_partition_time(offset.metadata)
+        self.positions.start({key: offset.next_offset for key, offset in committed.items()})
         self._group = PartitionGroup(
             queues,
             max_task_idle_ms=self._settings.max_task_idle_ms,
@@ -142,6 +151,7 @@ class StreamTask:
         self._operators = self._new_context()
         self._group.clear()
         self.state_manager.rollback()
+        self.positions.rolled_back()
         self._uncommitted_work = False
         self.record.stream_time = -1
         self._move(TaskEvent.REVIVE)
@@ -182,6 +192,7 @@ class StreamTask:
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
+            self._note_position(queue)
 
     def buffered_records(self, partition: TopicPartition | None = None) -> int:
         """Return how many records wait, of one partition or of all."""
@@ -240,6 +251,7 @@ class StreamTask:
         self._taken = []
         self.processed_records += processed
         self._uncommitted_work = True
+        self._note_position(queue)
         return processed
 
     # ------------------------------------------------------------------ punctuation
@@ -284,9 +296,15 @@ class StreamTask:
             if queue.next_offset is not None
         }
 
+    def flush_caches(self) -> None:
+        """Log and forward what record caches hold, upstream stores first."""
+        self.state_manager.flush_caches()
+        self.positions.flushed()
+
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
         self.state_manager.commit()
+        self.positions.committed()
         self._operators.commit_requested = False
         self._uncommitted_work = False
 
@@ -315,6 +333,11 @@ class StreamTask:
             if item[4] is self.record.message:
                 del self._taken[position + 1 :]
                 return
+
+    def _note_position(self, queue: RecordQueue) -> None:
+        assert queue.next_offset is not None, "a queue that was read from has a next offset"
+        forwarded = not self.state_manager.cached_bytes()
+        self.positions.processed(queue.partition, queue.next_offset, forwarded=forwarded)
 
     def _move(self, event: TaskEvent) -> None:
         self.state = next_state(self.task_id, self.state, event)
