@@ -142,21 +142,18 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         self._segments.rollback()
 
     def _live_prefix(self, time: int) -> bytes | None:
-        """Move the stream time (ms) and return the segment to write to; None if it is expired.
-
-        The record that is being processed then counts as dropped.
-        """
+        """Move the stream time (ms) and return the segment to write to; None if it is expired."""
         segments = self._segments
         segment = time // segments.interval_ms
         if time < segments.stream_time or segment < 0:
             if segment < segments.oldest_live():
-                self._drop_expired(time)
                 return None
         elif segments.advance(time):
             self._buffer.delete_below(segment_prefix(segments.oldest_live()))
         return _PREFIX_OF(segment)
 
     def _drop_expired(self, time: int) -> None:
+        """Count the record that is being processed as dropped; log the first."""
         self._record.expired_records += 1
         if not self._warned_of_expired:
             self._warned_of_expired = True

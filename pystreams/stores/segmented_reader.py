@@ -73,6 +73,14 @@ class SegmentedReader:
         time = self._time
         return max(0, time.stream_time - time.retention_ms + 1)
 
+    def newest_readable(self) -> int:
+        """Return the latest time (ms) there may be: the last of the newest segment.
+
+        After a restart the stream time is a lower bound, but one of the newest segment.
+        """
+        interval_ms = self._interval_ms
+        return self._time.stream_time // interval_ms * interval_ms + interval_ms - 1
+
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""
         if time < self.oldest_readable():

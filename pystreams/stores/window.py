@@ -1,0 +1,334 @@
+"""Window stores: typed keys, windows and values over the dirty map and its engine.
+
+    put(key, value, window_start) --> key | window_start | sequence --> segmented, buffered
+
+The changelog has the same keys and plain values; a timestamped store's records carry the value's
+timestamp. Stored values of a timestamped store are those of `timestamped`.
+
+A store that retains duplicates numbers its puts, so that none takes another's place. Differs from
+Kafka, which starts from 1 again after a restart and may then overwrite: here numbers go on behind
+the offset of the last changelog record, which no number given before is above. Without a changelog
+they start again here too.
+
+Differs from Kafka: a put that is dropped because its segment expired is not logged; and with a
+record cache it is dropped when it is put, not when the cache is flushed. Deletions of windows that
+are older than the retention, in a segment that is still live, are written like any other.
+
+Spec: Kafka RocksDBWindowStore, MeteredWindowStore, MeteredTimestampedWindowStore,
+ChangeLoggingWindowBytesStore, CachingWindowStore.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pystreams.ids import TopicPartition
+from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.stores.api import UNKNOWN_TIMESTAMP, FlushListener, ValueAndTimestamp
+from pystreams.stores.segmented import SegmentedStateStore
+from pystreams.stores.segmented_reader import SegmentedReader, segmented_view
+from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.window_keys import MAX_SEQUENCE, SUFFIX_BYTES, start_of, window_of
+from pystreams.stores.window_reads import WindowReads
+from pystreams.stores.windowed_api import Windowed
+
+if TYPE_CHECKING:
+    from pystreams.config.guarantee import IsolationLevel
+    from pystreams.record import ConsumedMessage, Headers
+    from pystreams.stores.api import StateStoreContext
+    from pystreams.stores.buffered import BufferedKeyValueStore
+    from pystreams.stores.spec import Retention
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+_PACK_SUFFIX = struct.Struct(">qi").pack
+_PACK_LONG = struct.Struct(">q").pack
+_UNPACK_LONG = struct.Struct(">q").unpack_from
+
+
+class WindowsView(WindowReads[K, R]):
+    """What other threads read a window store with.
+
+    Args:
+        reader: Reads by key and start.
+        retention: How long windows are, and whether duplicates are retained.
+        name: The store's name, for error messages.
+        topic: The topic the serdes were bound to.
+        serialize_key: Turns a key into bytes.
+        deserialize_key: Turns bytes into a key.
+        decode: Turns stored bytes into what reads return.
+    """
+
+    __slots__ = (
+        "_decode",
+        "_deserialize_key",
+        "_name",
+        "_reader",
+        "_retention",
+        "_serialize_key",
+        "_topic",
+    )
+
+    def __init__(self, reader: SegmentedReader, retention: Retention, **parts: Any) -> None:
+        self._reader = reader
+        self._retention = retention
+        self._name = parts["name"]
+        self._topic = parts["topic"]
+        self._serialize_key = parts["serialize_key"]
+        self._deserialize_key = parts["deserialize_key"]
+        self._decode = parts["decode"]
+
+
+class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
+    """What the plain and the timestamped window store have in common.
+
+    Threads: belongs to the task's thread; others use `read_only`.
+
+    Args:
+        buffer: The bytes-level store; owned by this object from now on.
+        segments: Shared with what the buffer restores by.
+        retention: Retention, window size, and whether duplicates are retained.
+        key_serde: None takes the default of the context.
+        value_serde: None takes the default of the context.
+    """
+
+    __slots__ = (
+        "_committed_sequence",
+        "_reader",
+        "_retention",
+        "_sequence",
+        "_write",
+    )
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        "all": "fetch",
+        "backward_all": "fetch",
+        "backward_fetch": "fetch",
+        "backward_fetch_all": "fetch",
+        "backward_fetch_range": "fetch",
+        "fetch": "fetch",
+        "fetch_all": "fetch",
+        "fetch_range": "fetch",
+        "put": "put",
+    }
+    """What each method is metered as; see `metered`."""
+
+    def __init__(
+        self,
+        buffer: BufferedKeyValueStore,
+        segments: Segments,
+        retention: Retention,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> None:
+        self._reader = SegmentedReader(buffer, segments)
+        self._retention = retention
+        self._sequence = self._committed_sequence = 0
+        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
+        super().__init__(buffer, segments, key_serde, value_serde)
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store.
+
+        Raises:
+            StateStoreError: The engine can't be opened.
+            TopologyError: A serde is neither in the spec nor a default.
+        """
+        super().init(context)
+        self._sequence = 0
+        changelog = TopicPartition(context.changelog_topic, context.task_id.partition)
+        self._number_behind(self._buffer.committed_offset(changelog))
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records and remember the last one's offset, atomically."""
+        super().restore(messages)
+        if messages:
+            self._number_behind(messages[-1].offset())
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything written since the last commit durable; expired segments are dropped.
+
+        Raises:
+            StateStoreError: The disk is full or gone; the store keeps what it had committed.
+        """
+        super().commit(changelog_offsets)
+        self._committed_sequence = self._sequence
+
+    def rollback(self) -> None:
+        """Drop everything written since the last commit, and what it did to the stream time."""
+        super().rollback()
+        self._sequence = self._committed_sequence
+
+    def read_only(self, isolation_level: IsolationLevel) -> WindowsView[K, R]:
+        """Return a view that other threads may read; its serde functions are its own.
+
+        Raises:
+            StoreNotAvailableError: The store is not open.
+        """
+        parts = self._view_parts()
+        reader = segmented_view(self._buffer, self._segments, isolation_level)
+        return WindowsView(reader, self._retention, **parts)
+
+    def _write_window(
+        self, raw_key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int, start: int
+    ) -> None:
+        """Write and log a window's value, unless its segment has expired."""
+        sequence = 0
+        if self._retention.retain_duplicates:
+            if stored is None:
+                return
+            sequence = self._sequence = (self._sequence + 1) & MAX_SEQUENCE
+        prefix = self._live_prefix(start)
+        if prefix is None:
+            self._drop_expired(start)
+        else:
+            self._write(prefix + raw_key + _PACK_SUFFIX(start, sequence), stored, plain, timestamp)
+
+    def _value_bytes(self, value: Any) -> bytes:
+        try:
+            return self._serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
+
+    def _number_behind(self, offset: int | None) -> None:
+        if offset is not None:
+            self._sequence = max(self._sequence, (offset + 1) & MAX_SEQUENCE)
+        self._committed_sequence = self._sequence
+
+    def _listen(
+        self,
+        listener: FlushListener[Windowed[K], V],
+        new_value: Callable[[bytes], V],
+        old_value: Callable[[bytes], V],
+        *,
+        send_old_values: bool,
+    ) -> bool:
+        """Set who hears of a flush, and how plain new and stored old values are read."""
+        deserialize_key = self._deserialize_key
+        size_ms = self._retention.window_size_ms or 0
+
+        def typed(
+            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
+        ) -> None:
+            raw_key = key[SEGMENT_ID_BYTES:-SUFFIX_BYTES]
+            listener(
+                Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms)),
+                None if new is None else new_value(new),
+                None if old is None else old_value(old),
+                timestamp,
+                headers,
+            )
+
+        return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
+
+    def _bind_buffer(self) -> None:
+        self._write = self._buffer.write
+
+    def _shut(self) -> None:
+        self._write = self._refuse
+
+
+class TypedWindowStore(_WindowStateStore[K, V]):
+    """`WindowStore` (see the contracts) with serdes; logged with the current record's time."""
+
+    __slots__ = ()
+
+    def put(self, key: K, value: V | None, window_start: int) -> None:
+        """Write the value of a window; None deletes it.
+
+        Raises:
+            SerializationError: The key or value does not fit its serde.
+        """
+        raw = None if value is None else self._value_bytes(value)
+        self._write_window(self._key_bytes(key), raw, raw, self._record.timestamp, window_start)
+
+    def set_flush_listener(
+        self, listener: FlushListener[Windowed[K], V], *, send_old_values: bool
+    ) -> bool:
+        """Say who hears of a cache flush; return whether the store caches."""
+        return self._listen(listener, self._decode, self._decode, send_old_values=send_old_values)
+
+    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
+        return deserialize
+
+
+class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
+    """`TimestampedWindowStore` (see the contracts) with serdes.
+
+    Over an engine that holds plain values, one that a plain supplier asked for, timestamps go to
+    the changelog only and are read back as -1.
+    """
+
+    __slots__ = ("_deserialize_value",)
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        **_WindowStateStore.metered_methods,
+        "fetch_with_timestamp": "fetch",
+        "put_with_timestamp": "put",
+    }
+    """What each method is metered as; see `metered`."""
+
+    def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
+        """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
+        stored = self._stored(self._key_bytes(key), window_start)
+        if stored is None:
+            return None, UNKNOWN_TIMESTAMP
+        try:
+            if self._buffer.value_prefix_bytes:
+                return self._deserialize_value(stored[8:]), _UNPACK_LONG(stored)[0]
+            return self._deserialize_value(stored), UNKNOWN_TIMESTAMP
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+
+    def put_with_timestamp(
+        self, key: K, value: V | None, timestamp: int, window_start: int
+    ) -> None:
+        """Write the value of a window and its timestamp (ms); a value of None deletes it.
+
+        A deletion is logged with the current record's timestamp, as in Kafka.
+
+        Raises:
+            SerializationError: The key or value does not fit its serde.
+        """
+        raw_key = self._key_bytes(key)
+        if value is None:
+            self._write_window(raw_key, None, None, self._record.timestamp, window_start)
+            return
+        plain = self._value_bytes(value)
+        stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
+        self._write_window(raw_key, stored, plain, timestamp, window_start)
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
+        """Write the value of a window with its timestamp; None deletes it."""
+        if value is None:
+            self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP, window_start)
+        else:
+            self.put_with_timestamp(key, value.value, value.timestamp, window_start)
+
+    def set_flush_listener(
+        self, listener: FlushListener[Windowed[K], V], *, send_old_values: bool
+    ) -> bool:
+        """Say who hears of a cache flush; return whether the store caches. Values come plain."""
+        deserialize = self._deserialize_value
+        skipped = self._buffer.value_prefix_bytes
+        return self._listen(
+            listener,
+            deserialize,
+            lambda stored: deserialize(stored[skipped:]),
+            send_old_values=send_old_values,
+        )
+
+    def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
+        super()._bind_serdes(key_serde, value_serde, topic)
+        self._deserialize_value: Callable[[bytes], V] = value_serde.deserializer(topic)
+
+    def _decoder(
+        self, deserialize: Callable[[bytes], V]
+    ) -> Callable[[bytes], ValueAndTimestamp[V]]:
+        if not self._buffer.value_prefix_bytes:
+            return lambda stored: ValueAndTimestamp(deserialize(stored), UNKNOWN_TIMESTAMP)
+        return lambda stored: ValueAndTimestamp(deserialize(stored[8:]), _UNPACK_LONG(stored)[0])
