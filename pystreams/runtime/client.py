@@ -20,16 +20,20 @@ import structlog
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import FatalStreamsError, StreamsError, TopologyError
+from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.client_metrics import client_metrics
 from pystreams.runtime.local_store import LocalKeyValueStore, views_of
 from pystreams.runtime.ports import ClientFactory
-from pystreams.runtime.settings import ThreadSettings, task_settings
+from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.statistics import Statistics, total
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.topics import TopicManager
 from pystreams.stores.api import ReadOnlyKeyValueStore
+from pystreams.stores.shared_memory import configure_shared_memory
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
@@ -77,7 +81,10 @@ class KafkaStreams:
         self._plan = TopologyPlan(topology, self._config.application_id)
         self._clients = clients or ConfluentClients(self._config)
         self._clock = clock or SystemClock()
+        self._client_id = self._config.client_id or self._config.application_id
         self._threads: list[StreamThread] = []
+        self._running_threads: list[threading.Thread] = []
+        self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
         self._started = False
@@ -113,9 +120,13 @@ class KafkaStreams:
 
         Raises:
             StreamsError: It was started before.
+            ConfigError: Metrics can't be served where `metrics.prometheus.port` says.
         """
         if self._started:
             raise StreamsError("this KafkaStreams was started before: make a new one")
+        config = self._config
+        if config.metrics_prometheus_port >= 0:
+            self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
         self._started = True
         self._supervisor.start()
 
@@ -165,6 +176,24 @@ class KafkaStreams:
         """Return the application's numbers; approximate while it runs."""
         return total(self.state.value, [thread.statistics() for thread in self._threads])
 
+    def metrics(self) -> Mapping[MetricName, MetricValue]:
+        """Return all metrics as they are now, with Kafka's names; docs/metrics.md lists them.
+
+        A new mapping each time. What a task or store measured goes with it when it moves away.
+        """
+        state = self.state
+        threads = list(self._threads)
+        metrics = client_metrics(
+            self._config,
+            self._client_id,
+            state=(state.value, list(State).index(state)),
+            alive_threads=sum(running.is_alive() for running in self._running_threads),
+            failed_threads=sum(thread.error is not None for thread in threads),
+        )
+        for thread in threads:
+            metrics.update(thread.metrics())
+        return metrics
+
     # ------------------------------------------------------------------ supervisor
 
     def _supervise(self) -> None:
@@ -173,10 +202,15 @@ class KafkaStreams:
         except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
             self._keep(error)
         finally:
+            self._endpoint.close()
             self._finished.set()
 
     def _run(self) -> None:
         config = self._config
+        configure_shared_memory(
+            block_cache_bytes=config.statestore_rocksdb_block_cache_bytes,
+            write_buffer_bytes=config.statestore_rocksdb_write_buffer_bytes,
+        )
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
             admin = self._clients.admin()
@@ -196,16 +230,21 @@ class KafkaStreams:
                 state_directory=str(directory.directory),
             )
             identity = f"{config.application_id}-{directory.process_id}"
+            self._client_id = config.client_id or identity
             parts = ThreadParts(
                 plan=self._plan,
-                task_settings=task_settings(config, num_partitions=topics.num_partitions),
+                task_settings=task_settings(
+                    config,
+                    num_partitions=topics.num_partitions,
+                    recording=recording_of(config, self._clock),
+                ),
                 settings=ThreadSettings.of(config),
                 clients=self._clients,
                 admin=admin,
                 directories=directory,
                 clock=self._clock,
                 process_id=directory.process_id,
-                client_id=config.client_id or identity,
+                client_id=self._client_id,
                 group_instance_id=config.group_instance_id or identity,
                 partition_counts=topics.partition_counts,
             )
@@ -216,7 +255,7 @@ class KafkaStreams:
     def _run_threads(self, parts: ThreadParts) -> None:
         count = self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
-        running = [
+        self._running_threads = running = [
             threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
             for thread in self._threads
         ]
