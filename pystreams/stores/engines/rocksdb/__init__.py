@@ -26,6 +26,7 @@ What rocksdict does that one would not expect, and what is done about it here:
   for `offsets`: it is read once, at open, before there is anything to flush.
 - `Rdict.items()` ends without an error at a corrupt block. `RdictIter` tells by `status()`.
 - A `WriteBatch` is spent by a failed write as well; a retry builds a new one.
+- A writer that RocksDB makes wait on a full disk waits for ever; so none waits: see `writing`.
 - `create_column_family` and `drop_column_family` write the manifest (about 20 ms each) and flush
   nothing. A dropped family stays readable through its `Rdict` and iterators, which keep the
   database open like any other; closing that `Rdict` raises, letting go of it does not.

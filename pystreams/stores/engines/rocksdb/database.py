@@ -9,12 +9,12 @@ goes into which, is the engine's affair.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from rocksdict import Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import Rdict, ReadOptions, WriteBatch
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
@@ -25,6 +25,7 @@ from pystreams.stores.engines.rocksdb.options import (
     offsets_options,
     store_options,
 )
+from pystreams.stores.engines.rocksdb.writing import write, write_options
 
 if TYPE_CHECKING:
     from rocksdict import Options
@@ -58,8 +59,7 @@ class Database:
         self._offsets_handle: Any = None
         self._options: Options | None = None
         self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
-        self._write_options = WriteOptions()
-        self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._write_options = write_options()
 
     def present_families(self, directory: Path) -> list[str]:
         """Make the directory, and return the families on disk; none when it is new.
@@ -173,16 +173,28 @@ class Database:
         self._iterators.add(iterator)
         return iterator
 
-    def apply(self, batch: WriteBatch, metadata: Mapping[bytes, bytes | None]) -> None:
-        """Write a batch, and `offsets` in the same one.
+    def apply(
+        self, fill_data: Callable[[WriteBatch], None], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
+        """Write data, and `offsets` in the same batch.
+
+        Args:
+            fill_data: Puts the data into a batch; called again when the write is tried again.
+            metadata: Changes of `offsets`; None deletes.
 
         Raises:
             StateStoreError: The disk is full or gone; nothing of the batch is applied.
         """
         native = self.opened()
-        fill(batch, metadata, self._offsets_handle)
+
+        def make_batch() -> WriteBatch:
+            batch = WriteBatch(raw_mode=True)
+            fill_data(batch)
+            fill(batch, metadata, self._offsets_handle)
+            return batch
+
         try:
-            native.write(batch, self._write_options)
+            write(native, make_batch, self._write_options)
         except Exception as error:
             raise self.error("can't be written", error) from error
         for key, value in metadata.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -110,12 +112,13 @@ class RocksDBEngine:
         Raises:
             StateStoreError: The disk is full or gone; nothing of the batch is applied.
         """
-        self._database.opened()
-        batch = WriteBatch(raw_mode=True)
-        if delete_below is not None:
-            batch.delete_range(b"", delete_below, self._data_handle)
-        fill(batch, changes, self._data_handle)
-        self._database.apply(batch, metadata)
+
+        def fill_data(batch: WriteBatch) -> None:
+            if delete_below is not None:
+                batch.delete_range(b"", delete_below, self._data_handle)
+            fill(batch, changes, self._data_handle)
+
+        self._database.apply(fill_data, metadata)
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return everything in the `offsets` column family."""
@@ -147,18 +150,18 @@ class RocksDBEngine:
         """
         legacy = native.get_column_family_handle(DEFAULT_CF)
         while True:
-            batch = WriteBatch(raw_mode=True)
-            moved = 0
-            for key, value in self._database.iterate(native):
-                batch.put(key, _NO_TIMESTAMP + value, self._data_handle)
-                batch.delete(key, legacy)
-                moved += 1
-                if moved == _MIGRATION_BATCH_RECORDS:
-                    break
+            with contextlib.closing(self._database.iterate(native)) as plain:
+                moved = list(itertools.islice(plain, _MIGRATION_BATCH_RECORDS))
             if not moved:
                 return
-            self._database.apply(batch, {})
-            _log.info("store.timestamps_added", store=self._name, records=moved)
+
+            def move(batch: WriteBatch, entries: list[tuple[bytes, bytes]] = moved) -> None:
+                for key, value in entries:
+                    batch.put(key, _NO_TIMESTAMP + value, self._data_handle)
+                    batch.delete(key, legacy)
+
+            self._database.apply(move, {})
+            _log.info("store.timestamps_added", store=self._name, records=len(moved))
 
     def _refuse(self, key: bytes) -> bytes | None:
         raise self._database.closed_error()

@@ -21,6 +21,14 @@ _CURES = (
         ),
     ),
     (
+        ("writes are stopped",),
+        (
+            "the disk is probably full: there is no room to merge files, LOG in the directory "
+            "says more; free space or move state.dir to a larger disk, then start again. What "
+            "was committed is kept"
+        ),
+    ),
+    (
         ("Permission denied", "Read-only file system", "Operation not permitted"),
         (
             "the directory is not writable for this process; correct its owner and mode, or set "

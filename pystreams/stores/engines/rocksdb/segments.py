@@ -152,9 +152,7 @@ class RocksDBSegmentEngine:
         self._database.opened()
         if changes:
             self._create_families(changes)
-        batch = WriteBatch(raw_mode=True)
-        self._fill(batch, changes)
-        self._database.apply(batch, metadata)
+        self._database.apply(lambda batch: self._fill(batch, changes), metadata)
         if delete_below is not None:
             self._drop_below(delete_below)
 
@@ -186,9 +184,8 @@ class RocksDBSegmentEngine:
         except Exception as error:
             raise self._database.read_error(error) from error
         if written is None:
-            batch = WriteBatch(raw_mode=True)
-            batch.put(INTERVAL_KEY, _LONG.pack(self._interval_ms))
-            self._database.apply(batch, {})
+            interval = _LONG.pack(self._interval_ms)
+            self._database.apply(lambda batch: batch.put(INTERVAL_KEY, interval), {})
             try:
                 native.flush()  # `default` alone, and `offsets` has nothing yet to run ahead of.
             except Exception as error:
