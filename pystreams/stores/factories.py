@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from pystreams.serdes import Serde
     from pystreams.stores.api import KeyValueEngine
+
+MIN_SEGMENT_INTERVAL_MS = 60_000
+"""What a segment of a window or session store covers at least; else it is half the retention."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -64,6 +68,59 @@ class Stores:
         Differs from Kafka, which has versioned stores on disk only.
         """
         return _versioned(name, StoreEngine.IN_MEMORY, history_retention_ms, segment_interval_ms)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
+        """Return a supplier of a RocksDB store of windows, without timestamps.
+
+        Args:
+            name: The store's name.
+            retention_ms: How long windows are kept, in stream time, counted from their start; not
+                less than `window_size_ms`. Must not change while the store has data.
+            window_size_ms: How long a window is; 0 or more.
+            retain_duplicates: Whether each put adds a value, where it else replaces the one of its
+                key and window.
+
+        Raises:
+            TopologyError: A time is not valid.
+        """
+        retention = window_retention(
+            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+        )
+        return StoreSupplier(_checked(name), kind=StoreKind.WINDOW, retention=retention)
+
+    @staticmethod
+    def persistent_timestamped_window_store(
+        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
+        """Return a supplier like `persistent_window_store` that keeps timestamps with the values.
+
+        Raises:
+            TopologyError: A time is not valid.
+        """
+        plain = Stores.persistent_window_store(
+            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+        )
+        return replace(plain, timestamped=True)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
+        """Return a supplier of windows in memory; restored from its changelog at each start.
+
+        Differs from Kafka, where it drops a window at the moment its retention is over: here as
+        on disk, with the segment it is in. Reads find the same.
+
+        Raises:
+            TopologyError: A time is not valid.
+        """
+        plain = Stores.persistent_window_store(
+            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+        )
+        return replace(plain, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod
     def custom_key_value_store(
@@ -126,6 +183,75 @@ class Stores:
             )
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
+    @staticmethod
+    def window_store_builder(
+        supplier: StoreSupplier,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+    ) -> StoreSpecBuilder:
+        """Return a builder of a plain window store; serdes of None are the configured defaults.
+
+        A store that retains duplicates has no record cache, even if one is asked for.
+
+        Raises:
+            TopologyError: The supplier is not of a window store, or is of a timestamped one.
+        """
+        _check_window_supplier(supplier)
+        if supplier.timestamped:
+            raise TopologyError(
+                f"store {supplier.name!r}: a plain store can't be built over a timestamped "
+                "supplier; use timestamped_window_store_builder, or a plain supplier"
+            )
+        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: StoreSupplier,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+    ) -> StoreSpecBuilder:
+        """Return a builder of a timestamped window store; serdes of None are the defaults.
+
+        Over a plain persistent supplier the store works, but timestamps are read back as -1.
+
+        Raises:
+            TopologyError: The supplier is not of a window store.
+        """
+        _check_window_supplier(supplier)
+        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
+
+
+def window_retention(
+    name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool
+) -> Retention:
+    """Return the retention of a window store.
+
+    Args:
+        name: The store's name, for error messages.
+        retention_ms: How long windows are kept, counted from their start.
+        window_size_ms: How long a window is.
+        retain_duplicates: Whether each put adds a value.
+
+    Raises:
+        TopologyError: A time is not valid.
+
+    Spec: Kafka Stores.persistentWindowStore.
+    """
+    for argument, value in (("retention_ms", retention_ms), ("window_size_ms", window_size_ms)):
+        if value < 0:
+            raise TopologyError(f"store {name!r}: {argument} must be 0 or more, not {value}")
+    if window_size_ms > retention_ms:
+        raise TopologyError(
+            f"store {name!r}: retention_ms {retention_ms} is less than window_size_ms "
+            f"{window_size_ms}; a window has to be kept at least until it ends"
+        )
+    return Retention(
+        retention_ms,
+        max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS),
+        window_size_ms=window_size_ms,
+        retain_duplicates=retain_duplicates,
+    )
+
 
 def versioned_retention(
     name: str, history_retention_ms: int, segment_interval_ms: int | None
@@ -175,6 +301,14 @@ def _default_segment_interval_ms(history_retention_ms: int) -> int:
     if history_retention_ms <= 3_600_000:
         return max(history_retention_ms // 12, 60_000)
     return max(history_retention_ms // 24, 300_000)
+
+
+def _check_window_supplier(supplier: StoreSupplier) -> None:
+    if supplier.kind is not StoreKind.WINDOW:
+        raise TopologyError(
+            f"store {supplier.name!r}: a window store needs a supplier of one; use "
+            "Stores.persistent_window_store"
+        )
 
 
 def _checked(name: str) -> str:
