@@ -87,6 +87,10 @@ class StoreNotAvailableError(StreamsError):
     """The store is not open here now: the task restores, moves, or never lived here. Retry."""
 
 
+class QueryFailedError(StreamsError):
+    """A partition has no answer to a query; the message begins with the reason and has the cure."""
+
+
 class SerializationError(StreamsError):
     """A record could not be turned into bytes or back; goes to the user's handler.
 

@@ -11,33 +11,47 @@ what they shared. When one stream thread fails, the others are stopped (SHUTDOWN
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import IsolationLevel, StreamsConfig
-from pystreams.errors import FatalStreamsError, StreamsError, TopologyError
+from pystreams.errors import (
+    FatalStreamsError,
+    StoreNotAvailableError,
+    StreamsError,
+    TopologyError,
+)
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.client_metrics import client_metrics
-from pystreams.runtime.local_store import LocalKeyValueStore, views_of
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.local_store import LOCAL_STORES, views_of
 from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.query.queries import Query
+from pystreams.runtime.query.results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.statistics import Statistics, total
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.topics import TopicManager
-from pystreams.stores.api import ReadOnlyKeyValueStore
+from pystreams.stores.position import PositionBound
 from pystreams.stores.shared_memory import configure_shared_memory
+from pystreams.stores.spec import StoreSpec
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
 _log = structlog.get_logger("pystreams.client")
+
+R = TypeVar("R")
 
 
 class State(Enum):
@@ -83,6 +97,7 @@ class KafkaStreams:
         self._clock = clock or SystemClock()
         self._client_id = self._config.client_id or self._config.application_id
         self._threads: list[StreamThread] = []
+        self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
         self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
@@ -151,26 +166,71 @@ class KafkaStreams:
             self._finished.set()
         return self.wait(timeout_s)
 
-    def store(self, name: str, isolation_level: IsolationLevel | None = None) -> LocalKeyValueStore:
+    def store(self, name: str, isolation_level: IsolationLevel | None = None) -> Any:
         """Return a read-only view of a state store, over the tasks of this instance.
 
         Args:
             name: The store's name (`count(name=...)`, `queryable_store_name`).
             isolation_level: What reads see; `default.state.isolation.level` when None.
 
+        Returns:
+            By the store's kind a `LocalKeyValueStore`, `LocalWindowStore`, `LocalSessionStore` or
+            `LocalVersionedKeyValueStore`.
+
         Raises:
             TopologyError: The topology has no store of that name.
         """
-        known = self._plan.topology.stores
-        if name not in known:
-            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
+        spec = self._spec_of(name)
         level = isolation_level or self._config.default_state_isolation_level
 
-        def views() -> list[ReadOnlyKeyValueStore[Any, Any]]:
-            stores = [store for thread in self._threads for store in thread.local_stores(name)]
+        def views() -> list[Any]:
+            tasks = [task for task in self._tasks_with(name) if task.state is TaskState.RUNNING]
+            stores = [task.state_manager.stores()[name] for task in tasks]
             return views_of(name, level, stores, ready=self.state is State.RUNNING)
 
-        return LocalKeyValueStore(views)
+        return LOCAL_STORES[spec.kind](views)
+
+    def query(
+        self,
+        query: Query[R],
+        *,
+        store: str,
+        partitions: Collection[int] | None = None,
+        isolation_level: IsolationLevel | None = None,
+        position_bound: PositionBound | None = None,
+    ) -> StateQueryResult[R]:
+        """Ask a state store, partition by partition; any thread may, beside the processing.
+
+        Args:
+            query: What is asked: `KeyQuery("alice")`, `RangeQuery()`, ...
+            store: The store's name (`count(name=...)`, `queryable_store_name`).
+            partitions: Which partitions are asked; None asks all that are on this instance.
+            isolation_level: What is seen; `default.state.isolation.level` when None, which is
+                READ_COMMITTED under exactly-once unless it was set.
+            position_bound: How far a partition must have come to answer; None asks nothing.
+
+        Returns:
+            An answer or a failure of each partition: one that can't answer does not raise.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StoreNotAvailableError: The application was not started, starts, or has stopped.
+        """
+        spec = self._spec_of(store)
+        topics = self._topics
+        if topics is None or self._finished.is_set():
+            raise StoreNotAvailableError(
+                f"state store {store!r} can't be asked: the application is {self.state.value}; "
+                "start it, or ask again in a moment"
+            )
+        request = StateQueryRequest(
+            query,
+            spec,
+            None if partitions is None else frozenset(partitions),
+            isolation_level or self._config.default_state_isolation_level,
+            position_bound or PositionBound.unbounded(),
+        )
+        return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
 
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
@@ -193,6 +253,17 @@ class KafkaStreams:
         for thread in threads:
             metrics.update(thread.metrics())
         return metrics
+
+    def _spec_of(self, name: str) -> StoreSpec:
+        """Return what a store is; a store of the user's own counts as key-value."""
+        known = self._plan.topology.stores
+        if name not in known:
+            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
+        builder = known[name]
+        return builder.spec if isinstance(builder, StoreSpecBuilder) else StoreSpec(name)
+
+    def _tasks_with(self, store: str) -> list[StreamTask]:
+        return [task for thread in self._threads for task in thread.local_tasks(store)]
 
     # ------------------------------------------------------------------ supervisor
 
@@ -221,6 +292,7 @@ class KafkaStreams:
                 config.windowstore_changelog_additional_retention_ms,
             )
             partitions = topics.prepare()
+            self._topics = topics
             _log.info(
                 "starting",
                 application=config.application_id,

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import structlog
 
@@ -150,13 +149,10 @@ class StreamThread:
         """Whether it has been assigned and all its tasks run."""
         return self._assignments > 0 and self._manager.settled()
 
-    def local_stores(self, name: str) -> list[Any]:
-        """Return the stores of a name of all running tasks, for views of other threads."""
-        return [
-            stores[name]
-            for task in self._manager.running()
-            if name in (stores := task.state_manager.stores())
-        ]
+    def local_tasks(self, store: str) -> list[StreamTask]:
+        """Return the tasks that have a store, in whatever state, for reads of other threads."""
+        tasks = list(self._manager.tasks.values())
+        return [task for task in tasks if store in task.state_manager.stores()]
 
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""

@@ -89,6 +89,12 @@ class TopicManager:
             return counts
         return self.prepare().num_partitions
 
+    def num_partitions_of_store(self, store: str) -> int:
+        """Return how many partitions a state store has, over all instances."""
+        with self._lock:
+            num_tasks = self._partitions.num_tasks
+        return sum(num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores)
+
     def num_partitions(self, topic: str) -> int:
         """Return the partition count of any topic, asking the broker when it is not known.
 
