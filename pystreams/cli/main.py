@@ -35,6 +35,9 @@ SUB_COMMANDS = {
     "config": _SubCommand(
         "pystreams.cli.config:config", "List all configuration keys, or explain KEY."
     ),
+    "metrics": _SubCommand(
+        "pystreams.cli.metrics:metrics", "List all metrics, by Kafka's names and Prometheus'."
+    ),
     "broker": _SubCommand(
         "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
     ),

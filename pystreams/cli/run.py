@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
 
 
+_PORT_MAX = 65_535
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """What the command line said."""
@@ -33,6 +36,8 @@ class RunOptions:
     processes: int
     threads: int | None
     process_number: int | None
+    metrics_port: int | None = None
+    metrics_host: str | None = None
 
 
 @click.command()
@@ -66,6 +71,19 @@ class RunOptions:
 )
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="Short for -c num.stream.threads=N."
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, _PORT_MAX),
+    metavar="PORT",
+    help="Serve metrics to Prometheus on this port; process n of --processes on PORT + n - 1. "
+    "Short for -c metrics.prometheus.port=PORT.",
+)
+@click.option(
+    "--metrics-host",
+    metavar="HOST",
+    help="The address they are served on, 127.0.0.1 if not given. "
+    "Short for -c metrics.prometheus.host=HOST.",
 )
 @click.option(
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
@@ -103,7 +121,7 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     Examples:
       pystreams run topology.py --dev
       pystreams run shop.orders:builder --config production.toml --processes 4
-      pystreams run topology.py -c processing.guarantee=exactly_once
+      pystreams run topology.py -c processing.guarantee=exactly_once --metrics-port 9464
     """
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     number = chosen.process_number
@@ -140,7 +158,20 @@ def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")
         sources.insert(0, Source("--dev", {"bootstrap.servers": _development_broker()}))
         sources.append(Source("--dev", {"application.id": _application_id(loaded.name)}))
-    return StreamsConfig.from_sources(sources)
+    return _with_own_port(StreamsConfig.from_sources(sources), options)
+
+
+def _with_own_port(config: StreamsConfig, options: RunOptions) -> StreamsConfig:
+    """Give each process of `--processes` a metrics port of its own; 0 is one already."""
+    first = config.metrics_prometheus_port
+    if first <= 0:
+        return config
+    if first + options.processes - 1 > _PORT_MAX:
+        raise click.UsageError(
+            f"metrics.prometheus.port={first} leaves no ports for {options.processes} processes, "
+            "which take one each from there: choose a lower one"
+        )
+    return replace(config, metrics_prometheus_port=first + (options.process_number or 1) - 1)
 
 
 def _settings(options: RunOptions) -> dict[str, str]:
@@ -155,6 +186,10 @@ def _settings(options: RunOptions) -> dict[str, str]:
         settings[key.strip()] = value.strip()
     if options.threads is not None:
         settings["num.stream.threads"] = str(options.threads)
+    if options.metrics_port is not None:
+        settings["metrics.prometheus.port"] = str(options.metrics_port)
+    if options.metrics_host is not None:
+        settings["metrics.prometheus.host"] = options.metrics_host
     return settings
 
 

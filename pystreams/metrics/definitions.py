@@ -113,7 +113,7 @@ def _counted(group: str, stem: str, what: str) -> Iterator[MetricDefinition]:
     """Yield a total and its rate."""
     total, rate = f"{stem}-total", f"{stem}-rate"
     yield MetricDefinition(group, total, f"{what}.", Unit.COUNT, Kind.COUNTER)
-    yield MetricDefinition(group, rate, f"{what}, per second.", Unit.PER_SECOND)
+    yield MetricDefinition(group, rate, f"What {total} grows by per second.", Unit.PER_SECOND)
 
 
 def _client() -> Iterator[MetricDefinition]:
@@ -154,7 +154,7 @@ def _client() -> Iterator[MetricDefinition]:
 
 def _thread() -> Iterator[MetricDefinition]:
     yield from _counted(THREAD_GROUP, "process", "Records processed, by tasks that left as well")
-    yield from _counted(THREAD_GROUP, "commit", "Commits of the thread's tasks that committed any")
+    yield from _counted(THREAD_GROUP, "commit", "Commits of at least one task")
     yield MetricDefinition(
         THREAD_GROUP,
         "commit-latency-avg",
@@ -172,11 +172,11 @@ def _thread() -> Iterator[MetricDefinition]:
 
 
 def _task() -> Iterator[MetricDefinition]:
-    yield from _counted(TASK_GROUP, "process", "Records processed. At every level; not in Kafka")
+    yield from _counted(TASK_GROUP, "process", "Records processed (not in Kafka)")
     yield from _counted(
         TASK_GROUP,
         "dropped-records",
-        "Records dropped: by an operation, an exception handler or a timestamp extractor",
+        "Records dropped: by operations, stores, exception handlers, timestamp extractors",
     )
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import pytest
@@ -168,3 +168,41 @@ def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
         assert code in told
         assert f"| {code} |" in page
     assert "--process-number" not in told
+
+
+def run_options(processes: int = 1, number: int | None = None, **metrics: Any) -> RunOptions:
+    settings = ("application.id=a", "bootstrap.servers=b:1")
+    return RunOptions("flow.py", False, settings, None, processes, None, number, **metrics)
+
+
+def test_metrics_port_and_host_are_short_for_keys() -> None:
+    made = configuration(run_options(metrics_port=9464, metrics_host="0.0.0.0"), loaded())
+
+    assert made.metrics_prometheus_port == 9464
+    assert made.metrics_prometheus_host == "0.0.0.0"
+
+
+def test_metrics_are_served_nowhere_unless_asked_for_and_to_this_machine_only() -> None:
+    made = configuration(run_options(), loaded())
+
+    assert made.metrics_prometheus_port == -1
+    assert made.metrics_prometheus_host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    ("port", "ports"), [(9464, [9464, 9465, 9466]), (0, [0, 0, 0]), (-1, [-1, -1, -1])]
+)
+def test_each_of_several_processes_has_a_metrics_port_of_its_own(
+    port: int, ports: list[int]
+) -> None:
+    made = [
+        configuration(run_options(3, number), loaded(metrics_prometheus_port=port))
+        for number in (1, 2, 3)
+    ]
+
+    assert [one.metrics_prometheus_port for one in made] == ports
+
+
+def test_a_metrics_port_without_room_for_all_processes_is_refused() -> None:
+    with pytest.raises(click.UsageError, match="leaves no ports for 3 processes"):
+        configuration(run_options(3, metrics_port=65_534), loaded())
