@@ -95,9 +95,10 @@ class StoreMetadata:
         else:
             changes = {name: None for name in committed if name not in RESERVED}
         if with_data or changes:
-            position = self._input_position().serialize()
-            if position != committed.get(POSITION, _NO_POSITION):
-                changes[POSITION] = position
+            position = self._input_position()
+            # None known yet: a store that is being taken over keeps what it says itself.
+            if position and (packed_position := position.serialize()) != committed.get(POSITION):
+                changes[POSITION] = packed_position
         return changes
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:

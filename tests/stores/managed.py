@@ -1,0 +1,94 @@
+"""A state manager over real stores, and what tests of crashes need around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import RecordContext
+from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.stores.spec import StoreBuilder
+
+TASK = TaskId(0, 0)
+ROOT = Path(__file__).parent.parent.parent
+
+
+def changelog(store: str, application: str = "app") -> TopicPartition:
+    return TopicPartition(f"{application}-{store}-changelog", 0)
+
+
+def manager_of(
+    *builders: StoreBuilder,
+    exactly_once: bool = False,
+    application: str = "app",
+    cache_enabled: bool = False,
+) -> ProcessorStateManager:
+    """A manager of one task, its stores not yet open."""
+    stores = [
+        (builder, changelog(builder.name, application).topic, builder.logging)
+        for builder in builders
+    ]
+    settings = StoreSettings(application, cache_enabled, exactly_once=exactly_once)
+    return ProcessorStateManager(TASK, stores, settings, RecordContext(), StorePositions((), ()))
+
+
+def opened(
+    directory: Path, *builders: StoreBuilder, exactly_once: bool = False, **others: Any
+) -> ProcessorStateManager:
+    manager = manager_of(*builders, exactly_once=exactly_once, **others)
+    manager.open(directory)
+    return manager
+
+
+def send(manager: ProcessorStateManager, next_offsets: Mapping[str, int]) -> None:
+    """Do what the loop does before a Kafka commit: changelog records are sent, acknowledged."""
+    manager.flush_caches()
+    for output in manager.outputs():
+        if output.records:
+            store = output.topic.split("-")[1]
+            output.last_offset = next_offsets[store] + len(output.records) - 1
+            output.records.clear()
+
+
+def commit(manager: ProcessorStateManager, **next_offsets: int) -> None:
+    """Send and commit.
+
+    Args:
+        manager: The manager.
+        next_offsets: By store, the offset its first changelog record gets.
+    """
+    send(manager, next_offsets)
+    manager.commit()
+
+
+def in_another_process(function: Callable[..., object], *arguments: object) -> Any:
+    """Call a function of a test module in a new process, which may kill itself.
+
+    Returns:
+        What it returned, by way of JSON; None if it was killed.
+    """
+    program = (
+        "import json, sys; from pathlib import Path; "
+        f"from {function.__module__} import {function.__name__} as function; "
+        "print(json.dumps(function(*json.loads(sys.argv[1]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps([str(given) for given in arguments])],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    if done.returncode < 0:
+        return None
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
