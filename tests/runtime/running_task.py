@@ -1,0 +1,97 @@
+"""One task that runs without a broker: it is given records, and commits when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.core.error_handlers import log_and_continue
+from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.state_manager import StoreSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.testing.messages import StaticMessage
+from pystreams.topology.extractors import fail_on_invalid_timestamp
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+IN = "in"
+
+
+class RunningTask:
+    """A task of the first sub-topology, which reads one partition of the topic `in`.
+
+    Attributes:
+        task: The task.
+        input: What it reads.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        partition: int = 0,
+        directory: Path | None = None,
+        committed: int | None = None,
+        cache_enabled: bool = False,
+    ) -> None:
+        plan = TopologyPlan(topology, "app")
+        settings = TaskSettings(
+            default_key_serde=None,
+            default_value_serde=None,
+            timestamp_extractor=fail_on_invalid_timestamp,
+            deserialization_handler=log_and_continue,
+            processing_handler=log_and_continue,
+            production_handler=log_and_continue,
+            max_task_idle_ms=0,
+            stores=StoreSettings("app", cache_enabled=cache_enabled),
+            num_partitions=lambda _: 1,
+        )
+        self.input = TopicPartition(IN, partition)
+        self.task = StreamTask(
+            TaskId(0, partition), plan, plan.subtopologies[0], [self.input], settings, lambda _: 0
+        )
+        self._next_offset = committed or 0
+        self.task.open(directory or Path())
+        self.task.start(self._offsets(committed), 0)
+
+    def read(self, *records: tuple[str, str | None, int]) -> None:
+        """Buffer records (key, value, timestamp) at the next offsets."""
+        messages = [
+            StaticMessage(
+                IN,
+                self.input.partition,
+                self._next_offset + number,
+                key.encode(),
+                None if value is None else value.encode("latin-1"),
+                timestamp,
+            )
+            for number, (key, value, timestamp) in enumerate(records)
+        ]
+        self._next_offset += len(records)
+        self.task.add_records(self.input, messages)
+
+    def run(self, *records: tuple[str, str | None, int], limit: int = 1000) -> None:
+        """Buffer records, and process one run of at most so many."""
+        self.read(*records)
+        run = self.task.next_run(limit)
+        if run is not None:
+            self.task.process(*run)
+
+    def commit(self) -> None:
+        """Commit, as if the broker had taken everything."""
+        self.task.flush_caches()
+        for output in self.task.outputs():
+            if output.records:
+                output.last_offset = (output.last_offset or 0) + len(output.records)
+                output.records.clear()
+        self.task.post_commit()
+
+    def restart(self, committed: int | None) -> None:
+        """Roll back, and start again at a committed offset."""
+        self.task.revive()
+        self.task.start(self._offsets(committed), 0)
+
+    def _offsets(self, committed: int | None) -> Mapping[TopicPartition, CommittedOffset]:
+        return {} if committed is None else {self.input: CommittedOffset(committed, "")}
