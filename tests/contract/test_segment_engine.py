@@ -204,7 +204,10 @@ def test_each_segment_is_a_family_named_by_its_first_millisecond_without_prefixe
         "1699999980000": [(b"b", b"2")],
         "offsets": [(b"t-0", b"7")],
     }
-    assert list(database.items()) == [(b"segment_interval_ms", struct.pack(">q", INTERVAL_MS))]
+    assert list(database.items()) == [
+        (b"segment_interval_ms", struct.pack(">q", INTERVAL_MS)),
+        (b"timestamped", b"\x00"),
+    ]
     for family in (*opened.values(), database):
         family.close()
 
@@ -241,10 +244,19 @@ def test_another_segment_interval_is_refused_and_nothing_is_lost(
 ) -> None:
     on_disk.write({at(2, b"a"): b"1"}, {})
     on_disk.close()
-    with pytest.raises(StateStoreError, match=f"segments of 60000 ms and is .* {interval_ms} ms"):
+    with pytest.raises(StateStoreError, match=f"segments of 60000 ms .* {interval_ms} ms"):
         RocksDBSegmentEngine("s", interval_ms).open(tmp_path / "s")
     on_disk.open(tmp_path / "s")
     assert content(on_disk) == {at(2, b"a"): b"1"}
+
+
+def test_values_of_the_other_kind_are_refused(
+    on_disk: RocksDBSegmentEngine, tmp_path: Path
+) -> None:
+    on_disk.close()
+    timestamped = RocksDBSegmentEngine("s", INTERVAL_MS, timestamped=True)
+    with pytest.raises(StateStoreError, match=r"plain values, and is opened with .* timestamped"):
+        timestamped.open(tmp_path / "s")
 
 
 def test_a_damaged_segment_fails_reads_and_never_ends_a_range_early(

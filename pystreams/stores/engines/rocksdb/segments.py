@@ -6,8 +6,9 @@ of 60,000 ms: the key 00 00 00 00 00 00 00 02 | 61 is the key 61 in the family `
 
 Invariants:
 - Data on disk is in `offsets`, and in families whose names are multiples of the segment interval.
-  `default` holds one key, `segment_interval_ms` (int64, big-endian), written and flushed before
-  the first family is made: the same names mean something else to another interval.
+  `default` holds two keys, written and flushed before the first family is made, because the same
+  families mean something else to another store: `segment_interval_ms` (int64, big-endian), and
+  `timestamped` (one byte, 1 if values carry their timestamp in the first eight bytes, else 0).
 - A family may be empty, or expired: making and dropping one is durable at once, while the batch
   in between is not. A kill after the making leaves an empty family, which counts for nothing; a
   kill before the dropping, or a failed drop, leaves an expired one, which goes at the next expiry
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
     from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
 
-INTERVAL_KEY = b"segment_interval_ms"
-"""The only key in `default`."""
+_INTERVAL_KEY = b"segment_interval_ms"
+_TIMESTAMPED_KEY = b"timestamped"
 
 _LONG = struct.Struct(">q")
 _PREFIX_BYTES = 8
@@ -60,10 +61,12 @@ class RocksDBSegmentEngine:
     Args:
         name: The store's name, for error messages and the config hook.
         segment_interval_ms: What one segment covers; the same at every start.
+        timestamped: Whether values carry their timestamp in the first eight bytes; likewise.
     """
 
-    def __init__(self, name: str, segment_interval_ms: int) -> None:
+    def __init__(self, name: str, segment_interval_ms: int, *, timestamped: bool = False) -> None:
         self._name = name
+        self._timestamped = timestamped
         self._interval_ms = segment_interval_ms
         self._database = Database(name)
         self._families: dict[bytes, _Family] = {}
@@ -80,7 +83,7 @@ class RocksDBSegmentEngine:
 
         Raises:
             StateStoreError: Not writable, held by another process, corrupt, foreign, or written
-                with another segment interval.
+                with another segment interval or with values of the other kind.
         """
         database = self._database
         present = database.present_families(directory)
@@ -91,7 +94,7 @@ class RocksDBSegmentEngine:
         )
         native = database.open(names, rocksdb_config_setter)
         try:
-            self._check_interval(native)
+            self._check_layout(native)
         except StateStoreError:
             self.close()
             raise
@@ -178,27 +181,26 @@ class RocksDBSegmentEngine:
         self._families = {}  # And the handles in it.
         self._database.close(data)
 
-    def _check_interval(self, native: Rdict) -> None:
-        try:
-            written = native.get(INTERVAL_KEY)
-        except Exception as error:
-            raise self._database.read_error(error) from error
-        if written is None:
-            interval = _LONG.pack(self._interval_ms)
-            self._database.apply(lambda batch: batch.put(INTERVAL_KEY, interval), {})
+    def _check_layout(self, native: Rdict) -> None:
+        """Refuse a database that means something else by the same families; mark a new one."""
+        layout = {
+            _INTERVAL_KEY: _LONG.pack(self._interval_ms),
+            _TIMESTAMPED_KEY: bytes((self._timestamped,)),
+        }
+        written = dict(self._database.iterate(native))
+        if not written:
+            self._database.apply(lambda batch: _put_all(batch, layout), {})
             try:
                 native.flush()  # `default` alone, and `offsets` has nothing yet to run ahead of.
             except Exception as error:
                 raise self._database.error("can't be written", error) from error
-            return
-        written_ms: int = _LONG.unpack(written)[0]
-        if written_ms != self._interval_ms:
+        elif written != layout:
             raise StateStoreError(
                 self._name,
-                f"{self._database.directory} was written with segments of {written_ms} ms and is "
-                f"opened with segments of {self._interval_ms} ms: retention or segment interval "
-                "were changed. Take them back, or delete the directory; the store is then "
-                "restored from its changelog",
+                f"{self._database.directory} was written with {_layout_text(written)}, and is "
+                f"opened with {_layout_text(layout)}: the store's retention or its kind was "
+                "changed. Take that back, or delete the directory; the store is then restored "
+                "from its changelog",
             )
 
     def _sequence_number(self) -> int:
@@ -255,6 +257,18 @@ class RocksDBSegmentEngine:
                 )
                 return
             self._families = {key: kept for key, kept in self._families.items() if key != prefix}
+
+
+def _put_all(batch: WriteBatch, entries: Mapping[bytes, bytes]) -> None:
+    for key, value in entries.items():
+        batch.put(key, value)
+
+
+def _layout_text(layout: Mapping[bytes, bytes]) -> str:
+    interval = layout.get(_INTERVAL_KEY, b"")
+    length = f"{_LONG.unpack(interval)[0]} ms" if len(interval) == 8 else "unknown length"
+    kind = "timestamped" if layout.get(_TIMESTAMPED_KEY) == b"\x01" else "plain"
+    return f"segments of {length} and {kind} values"
 
 
 class SegmentsIterator:
