@@ -1,0 +1,185 @@
+"""The same random operations on our stores and on Kafka Streams': answers, changelogs, databases.
+
+A failure names the first operation that was answered otherwise. What Kafka Streams answered is
+printed by the program `parity.stores.StoreTrace`, see the README.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rocksdict import AccessType, Options, Rdict
+
+from pystreams import serdes
+from pystreams.stores.factories import Stores
+from tests.parity.store_operations import KeyValueScript, Script, VersionedScript, hex_of
+from tests.parity.store_replay import (
+    Apply,
+    Transcript,
+    apply_key_value,
+    apply_timestamped_key_value,
+    apply_versioned,
+    read_golden,
+    replay,
+    short_sum,
+    shown,
+)
+from tests.stores.support import Home
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.stores.spec_builder import StoreSpecBuilder
+
+pytestmark = pytest.mark.parity
+
+STORE = "s"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of store: how to make it, and what to do with it."""
+
+    script: Callable[[], Script]
+    apply: Apply
+    on_disk: Callable[[], StoreSpecBuilder]
+    in_memory: Callable[[], StoreSpecBuilder]
+    few: int = 5_000
+    all: int = 20_000
+    data_family: str = "default"
+
+
+def _versioned(supplier: Callable[..., Any]) -> StoreSpecBuilder:
+    return Stores.versioned_key_value_store_builder(
+        supplier(STORE, VersionedScript.RETENTION_MS, VersionedScript.SEGMENT_INTERVAL_MS)
+    )
+
+
+KINDS = {
+    "key_value": Kind(
+        lambda: KeyValueScript(timestamped=False),
+        apply_key_value,
+        lambda: Stores.key_value_store_builder(Stores.persistent_key_value_store(STORE)),
+        lambda: Stores.key_value_store_builder(Stores.in_memory_key_value_store(STORE)),
+    ),
+    "timestamped_key_value": Kind(
+        lambda: KeyValueScript(timestamped=True),
+        apply_timestamped_key_value,
+        lambda: Stores.timestamped_key_value_store_builder(
+            Stores.persistent_timestamped_key_value_store(STORE)
+        ),
+        lambda: Stores.timestamped_key_value_store_builder(Stores.in_memory_key_value_store(STORE)),
+        data_family="keyValueWithTimestamp",
+    ),
+    "versioned": Kind(
+        VersionedScript,
+        apply_versioned,
+        lambda: _versioned(Stores.persistent_versioned_key_value_store),
+        lambda: _versioned(Stores.in_memory_versioned_key_value_store),
+        few=10_000,
+        all=100_000,
+    ),
+}
+
+each_kind = pytest.mark.parametrize("name", KINDS)
+each_engine = pytest.mark.parametrize("engine", ["on_disk", "in_memory"])
+golden = functools.cache(lambda name: read_golden(f"{name}.json.gz"))
+
+
+@each_kind
+@each_engine
+def test_a_store_answers_and_logs_as_kafka_streams_does(
+    name: str, engine: str, tmp_path: Path
+) -> None:
+    transcript = run(name, engine, KINDS[name].few, tmp_path)
+
+    assert_same(golden(name), transcript, KINDS[name].few)
+
+
+@pytest.mark.sweep
+@each_kind
+@each_engine
+def test_a_store_stays_the_same_through_all_operations(
+    name: str, engine: str, tmp_path: Path
+) -> None:
+    transcript = run(name, engine, KINDS[name].all, tmp_path)
+
+    assert_same(golden(name), transcript, KINDS[name].all)
+    if engine == "on_disk":
+        assert databases(name, tmp_path) == java_databases(name, KINDS[name].all)
+
+
+@each_kind
+def test_a_database_holds_the_same_bytes(name: str, tmp_path: Path) -> None:
+    run(name, "on_disk", KINDS[name].few, tmp_path)
+
+    assert databases(name, tmp_path) == java_databases(name, KINDS[name].few)
+
+
+def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
+    """Do a kind's first operations on a new store, and close it."""
+    kind = KINDS[name]
+    builder = kind.on_disk() if engine == "on_disk" else kind.in_memory()
+    home = Home(directory)
+    store: Any = builder.build()
+    store.init(home.context(default_key_serde=serdes.BYTES, default_value_serde=serdes.BYTES))
+    transcript = replay(store, home, kind.script(), kind.apply, count)
+    store.close()
+    return transcript
+
+
+def assert_same(java: dict[str, Any], ours: Transcript, count: int) -> None:
+    """Compare the transcripts of `count` operations."""
+    expected = [mark for mark in java["hashes"] if mark[0] <= count]
+    assert [mark[1] for mark in ours.marks] == [mark[1] for mark in expected], (
+        "the operations themselves differ"
+    )
+    sums = java["answer_sums"]
+    for number, answer in enumerate(ours.answers.all[:count]):
+        assert short_sum(answer) == sums[4 * number : 4 * number + 4], difference(
+            java, ours, number
+        )
+    for number, (logged, known) in enumerate(
+        zip(ours.changelog.all, java["changelog"], strict=False)
+    ):
+        assert shown(logged) == known, f"changelog record {number}"
+    assert ours.marks == expected
+
+
+def difference(java: dict[str, Any], ours: Transcript, number: int) -> str:
+    """Return what is known of an operation that was answered otherwise."""
+    answers = java["answers"]
+    known = answers[number] if number < len(answers) else "(see StoreTrace)"
+    return (
+        f"operation {number}: {ours.operations.all[number]}\n"
+        f"Kafka Streams: {known}\n"
+        f"pystreams:     {ours.answers.all[number]}"
+    )
+
+
+def java_databases(name: str, count: int) -> dict[str, list[str]]:
+    """Return the entries of Java's databases by the segment's first millisecond, or ""."""
+    family = KINDS[name].data_family
+    dumped = golden(name)["databases"][str(count)]
+    return {segment: families[family] for segment, families in dumped.items() if families[family]}
+
+
+def databases(name: str, directory: Path) -> dict[str, list[str]]:
+    """Return the entries of our databases in the same form, read with RocksDB alone."""
+    path = str(directory / "rocksdb" / STORE)
+    families = Rdict.list_cf(path)
+    database = Rdict(
+        path,
+        Options(raw_mode=True),
+        {family: Options(raw_mode=True) for family in families if family != "default"},
+        access_type=AccessType.read_only(),
+    )
+    family = KINDS[name].data_family
+    data: Any = database if family == "default" else database.get_column_family(family)
+    found = {"": [f"{hex_of(key)} {hex_of(value)}" for key, value in data.items()]}
+    database.close()
+    return found
