@@ -169,7 +169,7 @@ class Database:
                 native.seek(start)
         except Exception as error:
             raise self.read_error(error) from error
-        iterator = RocksDBIterator(self, native, start, reverse=reverse)
+        iterator = RocksDBIterator(self, native, options, start, reverse=reverse)
         self._iterators.add(iterator)
         return iterator
 

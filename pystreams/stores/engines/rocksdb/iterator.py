@@ -1,7 +1,9 @@
 """An iterator over RocksDB that gives its database back when it ends or the engine closes.
 
-A native iterator keeps its database, and the LOCK on the directory, open; and it ends without an
-error at a block it can't read, unless its status is asked for. Neither may reach a reader.
+A native iterator keeps its database, and the LOCK on the directory, open; it ends without an
+error at a block it can't read, unless its status is asked for; and it points at the upper bound in
+its `ReadOptions` without owning it: once those are freed, it ends wherever the memory says by then
+(rocksdict 0.3.29). None of this may reach a reader.
 """
 
 from __future__ import annotations
@@ -46,12 +48,19 @@ class IteratedEngine(Protocol):
 class RocksDBIterator:
     """A native iterator that gives its database back when it ends or the engine closes."""
 
-    __slots__ = ("__weakref__", "_ended", "_engine", "_lowest", "_native", "_step")
+    __slots__ = ("__weakref__", "_ended", "_engine", "_lowest", "_native", "_options", "_step")
 
     def __init__(
-        self, engine: IteratedEngine, native: NativeIterator, start: bytes | None, *, reverse: bool
+        self,
+        engine: IteratedEngine,
+        native: NativeIterator,
+        options: object,
+        start: bytes | None,
+        *,
+        reverse: bool,
     ) -> None:
         self._engine = engine
+        self._options = options  # For as long as `native` may be used, see above.
         self._lowest = (start or b"") if reverse else b""
         self._native: NativeIterator | None = native
         self._step: Any = native.prev if reverse else native.next
