@@ -45,6 +45,7 @@ OPERATIONS = (
     "all",
     "range",
     "prefix-scan",
+    "remove",
     "restore",
 )
 """What a store's methods are metered as; a store declares which method is which."""
@@ -239,8 +240,8 @@ def _state() -> Iterator[MetricDefinition]:
             level=RecordingLevel.DEBUG,
         )
         what = "a batch" if operation == "restore" else "a call"
-        if operation in {"all", "range", "prefix-scan"}:
-            what = "a call, up to the end of its iterator"
+        if operation in {"fetch", "all", "range", "prefix-scan"}:
+            what = "a call, up to the end of its iterator if it returns one"
         yield from _latencies(operation, what, RecordingLevel.DEBUG)
 
 
