@@ -13,7 +13,8 @@ from pystreams.stores.engines.rocksdb.memory import MEMORY
 WRITE_BUFFER_BYTES = 4 << 20
 """Size of a memtable; the package's text says why it is small."""
 _OFFSETS_WRITE_BUFFER_BYTES = 1 << 20
-_WRITE_BUFFERS = 3
+WRITE_BUFFERS = 3
+"""Memtables that may wait for their flush; with more, writes wait."""
 _BLOOM_BITS_PER_KEY = 10
 
 _OWN_MEMORY = frozenset(
@@ -74,7 +75,7 @@ def store_options() -> Options:
     options.set_block_based_table_factory(_over_shared_cache(table))
     options.set_write_buffer_manager(MEMORY.write_buffer_manager)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
-    options.set_max_write_buffer_number(_WRITE_BUFFERS)
+    options.set_max_write_buffer_number(WRITE_BUFFERS)
     options.set_compaction_style(DBCompactionStyle.universal())
     options.set_compression_type(DBCompressionType.none())
     options.increase_parallelism(max(os.cpu_count() or 1, 2))
