@@ -1,14 +1,14 @@
 """From spec to store: the only place where layers are put together.
 
 TypedKeyValueStore | TypedTimestampedKeyValueStore | AdaptedTimestampedKeyValueStore |
-TypedVersionedKeyValueStore
+TypedVersionedKeyValueStore | TypedSessionStore | TypedWindowStore | TypedTimestampedWindowStore
   serdes, timestamps                             (timestamped, by spec.timestamped, adapted
             |                                     when not spec.engine_timestamped)
 BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions
   dirty map: record cache (spec.caching), changelog (spec.logging), transaction
                                                    (none unless spec.transactional)
             |
-RocksDBEngine | MemoryEngine | spec.engine_factory(name)
+RocksDBEngine | RocksDBSegmentEngine | MemoryEngine | spec.engine_factory(name)
   committed bytes and offsets
 """
 
@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.key_value import TypedKeyValueStore
 from pystreams.stores.restoring import plain_changes, timestamped_changes
+from pystreams.stores.segmented import SegmentedChanges
+from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.session import TypedSessionStore
+from pystreams.stores.session_keys import SUFFIX_BYTES as SESSION_SUFFIX_BYTES
 from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.timestamped import (
     TIMESTAMP_BYTES,
@@ -29,19 +33,31 @@ from pystreams.stores.timestamped import (
 )
 from pystreams.stores.versioned import TypedVersionedKeyValueStore
 from pystreams.stores.versioned_buffered import BufferedVersionedStore, WriteThroughVersionedStore
+from pystreams.stores.window import TypedTimestampedWindowStore, TypedWindowStore
+from pystreams.stores.window_keys import SUFFIX_BYTES as WINDOW_SUFFIX_BYTES
 from pystreams.stores.write_through import WriteThroughKeyValueStore
 
 if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueEngine
 
 KeyValueStateStore = TypedKeyValueStore[Any, Any] | TypedTimestampedKeyValueStore[Any, Any]
-OwnStateStore = KeyValueStateStore | TypedVersionedKeyValueStore[Any, Any]
+WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
+OwnStateStore = (
+    KeyValueStateStore
+    | WindowStateStore
+    | TypedVersionedKeyValueStore[Any, Any]
+    | TypedSessionStore[Any, Any]
+)
 
 
 def build_store(spec: StoreSpec) -> OwnStateStore:
     """Return a new store of any kind, not yet open; the caller owns it."""
     if spec.kind is StoreKind.VERSIONED:
         return build_versioned_store(spec)
+    if spec.kind is StoreKind.SESSION:
+        return build_session_store(spec)
+    if spec.kind is StoreKind.WINDOW:
+        return build_window_store(spec)
     return build_key_value_store(spec)
 
 
@@ -51,6 +67,45 @@ def build_versioned_store(spec: StoreSpec) -> TypedVersionedKeyValueStore[Any, A
     versioned = BufferedVersionedStore if spec.transactional else WriteThroughVersionedStore
     buffer = versioned(spec.name, _engine(spec), spec.retention)
     return TypedVersionedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
+
+
+def build_session_store(spec: StoreSpec) -> TypedSessionStore[Any, Any]:
+    """Return a new session store, not yet open."""
+    retention = spec.retention
+    assert retention is not None, f"store {spec.name}: a session store has a retention"
+    segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+    buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
+    buffer = buffer_class(
+        spec.name,
+        _engine(spec),
+        value_prefix_bytes=0,
+        caching=spec.caching,
+        key_prefix_bytes=SEGMENT_ID_BYTES,
+        restored=SegmentedChanges(segments, plain_changes, SESSION_SUFFIX_BYTES),
+    )
+    return TypedSessionStore(buffer, segments, spec.key_serde, spec.value_serde)
+
+
+def build_window_store(spec: StoreSpec) -> WindowStateStore:
+    """Return a new window store, not yet open; without a record cache if it retains duplicates.
+
+    Spec: Kafka WindowStoreBuilder.
+    """
+    retention = spec.retention
+    assert retention is not None, f"store {spec.name}: a window store has a retention"
+    segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+    changes = timestamped_changes if spec.engine_timestamped else plain_changes
+    buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
+    buffer = buffer_class(
+        spec.name,
+        _engine(spec),
+        value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
+        caching=spec.caching and not retention.retain_duplicates,
+        key_prefix_bytes=SEGMENT_ID_BYTES,
+        restored=SegmentedChanges(segments, changes, WINDOW_SUFFIX_BYTES),
+    )
+    window_store = TypedTimestampedWindowStore if spec.timestamped else TypedWindowStore
+    return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde)
 
 
 def build_key_value_store(spec: StoreSpec) -> KeyValueStateStore:
@@ -75,4 +130,8 @@ def _engine(spec: StoreSpec) -> KeyValueEngine:
         return spec.engine_factory(spec.name)
     if spec.engine is StoreEngine.IN_MEMORY:
         return MemoryEngine(spec.name)
+    if spec.kind in {StoreKind.WINDOW, StoreKind.SESSION} and spec.retention is not None:
+        return RocksDBSegmentEngine(
+            spec.name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped
+        )
     return RocksDBEngine(spec.name, timestamped=spec.engine_timestamped)
