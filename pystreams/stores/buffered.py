@@ -68,6 +68,7 @@ class BufferedKeyValueStore:
 
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
+        dirty_get: What a read of the owner calls first, `dirty.get`.
         committed_get: Committed bytes of a key, for the owner: through the read cache.
         engine_get: Committed bytes of a key; like the next two, for any thread.
         engine_range: Iterates over committed bytes.
@@ -101,6 +102,7 @@ class BufferedKeyValueStore:
         "caches",
         "committed_get",
         "dirty",
+        "dirty_get",
         "engine_get",
         "engine_num_entries",
         "engine_range",
@@ -128,6 +130,7 @@ class BufferedKeyValueStore:
         self.value_prefix_bytes = value_prefix_bytes
         self.key_prefix_bytes = key_prefix_bytes
         self.dirty: dict[bytes, bytes | None] = {}
+        self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
         self.uncommitted_bytes = 0
         self.max_uncommitted_bytes = 0
         self.cached_bytes = 0

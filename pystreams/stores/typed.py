@@ -169,7 +169,7 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
 
     def _bind_buffer(self) -> None:
         buffer = self._buffer
-        self._dirty_get = buffer.dirty.get
+        self._dirty_get = buffer.dirty_get
         self._committed_get = buffer.committed_get
         self._write = buffer.write
 
