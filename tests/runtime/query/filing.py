@@ -1,0 +1,95 @@
+"""A task with a store of each kind, and questions put to it without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from pystreams import Stores, serdes
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.query.queries import Query
+from pystreams.runtime.query.results import StateQueryResult
+from pystreams.stores.position import PositionBound
+from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.processor import Processor, ProcessorContext
+from pystreams.topology.topology import Topology
+from tests.runtime.running_task import RunningTask
+
+WINDOW_MS = 10
+_RETENTION_MS = 100_000
+_SERDES = serdes.STRING, serdes.STRING
+
+BUILDERS: dict[str, StoreSpecBuilder] = {
+    builder.name: builder
+    for builder in (
+        Stores.key_value_store_builder(Stores.in_memory_key_value_store("plain"), *_SERDES),
+        Stores.timestamped_key_value_store_builder(
+            Stores.in_memory_key_value_store("timed"), *_SERDES
+        ),
+        Stores.timestamped_window_store_builder(
+            Stores.in_memory_window_store("windows", _RETENTION_MS, WINDOW_MS), *_SERDES
+        ),
+        StoreSpecBuilder(
+            StoreSpec(
+                "sessions",
+                kind=StoreKind.SESSION,
+                engine=StoreEngine.IN_MEMORY,
+                key_serde=serdes.STRING,
+                value_serde=serdes.STRING,
+                retention=Retention(_RETENTION_MS, _RETENTION_MS),
+            )
+        ),
+        Stores.versioned_key_value_store_builder(
+            Stores.in_memory_versioned_key_value_store("versions", _RETENTION_MS), *_SERDES
+        ),
+    )
+}
+
+
+class Filing(Processor[str, str, str, str]):
+    """Puts each value into all stores: a window of ten ms, a session of one record."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._stores: dict[str, Any] = {name: context.get_state_store(name) for name in BUILDERS}
+
+    def process(self, record: Any) -> None:
+        key, value, time = record.key, record.value, record.timestamp
+        stores = self._stores
+        stores["plain"].put(key, value)
+        stores["timed"].put_with_timestamp(key, value, time)
+        stores["windows"].put_with_timestamp(key, value, time, time // WINDOW_MS * WINDOW_MS)
+        stores["sessions"].put(Windowed(key, Window(time, time)), value)
+        stores["versions"].put(key, value, time)
+
+
+def filing() -> Topology:
+    builder = StreamsBuilder()
+    for store in BUILDERS.values():
+        builder.add_state_store(store)
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(Filing, stores=list(BUILDERS))
+    return builder.build()
+
+
+def ask(
+    running: Iterable[RunningTask],
+    query: Query[Any],
+    store: str,
+    *,
+    partitions: Collection[int] | None = None,
+    level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    bound: PositionBound | None = None,
+    num_partitions: int = 3,
+) -> StateQueryResult[Any]:
+    request = StateQueryRequest(
+        query,
+        BUILDERS[store].spec,
+        None if partitions is None else frozenset(partitions),
+        level,
+        bound or PositionBound.unbounded(),
+    )
+    return query_tasks(request, [one.task for one in running], num_partitions)

@@ -1,0 +1,188 @@
+"""What each query answers of each kind of store, and what it says of the kinds it can't ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pystreams import ValueAndTimestamp
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.runtime.query.queries import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    Query,
+    RangeQuery,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from pystreams.runtime.query.results import FailureReason
+from pystreams.stores.versioned_api import VersionedRecord
+from pystreams.stores.windowed_api import Window, Windowed
+from tests.runtime.query.filing import BUILDERS, ask, filing
+from tests.runtime.running_task import RunningTask
+
+
+@pytest.fixture
+def running() -> RunningTask:
+    running = RunningTask(filing())
+    running.run(("a", "a1", 1), ("b", "b5", 5), ("a", "a12", 12), ("c", "c20", 20))
+    return running
+
+
+def answer(running: RunningTask, query: Query[Any], store: str) -> Any:
+    return ask([running], query, store).only_value()
+
+
+def test_key_query_gives_the_plain_value(running: RunningTask) -> None:
+    assert answer(running, KeyQuery("a"), "plain") == "a12"
+    assert answer(running, KeyQuery("a"), "timed") == "a12"
+    assert answer(running, KeyQuery("nobody"), "timed") is None
+
+
+def test_timestamped_key_query_gives_the_timestamp_as_well(running: RunningTask) -> None:
+    assert answer(running, TimestampedKeyQuery("a"), "timed") == ValueAndTimestamp("a12", 12)
+    assert answer(running, TimestampedKeyQuery("nobody"), "timed") is None
+
+
+@pytest.mark.parametrize("store", ["plain", "timed"])
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        (RangeQuery(), "abc"),
+        (RangeQuery(lower="b"), "bc"),
+        (RangeQuery(upper="b"), "ab"),
+        (RangeQuery("b", "b"), "b"),
+        (RangeQuery(descending=True), "cba"),
+        (RangeQuery("a", "b", descending=True), "ba"),
+        (RangeQuery("x", "z"), ""),
+    ],
+    ids=str,
+)
+def test_range_query_gives_plain_values_in_order(
+    running: RunningTask, store: str, query: RangeQuery, keys: str
+) -> None:
+    values = {"a": "a12", "b": "b5", "c": "c20"}
+
+    assert list(answer(running, query, store)) == [(key, values[key]) for key in keys]
+
+
+def test_timestamped_range_query_gives_timestamps(running: RunningTask) -> None:
+    found = answer(running, TimestampedRangeQuery(upper="b", descending=True), "timed")
+
+    assert list(found) == [("b", ValueAndTimestamp("b5", 5)), ("a", ValueAndTimestamp("a12", 12))]
+
+
+def test_window_key_query_gives_the_windows_of_a_key_by_their_start(running: RunningTask) -> None:
+    def found(time_from: int, time_to: int) -> list[Any]:
+        return list(answer(running, WindowKeyQuery("a", time_from, time_to), "windows"))
+
+    first, second = (0, ValueAndTimestamp("a1", 1)), (10, ValueAndTimestamp("a12", 12))
+    assert found(0, 10) == [first, second]
+    assert found(0, 9) == [first]
+    assert found(1, 10) == [second]
+    assert found(11, 100) == []
+
+
+def test_window_range_query_gives_the_windows_of_all_keys(running: RunningTask) -> None:
+    found = answer(running, WindowRangeQuery(time_from=0, time_to=10), "windows")
+
+    assert {str(windowed): value.value for windowed, value in found} == {
+        "[a@0/10]": "a1",
+        "[b@0/10]": "b5",
+        "[a@10/20]": "a12",
+    }
+
+
+def test_window_range_query_gives_the_sessions_of_a_key(running: RunningTask) -> None:
+    found = answer(running, WindowRangeQuery(key="a"), "sessions")
+
+    assert list(found) == [
+        (Windowed("a", Window(1, 1)), "a1"),
+        (Windowed("a", Window(12, 12)), "a12"),
+    ]
+
+
+def test_versioned_key_query_gives_the_latest_version_or_one_of_a_time(
+    running: RunningTask,
+) -> None:
+    assert answer(running, VersionedKeyQuery("a"), "versions") == VersionedRecord("a12", 12)
+    assert answer(running, VersionedKeyQuery("a", as_of=11), "versions") == VersionedRecord(
+        "a1", 1, 12
+    )
+    assert answer(running, VersionedKeyQuery("a", as_of=0), "versions") is None
+
+
+def test_multi_versioned_key_query_gives_versions_in_either_order(running: RunningTask) -> None:
+    old, new = VersionedRecord("a1", 1, 12), VersionedRecord("a12", 12)
+
+    def found(**times: Any) -> list[Any]:
+        return list(answer(running, MultiVersionedKeyQuery("a", **times), "versions"))
+
+    assert found() == [old, new]
+    assert found(descending=True) == [new, old]
+    assert found(from_time=12) == [new]
+    assert found(to_time=11) == [old]
+
+
+QUERIES: dict[Query[Any], set[str]] = {
+    KeyQuery("a"): {"plain", "timed"},
+    RangeQuery(): {"plain", "timed"},
+    TimestampedKeyQuery("a"): {"timed"},
+    TimestampedRangeQuery(): {"timed"},
+    WindowKeyQuery("a", 0, 10): {"windows"},
+    WindowRangeQuery(time_from=0, time_to=10): {"windows"},
+    WindowRangeQuery(key="a"): {"sessions"},
+    VersionedKeyQuery("a"): {"versions"},
+    MultiVersionedKeyQuery("a"): {"versions"},
+}
+
+
+@pytest.mark.parametrize("store", BUILDERS)
+@pytest.mark.parametrize(("query", "stores"), QUERIES.items(), ids=str)
+def test_a_query_a_store_can_not_answer_fails_and_names_those_it_can(
+    running: RunningTask, query: Query[Any], stores: set[str], store: str
+) -> None:
+    result = ask([running], query, store).partition_results[0]
+
+    if store in stores:
+        assert result.is_success
+    else:
+        assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+        assert repr(store) in result.failure_message
+        assert f"can't answer {type(query).__name__}" in result.failure_message
+        assert "ask it with" in result.failure_message
+
+
+@pytest.mark.parametrize(("query", "stores"), QUERIES.items(), ids=str)
+def test_committed_queries_see_nothing_before_the_commit_and_all_after_it(
+    running: RunningTask, query: Query[Any], stores: set[str]
+) -> None:
+    def seen(level: IsolationLevel) -> dict[str, Any]:
+        found = {}
+        for store in stores:
+            value: Any = ask([running], query, store, level=level).only_value()
+            found[store] = list(value) if hasattr(value, "__next__") else value
+        return found
+
+    uncommitted = seen(IsolationLevel.READ_UNCOMMITTED)
+    assert all(uncommitted.values())
+    assert not any(seen(IsolationLevel.READ_COMMITTED).values())
+
+    running.commit()
+
+    assert seen(IsolationLevel.READ_COMMITTED) == uncommitted
+    assert seen(IsolationLevel.READ_UNCOMMITTED) == uncommitted
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"time_from": 0}, {"time_to": 0}, {"key": "a", "time_from": 0, "time_to": 1}],
+    ids=str,
+)
+def test_a_window_range_query_asks_one_thing(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="either key="):
+        WindowRangeQuery(**fields)
