@@ -1,0 +1,230 @@
+"""Random use of a versioned store beside a plain list of puts: no difference in any answer."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.stores.spec import StoreEngine
+from pystreams.stores.versioned_api import (
+    PUT_RETURN_CODE_NOT_PUT,
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+    ReadOnlyVersionedKeyValueStore,
+    VersionedRecord,
+)
+from tests.stores.support import CHANGELOG
+from tests.stores.versioned_support import VersionedHome, versioned_spec
+
+RETENTION_MS = 20
+SEGMENT_INTERVAL_MS = 7
+KEYS = st.sampled_from(["", "k", "kk"])
+VALUES = st.none() | st.sampled_from(["", "x", "yy"])
+AGES = st.integers(-2 * SEGMENT_INTERVAL_MS, RETENTION_MS + 2 * SEGMENT_INTERVAL_MS)
+"""How long before the stream time a time is; below 0 it is ahead."""
+
+
+@dataclass
+class Model:
+    """What was put and taken, in order; all answers follow from it."""
+
+    stream_time: int = -1
+    puts: list[tuple[str, str | None, int]] = field(default_factory=list)
+    versions: dict[str, dict[int, str | None]] = field(default_factory=dict)
+
+    def history_begins(self) -> int:
+        return self.stream_time - RETENTION_MS
+
+    def put(self, key: str, value: str | None, timestamp: int) -> int:
+        if timestamp < self.history_begins():
+            return PUT_RETURN_CODE_NOT_PUT
+        self.stream_time = max(self.stream_time, timestamp)
+        self.puts.append((key, value, timestamp))
+        self.versions.setdefault(key, {})[timestamp] = value
+        end = self.end_of(key, timestamp)
+        return PUT_RETURN_CODE_VALID_TO_UNDEFINED if end is None else end
+
+    def end_of(self, key: str, timestamp: int) -> int | None:
+        return min((time for time in self.versions[key] if time > timestamp), default=None)
+
+    def at(self, key: str, as_of: int | None) -> VersionedRecord[str] | None:
+        known = self.versions.get(key, {})
+        begun = [time for time in known if as_of is None or time <= as_of]
+        if not begun:
+            return None
+        timestamp = max(begun)
+        value, end = known[timestamp], self.end_of(key, timestamp)
+        expired = as_of is not None and as_of < self.history_begins()
+        if value is None or (end is not None and expired):
+            return None
+        return VersionedRecord(value, timestamp, end)
+
+    def between(self, key: str, start: int, end: int) -> list[VersionedRecord[str]]:
+        oldest_live = max(0, self.history_begins()) // SEGMENT_INTERVAL_MS
+        found = []
+        for timestamp, value in sorted(self.versions.get(key, {}).items()):
+            valid_to = self.end_of(key, timestamp)
+            live = valid_to is None or (
+                end >= self.history_begins() and valid_to // SEGMENT_INTERVAL_MS >= oldest_live
+            )
+            if (
+                value is not None
+                and live
+                and timestamp <= end
+                and (valid_to is None or valid_to > start)
+            ):
+                found.append(VersionedRecord(value, timestamp, valid_to))
+        return found
+
+
+class VersionedStoreMachine(RuleBasedStateMachine):
+    """`committed` and `current` are the model."""
+
+    engine = StoreEngine.IN_MEMORY
+
+    @initialize()
+    def open_store(self) -> None:
+        self.directory = Path(tempfile.mkdtemp())
+        spec = versioned_spec(self.engine, RETENTION_MS, SEGMENT_INTERVAL_MS)
+        self.shop = VersionedHome(self.directory, spec)
+        self.committed = Model()
+        self.current = Model()
+        self.logged: list[tuple[str, str | None, int]] = []
+
+    def time(self, age: int) -> int:
+        return max(0, self.current.stream_time - age)
+
+    @rule(key=KEYS, value=VALUES, age=AGES)
+    def put(self, key: str, value: str | None, age: int) -> None:
+        timestamp = self.time(age)
+        assert self.shop.put(key, value, timestamp) == self.current.put(key, value, timestamp)
+
+    @rule(key=KEYS, age=AGES)
+    def delete(self, key: str, age: int) -> None:
+        timestamp = self.time(age)
+        expected = self.current.at(key, timestamp)
+        taken = self.current.put(key, None, timestamp) != PUT_RETURN_CODE_NOT_PUT
+        assert self.shop.store.delete(key, timestamp) == (expected if taken else None)
+
+    @rule(key=KEYS, age=AGES)
+    def read_as_of(self, key: str, age: int) -> None:
+        as_of = self.time(age)
+        assert self.shop.get(key, as_of) == self.current.at(key, as_of)
+
+    @rule(key=KEYS, ages=st.tuples(AGES, AGES), descending=st.booleans())
+    def read_range(self, key: str, ages: tuple[int, int], *, descending: bool) -> None:
+        start, end = sorted(map(self.time, ages))
+        expected = self.current.between(key, start, end)
+        found = self.shop.versions(key, start, end, descending=descending)
+        assert found == (expected[::-1] if descending else expected)
+
+    @rule()
+    def commit(self) -> None:
+        self.logged += self.shop.logged()
+        if not self.logged:
+            return
+        self.shop.commit()
+        self.committed = deepcopy(self.current)
+        assert self.logged == self.committed.puts
+
+    @rule()
+    def roll_back(self) -> None:
+        self.shop.store.rollback()
+        self.shop.home.changelog.records.clear()
+        self.current = deepcopy(self.committed)
+
+    @rule()
+    def reopen(self) -> None:
+        """Stream time is a lower bound then; a record and a commit bring it back."""
+        self.roll_back()
+        if not self.shop.store.persistent:
+            self.lose_the_store(len(self.logged))
+            return
+        self.shop.reopen()
+        if self.committed.stream_time >= 0:
+            now = self.committed.stream_time
+            assert self.shop.put("clock", "", now) == self.current.put("clock", "", now)
+            self.commit()
+
+    @rule(batch=st.integers(1, 7))
+    def lose_the_store(self, batch: int) -> None:
+        """What the changelog restores, in batches of any size, is what there was."""
+        self.roll_back()
+        self.shop.store.destroy()
+        self.shop.offset = -1
+        self.shop.open()
+        for first in range(0, len(self.logged), max(1, batch)):
+            self.shop.restore(*self.logged[first : first + batch])
+
+    @rule(count=st.integers(1, 5))
+    def restore_again(self, count: int) -> None:
+        """After a crash in `close` data is newer than its offset: putting it again is harmless."""
+        self.roll_back()
+        if self.logged:
+            self.shop.offset -= len(self.logged[-count:])
+            self.shop.restore(*self.logged[-count:])
+
+    @invariant()
+    def latest_versions_and_views_agree(self) -> None:
+        assert self.shop.store.committed_offset(CHANGELOG) == (
+            self.shop.offset if self.logged else None
+        )
+        committed = self.shop.store.read_only(IsolationLevel.READ_COMMITTED)
+        uncommitted = self.shop.store.read_only(IsolationLevel.READ_UNCOMMITTED)
+        for key in ("", "k", "kk"):
+            self.agree(committed, self.committed, key)
+            self.agree(uncommitted, self.current, key)
+            assert self.shop.get(key) == self.current.at(key, None)
+
+    def agree(self, view: ReadOnlyVersionedKeyValueStore[str, str], model: Model, key: str) -> None:
+        now = max(0, model.stream_time)
+        assert view.get(key) == model.at(key, None)
+        assert list(view.get_range(key, 0, now)) == model.between(key, 0, now)
+        for as_of in (now - 1, now - SEGMENT_INTERVAL_MS, now - RETENTION_MS - 1):
+            assert view.get(key, as_of) == model.at(key, as_of)
+
+    def teardown(self) -> None:
+        if hasattr(self, "shop"):
+            self.shop.store.close()
+            shutil.rmtree(self.directory)
+
+
+class RocksDBVersionedStoreMachine(VersionedStoreMachine):
+    engine = StoreEngine.ROCKSDB
+
+
+MACHINES = [VersionedStoreMachine, RocksDBVersionedStoreMachine]
+
+
+def run(machine: type[VersionedStoreMachine], examples: int, steps: int) -> None:
+    case = machine.TestCase
+    case.settings = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    case("runTest").runTest()
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("machine", MACHINES)
+def test_random_steps_give_what_the_puts_say(machine: type[VersionedStoreMachine]) -> None:
+    run(machine, 20, 30)
+
+
+@pytest.mark.property
+@pytest.mark.sweep
+@pytest.mark.parametrize("machine", MACHINES)
+def test_ten_thousand_random_steps_give_what_the_puts_say(
+    machine: type[VersionedStoreMachine],
+) -> None:
+    run(machine, 200, 50)
