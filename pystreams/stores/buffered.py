@@ -186,8 +186,6 @@ class BufferedKeyValueStore:
         self._send_old_values = send_old_values
         return self.caches
 
-    # Reads of the owner
-
     def get(self, key: bytes) -> bytes | None:
         """Return the stored bytes of a key, uncommitted ones first, or None."""
         stored: bytes | None = self.dirty.get(key, ABSENT)
@@ -238,8 +236,6 @@ class BufferedKeyValueStore:
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys; updated keys count twice."""
         return self._engine.approximate_num_entries() + len(self.dirty)
-
-    # Writes
 
     def _write_logged(
         self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
