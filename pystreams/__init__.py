@@ -73,6 +73,13 @@ if TYPE_CHECKING:
     from pystreams.stores.factories import Stores
     from pystreams.stores.position import Position, PositionBound
     from pystreams.stores.spec import StoreBuilder, StoreEngine
+    from pystreams.stores.versioned_api import (
+        PUT_RETURN_CODE_NOT_PUT,
+        PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+        ReadOnlyVersionedKeyValueStore,
+        VersionedKeyValueStore,
+        VersionedRecord,
+    )
     from pystreams.topology.branched import BranchedKStream
     from pystreams.topology.builder import StreamsBuilder
     from pystreams.topology.extractors import (
@@ -127,6 +134,8 @@ _HOME_OF = {
     "Materialized": "topology.options",
     "MissingSourceTopicError": "errors",
     "MultiVersionedKeyQuery": "runtime.query.queries",
+    "PUT_RETURN_CODE_NOT_PUT": "stores.versioned_api",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED": "stores.versioned_api",
     "Position": "stores.position",
     "PositionBound": "stores.position",
     "ProcessingError": "errors",
@@ -140,6 +149,7 @@ _HOME_OF = {
     "QueryResult": "runtime.query.results",
     "RangeQuery": "runtime.query.queries",
     "ReadOnlyKeyValueStore": "stores.api",
+    "ReadOnlyVersionedKeyValueStore": "stores.versioned_api",
     "Record": "record",
     "RecordMetadata": "record",
     "Repartitioned": "topology.options",
@@ -168,6 +178,8 @@ _HOME_OF = {
     "TopologyError": "errors",
     "ValueAndTimestamp": "stores.api",
     "VersionedKeyQuery": "runtime.query.queries",
+    "VersionedKeyValueStore": "stores.versioned_api",
+    "VersionedRecord": "stores.versioned_api",
     "WindowKeyQuery": "runtime.query.queries",
     "WindowRangeQuery": "runtime.query.queries",
     "fail_on_invalid_timestamp": "topology.extractors",
@@ -179,7 +191,7 @@ _HOME_OF = {
     "wallclock_timestamp": "topology.extractors",
 }
 
-__all__ = [
+__all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "BranchedKStream",
     "BrokerNotAvailableError",
     "ConfigError",
@@ -204,6 +216,8 @@ __all__ = [
     "Materialized",
     "MissingSourceTopicError",
     "MultiVersionedKeyQuery",
+    "PUT_RETURN_CODE_NOT_PUT",
+    "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
     "Position",
     "PositionBound",
     "ProcessingError",
@@ -217,6 +231,7 @@ __all__ = [
     "QueryResult",
     "RangeQuery",
     "ReadOnlyKeyValueStore",
+    "ReadOnlyVersionedKeyValueStore",
     "Record",
     "RecordMetadata",
     "Repartitioned",
@@ -245,6 +260,8 @@ __all__ = [
     "TopologyError",
     "ValueAndTimestamp",
     "VersionedKeyQuery",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
     "WindowKeyQuery",
     "WindowRangeQuery",
     "fail_on_invalid_timestamp",
