@@ -28,17 +28,18 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pystreams.errors import StateStoreError
 from pystreams.stores.position import Position
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pystreams.ids import TaskId, TopicPartition
-    from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+    from pystreams.record import ConsumedMessage, OutputBuffer, ProducedRecord, RecordContext
     from pystreams.serdes import Serde
     from pystreams.stores.read_cache import ReadCacheBudget
 
@@ -182,6 +183,20 @@ class StateStore(Protocol):
         here after a restart; of others the runtime knows better, from the group's offsets.
         """
         return Position()
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed, in an order that does.
+
+        Asked for by a backfill, which hands its state over as a changelog.
+
+        Raises:
+            StateStoreError: The store can't; the default.
+        """
+        raise StateStoreError(
+            self.name,
+            f"{type(self).__name__} can't be dumped to a changelog, which a backfill needs; write "
+            "its changelog_records(), or build this state from the live topics",
+        )
 
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`; False by default."""

@@ -15,17 +15,18 @@ Spec: Kafka AbstractRocksDBSegmentedBytesStore.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from pystreams.stores.dumping import dumped
 from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.typed_state_store import TypedStateStore
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
-    from pystreams.record import ConsumedMessage
+    from pystreams.record import ConsumedMessage, ProducedRecord
     from pystreams.serdes import Serde
     from pystreams.stores.api import StateStoreContext
     from pystreams.stores.buffered import BufferedKeyValueStore
@@ -140,6 +141,20 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         """Drop everything written since the last commit, and what it did to the stream time."""
         super().rollback()
         self._segments.rollback()
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed and not expired.
+
+        Values without a time of their own get the last millisecond of their segment, or the
+        stream time if that is earlier.
+        """
+        segments = self._segments
+        interval_ms, stream_time = segments.interval_ms, segments.committed_stream_time
+
+        def time_of(stored_key: bytes) -> int:
+            return min(stream_time, (segment_id_of(stored_key) + 1) * interval_ms - 1)
+
+        return dumped(self._buffer, time_of, start=segment_prefix(segments.oldest_live()))
 
     def _live_prefix(self, time: int) -> bytes | None:
         """Move the stream time (ms) and return the segment to write to; None if it is expired."""

@@ -24,7 +24,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pystreams.record import ConsumedMessage, Headers
+from pystreams.record import ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.contract import StateStore
 from pystreams.stores.restoring import Changes
 
@@ -144,6 +144,11 @@ class TimeOrderedBuffer(StateStore):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in committed data, or None."""
         return self._buffer.committed_offset(partition)
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed."""
+        for key, stored in self._buffer.engine_range(None, None):
+            yield stored + _BUFFER_TIME, key, unpacked(key, stored).timestamp, ()
 
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`."""

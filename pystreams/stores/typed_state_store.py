@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 import structlog
 
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
-from pystreams.record import ConsumedMessage, RecordContext
+from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import StateStore
+from pystreams.stores.dumping import dumped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from pystreams.ids import TopicPartition
     from pystreams.stores.api import StateStoreContext
@@ -187,6 +188,14 @@ class TypedStateStore(TypedParts[K, R], StateStore):
     def cached_bytes(self) -> int:
         """Return the bytes waiting for `flush_cache`; 0 without caching."""
         return self._buffer.cached_bytes
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed.
+
+        Values without a time of their own get the task's stream time.
+        """
+        stream_time = max(0, self._record.stream_time)
+        return dumped(self._buffer, lambda _: stream_time)
 
     def close(self) -> None:
         """Close without committing; safe to call twice."""

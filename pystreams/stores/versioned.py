@@ -15,6 +15,7 @@ from pystreams.stores.versioned_api import VersionedRecord
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
+    from pystreams.record import ProducedRecord
     from pystreams.serdes import Serde
     from pystreams.stores.api import FlushListener
     from pystreams.stores.versioned_buffered import BufferedVersionedStore
@@ -175,6 +176,10 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
     def set_flush_listener(self, listener: FlushListener[K, V], *, send_old_values: bool) -> bool:
         """Return False: a versioned store has no record cache."""
         return False
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore all committed versions."""
+        return self._versioned.changelog_records()
 
     def read_only(self, isolation_level: IsolationLevel) -> TypedVersionsView[K, V]:
         """Return a view that other threads may read; its serde functions are its own.

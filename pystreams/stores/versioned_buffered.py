@@ -22,7 +22,7 @@ ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,7 @@ from pystreams.stores.changelog import log_to
 from pystreams.stores.restoring import Changes
 from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.versioned_api import PUT_RETURN_CODE_NOT_PUT
+from pystreams.stores.versioned_dump import dumped_versions
 from pystreams.stores.versioned_reader import (
     LATEST_PREFIX,
     SegmentIndex,
@@ -177,6 +178,11 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         committed = isolation_level is IsolationLevel.READ_COMMITTED
         read = view_of(self, isolation_level).get
         return VersionReader(read, self._index, self._segments, committed=committed)
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore all committed versions."""
+        live = tuple(one for one in self._index.ids if one >= self._segments.oldest_live())
+        return dumped_versions(self, live, self._reader.history_begins())
 
     # Inside
 

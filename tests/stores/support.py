@@ -16,6 +16,9 @@ from pystreams.stores.spec import StoreEngine, StoreSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.stores.contract import StateStore
+    from pystreams.stores.spec_builder import StoreSpecBuilder
+
 CHANGELOG = TopicPartition("app-s-changelog", 0)
 
 
@@ -77,6 +80,12 @@ class Home:
 
     def open(self, spec: StoreSpec) -> KeyValueStateStore:
         store = build_key_value_store(spec)
+        store.init(self.context())
+        return store
+
+    def open_builder(self, builder: StoreSpecBuilder) -> StateStore:
+        """Open a store of any kind."""
+        store = builder.build()
         store.init(self.context())
         return store
 
