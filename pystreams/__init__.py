@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from pystreams.stores.contract import StateStore, StateStoreContext
     from pystreams.stores.factories import Stores
     from pystreams.stores.position import Position, PositionBound
+    from pystreams.stores.session_api import ReadOnlySessionStore, SessionStore
     from pystreams.stores.spec import StoreBuilder, StoreEngine
     from pystreams.stores.versioned_api import (
         PUT_RETURN_CODE_NOT_PUT,
@@ -79,6 +80,13 @@ if TYPE_CHECKING:
         ReadOnlyVersionedKeyValueStore,
         VersionedKeyValueStore,
         VersionedRecord,
+    )
+    from pystreams.stores.windowed_api import (
+        ReadOnlyWindowStore,
+        TimestampedWindowStore,
+        Window,
+        Windowed,
+        WindowStore,
     )
     from pystreams.topology.branched import BranchedKStream
     from pystreams.topology.builder import StreamsBuilder
@@ -149,12 +157,15 @@ _HOME_OF = {
     "QueryResult": "runtime.query.results",
     "RangeQuery": "runtime.query.queries",
     "ReadOnlyKeyValueStore": "stores.api",
+    "ReadOnlySessionStore": "stores.session_api",
     "ReadOnlyVersionedKeyValueStore": "stores.versioned_api",
+    "ReadOnlyWindowStore": "stores.windowed_api",
     "Record": "record",
     "RecordMetadata": "record",
     "Repartitioned": "topology.options",
     "Serde": "serdes",
     "SerializationError": "errors",
+    "SessionStore": "stores.session_api",
     "State": "runtime.client",
     "StateDirectoryError": "errors",
     "StateQueryResult": "runtime.query.results",
@@ -173,6 +184,7 @@ _HOME_OF = {
     "TimestampedKeyQuery": "runtime.query.queries",
     "TimestampedKeyValueStore": "stores.api",
     "TimestampedRangeQuery": "runtime.query.queries",
+    "TimestampedWindowStore": "stores.windowed_api",
     "TopicPartition": "ids",
     "Topology": "topology.topology",
     "TopologyError": "errors",
@@ -180,8 +192,11 @@ _HOME_OF = {
     "VersionedKeyQuery": "runtime.query.queries",
     "VersionedKeyValueStore": "stores.versioned_api",
     "VersionedRecord": "stores.versioned_api",
+    "Window": "stores.windowed_api",
     "WindowKeyQuery": "runtime.query.queries",
     "WindowRangeQuery": "runtime.query.queries",
+    "WindowStore": "stores.windowed_api",
+    "Windowed": "stores.windowed_api",
     "fail_on_invalid_timestamp": "topology.extractors",
     "log_and_continue": "runtime.core.error_handlers",
     "log_and_fail": "runtime.core.error_handlers",
@@ -231,12 +246,15 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "QueryResult",
     "RangeQuery",
     "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
     "ReadOnlyVersionedKeyValueStore",
+    "ReadOnlyWindowStore",
     "Record",
     "RecordMetadata",
     "Repartitioned",
     "Serde",
     "SerializationError",
+    "SessionStore",
     "State",
     "StateDirectoryError",
     "StateQueryResult",
@@ -255,6 +273,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedRangeQuery",
+    "TimestampedWindowStore",
     "TopicPartition",
     "Topology",
     "TopologyError",
@@ -262,8 +281,11 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",
+    "Window",
     "WindowKeyQuery",
     "WindowRangeQuery",
+    "WindowStore",
+    "Windowed",
     "fail_on_invalid_timestamp",
     "log_and_continue",
     "log_and_fail",

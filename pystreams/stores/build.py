@@ -4,7 +4,7 @@ TypedKeyValueStore | TypedTimestampedKeyValueStore | AdaptedTimestampedKeyValueS
 TypedVersionedKeyValueStore | TypedSessionStore | TypedWindowStore | TypedTimestampedWindowStore
   serdes, timestamps                             (timestamped, by spec.timestamped, adapted
             |                                     when not spec.engine_timestamped)
-BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions
+BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions | BufferedLruStore
   dirty map: record cache (spec.caching), changelog (spec.logging), transaction
                                                    (none unless spec.transactional)
             |
@@ -20,6 +20,7 @@ from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.lru import BufferedLruStore
 from pystreams.stores.restoring import plain_changes, timestamped_changes
 from pystreams.stores.segmented import SegmentedChanges
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
@@ -109,15 +110,30 @@ def build_window_store(spec: StoreSpec) -> WindowStateStore:
 
 
 def build_key_value_store(spec: StoreSpec) -> KeyValueStateStore:
-    """Return a new key-value store, not yet open."""
-    buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
-    buffer = buffer_class(
-        spec.name,
-        _engine(spec),
-        value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
-        caching=spec.caching,
-        restored=timestamped_changes if spec.engine_timestamped else plain_changes,
-    )
+    """Return a new key-value store, not yet open.
+
+    One of limited size is transactional and without a record cache, whatever the spec.
+    """
+    value_prefix_bytes = TIMESTAMP_BYTES if spec.engine_timestamped else 0
+    restored = timestamped_changes if spec.engine_timestamped else plain_changes
+    buffer: BufferedKeyValueStore
+    if spec.max_entries is not None:
+        buffer = BufferedLruStore(
+            spec.name,
+            _engine(spec),
+            spec.max_entries,
+            value_prefix_bytes=value_prefix_bytes,
+            restored=restored,
+        )
+    else:
+        buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
+        buffer = buffer_class(
+            spec.name,
+            _engine(spec),
+            value_prefix_bytes=value_prefix_bytes,
+            caching=spec.caching,
+            restored=restored,
+        )
     if not spec.timestamped:
         return TypedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
     if spec.engine_timestamped:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.retentions import session_retention, versioned_retention, window_retention
+from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
     from pystreams.serdes import Serde
     from pystreams.stores.api import KeyValueEngine
-
-MIN_SEGMENT_INTERVAL_MS = 60_000
-"""What a segment of a window or session store covers at least; else it is half the retention."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -123,6 +121,53 @@ class Stores:
         return replace(plain, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod
+    def persistent_session_store(name: str, retention_ms: int) -> StoreSupplier:
+        """Return a supplier of a RocksDB store of sessions.
+
+        Args:
+            name: The store's name.
+            retention_ms: How long sessions are kept, in stream time, counted from their end; 0 or
+                more, and at least the inactivity gap and the grace of the sessions it is used for.
+                Must not change while the store has data.
+
+        Raises:
+            TopologyError: The time is not valid.
+        """
+        retention = session_retention(name, retention_ms)
+        return StoreSupplier(_checked(name), kind=StoreKind.SESSION, retention=retention)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_ms: int) -> StoreSupplier:
+        """Return a supplier of sessions in memory; restored from its changelog at each start.
+
+        Differs from Kafka as `in_memory_window_store` does.
+
+        Raises:
+            TopologyError: The time is not valid.
+        """
+        supplier = Stores.persistent_session_store(name, retention_ms)
+        return replace(supplier, engine=StoreEngine.IN_MEMORY)
+
+    @staticmethod
+    def lru_map(name: str, max_entries: int) -> StoreSupplier:
+        """Return a supplier of a store in memory that keeps the keys that were used last.
+
+        A put of a new key into a full store deletes the key whose last use, put or read by the
+        owner, is longest ago; its changelog too. The store has no record cache.
+
+        Args:
+            name: The store's name.
+            max_entries: How many keys it keeps, in each task. Differs from Kafka: 1 or more, where
+                Kafka takes 0, keeps nothing and logs everything.
+
+        Raises:
+            TopologyError: `max_entries` is below 1.
+        """
+        if max_entries < 1:
+            raise TopologyError(f"store {name!r}: max_entries must be 1 or more, not {max_entries}")
+        return StoreSupplier(_checked(name), engine=StoreEngine.IN_MEMORY, max_entries=max_entries)
+
+    @staticmethod
     def custom_key_value_store(
         name: str, engine_factory: Callable[[str], KeyValueEngine], *, timestamped: bool = False
     ) -> StoreSupplier:
@@ -144,8 +189,9 @@ class Stores:
         """Return a builder of a plain store; serdes of None are the configured defaults.
 
         Raises:
-            TopologyError: The supplier is of a timestamped store.
+            TopologyError: The supplier is not of a key-value store, or is of a timestamped one.
         """
+        _check_kind(supplier, StoreKind.KEY_VALUE, "persistent_key_value_store")
         if supplier.timestamped:
             raise TopologyError(
                 f"store {supplier.name!r}: a plain store can't be built over a timestamped "
@@ -162,7 +208,11 @@ class Stores:
         """Return a builder of a timestamped store; serdes of None are the configured defaults.
 
         Over a plain persistent supplier the store works, but timestamps are read back as -1.
+
+        Raises:
+            TopologyError: The supplier is not of a key-value store.
         """
+        _check_kind(supplier, StoreKind.KEY_VALUE, "persistent_timestamped_key_value_store")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
 
     @staticmethod
@@ -176,11 +226,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a versioned store.
         """
-        if supplier.kind is not StoreKind.VERSIONED:
-            raise TopologyError(
-                f"store {supplier.name!r}: a versioned store needs a supplier of one; use "
-                "Stores.persistent_versioned_key_value_store"
-            )
+        _check_kind(supplier, StoreKind.VERSIONED, "persistent_versioned_key_value_store")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
     @staticmethod
@@ -196,7 +242,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store, or is of a timestamped one.
         """
-        _check_window_supplier(supplier)
+        _check_kind(supplier, StoreKind.WINDOW, "persistent_window_store")
         if supplier.timestamped:
             raise TopologyError(
                 f"store {supplier.name!r}: a plain store can't be built over a timestamped "
@@ -217,68 +263,22 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store.
         """
-        _check_window_supplier(supplier)
+        _check_kind(supplier, StoreKind.WINDOW, "persistent_window_store")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
 
+    @staticmethod
+    def session_store_builder(
+        supplier: StoreSupplier,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+    ) -> StoreSpecBuilder:
+        """Return a builder of a session store; serdes of None are the configured defaults.
 
-def window_retention(
-    name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool
-) -> Retention:
-    """Return the retention of a window store.
-
-    Args:
-        name: The store's name, for error messages.
-        retention_ms: How long windows are kept, counted from their start.
-        window_size_ms: How long a window is.
-        retain_duplicates: Whether each put adds a value.
-
-    Raises:
-        TopologyError: A time is not valid.
-
-    Spec: Kafka Stores.persistentWindowStore.
-    """
-    for argument, value in (("retention_ms", retention_ms), ("window_size_ms", window_size_ms)):
-        if value < 0:
-            raise TopologyError(f"store {name!r}: {argument} must be 0 or more, not {value}")
-    if window_size_ms > retention_ms:
-        raise TopologyError(
-            f"store {name!r}: retention_ms {retention_ms} is less than window_size_ms "
-            f"{window_size_ms}; a window has to be kept at least until it ends"
-        )
-    return Retention(
-        retention_ms,
-        max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS),
-        window_size_ms=window_size_ms,
-        retain_duplicates=retain_duplicates,
-    )
-
-
-def versioned_retention(
-    name: str, history_retention_ms: int, segment_interval_ms: int | None
-) -> Retention:
-    """Return the retention of a versioned store.
-
-    Args:
-        name: The store's name, for error messages.
-        history_retention_ms: How far back history goes.
-        segment_interval_ms: What one segment covers; None chooses by the retention.
-
-    Raises:
-        TopologyError: A time is not valid.
-
-    Spec: Kafka RocksDbVersionedKeyValueBytesStoreSupplier.defaultSegmentInterval.
-    """
-    if history_retention_ms < 0:
-        raise TopologyError(
-            f"store {name!r}: history_retention_ms must be 0 or more, not {history_retention_ms}"
-        )
-    if segment_interval_ms is None:
-        segment_interval_ms = _default_segment_interval_ms(history_retention_ms)
-    elif segment_interval_ms < 1:
-        raise TopologyError(
-            f"store {name!r}: segment_interval_ms must be 1 or more, not {segment_interval_ms}"
-        )
-    return Retention(history_retention_ms, segment_interval_ms)
+        Raises:
+            TopologyError: The supplier is not of a session store.
+        """
+        _check_kind(supplier, StoreKind.SESSION, "persistent_session_store")
+        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
 
 def _versioned(
@@ -293,21 +293,11 @@ def _versioned(
     )
 
 
-def _default_segment_interval_ms(history_retention_ms: int) -> int:
-    if history_retention_ms <= 60_000:
-        return max(history_retention_ms // 3, 2_000)
-    if history_retention_ms <= 300_000:
-        return max(history_retention_ms // 5, 20_000)
-    if history_retention_ms <= 3_600_000:
-        return max(history_retention_ms // 12, 60_000)
-    return max(history_retention_ms // 24, 300_000)
-
-
-def _check_window_supplier(supplier: StoreSupplier) -> None:
-    if supplier.kind is not StoreKind.WINDOW:
+def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str) -> None:
+    if supplier.kind is not kind:
         raise TopologyError(
-            f"store {supplier.name!r}: a window store needs a supplier of one; use "
-            "Stores.persistent_window_store"
+            f"store {supplier.name!r}: a {kind.value} store needs a supplier of one, and this is "
+            f"one of a {supplier.kind.value} store; use Stores.{factory}"
         )
 
 
