@@ -127,6 +127,7 @@ class StreamsBuilder:
             key_serde=consumed_as.key_serde,
             value_serde=consumed_as.value_serde,
             queryable_store_name=store.queryable_name,
+            versioned=store.versioned,
         )
 
     def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:

@@ -70,7 +70,7 @@ class KGroupedStream(Generic[K, V]):
         """
         chosen = options_of(Materialized, materialized, options, "count")
         names = self._graph.names
-        if (materialized is not None or options) and chosen.name is None:
+        if (materialized is not None or options) and chosen.store_name is None:
             # Kafka takes a number here for the sake of old topologies.
             names.store(STREAM_AGGREGATE)
         store = self._store(chosen, STREAM_AGGREGATE, LONG)
@@ -155,6 +155,7 @@ class KGroupedStream(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
+            versioned=store.versioned,
         )
 
     def _repartitioned(self, store_name: str) -> RepartitionNode:

@@ -155,6 +155,7 @@ class KGroupedTable(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
+            versioned=store.versioned,
         )
 
 

@@ -448,6 +448,7 @@ class KStream(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
+            versioned=store.versioned,
         )
 
     # ------------------------------------------------------------------ the user's processors

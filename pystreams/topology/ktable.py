@@ -55,6 +55,7 @@ class KTable(Generic[K, V]):
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
         queryable_store_name: str | None,
+        versioned: bool = False,
     ) -> None:
         self._graph = graph
         self._node = node
@@ -63,6 +64,8 @@ class KTable(Generic[K, V]):
         self._key_serde = key_serde
         self._value_serde = value_serde
         self._queryable_store_name = queryable_store_name
+        # Whether updates are kept, or passed on, by their timestamps: late ones are history.
+        self._versioned = versioned
 
     @property
     def queryable_store_name(self) -> str | None:
@@ -225,7 +228,11 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V]:
         store = self._optional_store(chosen, TABLE_FILTER, self._value_serde)
         operator = TableFilterOperator(
-            self._operator, predicate, negate=negate, store=_queryable_name(store)
+            self._operator,
+            predicate,
+            negate=negate,
+            store=_queryable_name(store),
+            versioned=self._versioned,
         )
         value_serde = (chosen and chosen.value_serde) or self._value_serde
         return self._derived(operator, node_name, TABLE_FILTER, store, value_serde)
@@ -267,6 +274,9 @@ class KTable(Generic[K, V]):
             key_serde=store.key_serde if store is not None else self._key_serde,
             value_serde=value_serde,
             queryable_store_name=queryable,
+            versioned=(
+                store.versioned if store is not None and queryable is not None else self._versioned
+            ),
         )
 
 

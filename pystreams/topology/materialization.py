@@ -6,11 +6,12 @@ that only this topology knows. Source: Kafka Streams' `MaterializedInternal`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.stores.retentions import versioned_retention
+from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.naming import NameCounter
 from pystreams.topology.options import Materialized
@@ -54,26 +55,43 @@ class TableStore:
             value_serde: Taken where the options have none.
         """
         return cls(
-            options.name or names.store(prefix),
-            options.name,
+            options.store_name or names.store(prefix),
+            options.store_name,
             options.key_serde or key_serde,
             options.value_serde or value_serde,
             options,
         )
 
+    @property
+    def versioned(self) -> bool:
+        """Whether the store keeps the history of each key."""
+        return self._supplier().kind is StoreKind.VERSIONED
+
     def builder(self) -> StoreSpecBuilder:
-        """Return the store's builder."""
-        options = self.options
-        spec = StoreSpec(
-            name=self.name,
-            engine=options.store_type or StoreEngine.ROCKSDB,
-            timestamped=True,
-            engine_timestamped=True,
-            key_serde=self.key_serde,
-            value_serde=self.value_serde,
-            caching=options.caching,
-            logging=options.logging,
-            changelog_config=dict(options.log_config) if options.logging else {},
-            transactional=options.transactional,
+        """Return the store's builder; a versioned store is never cached."""
+        options, supplier = self.options, self._supplier()
+        versioned = supplier.kind is StoreKind.VERSIONED
+        spec = StoreSpec.of(supplier, self.key_serde, self.value_serde, timestamped=not versioned)
+        return StoreSpecBuilder(
+            replace(
+                spec,
+                caching=options.caching and not versioned,
+                logging=options.logging,
+                changelog_config=dict(options.log_config) if options.logging else {},
+                transactional=options.transactional,
+            )
         )
-        return StoreSpecBuilder(spec)
+
+    def _supplier(self) -> StoreSupplier:
+        options = self.options
+        if options.supplier is not None:
+            return options.supplier
+        engine = options.store_type or StoreEngine.ROCKSDB
+        if options.history_retention_ms is None:
+            return StoreSupplier(self.name, engine=engine, timestamped=True)
+        retention = versioned_retention(
+            self.name, options.history_retention_ms, options.segment_interval_ms
+        )
+        return StoreSupplier(
+            self.name, kind=StoreKind.VERSIONED, engine=engine, retention=retention
+        )

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreEngine
+from pystreams.stores.retentions import versioned_retention
+from pystreams.stores.spec import StoreEngine, StoreSupplier
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.naming import check_name
 from pystreams.topology.nodes import StreamPartitioner
@@ -206,6 +207,11 @@ class Materialized(Generic[K, V]):
         transactional: Whether writes wait for the commit. False writes them through at once;
             under exactly-once the store is then wiped and restored after each aborted
             transaction and each end that is not a clean one. Spec: KIP-844.
+        history_retention_ms: Makes the store a versioned one, which must be named: how far back,
+            in stream time, old versions can be read and late ones are taken.
+        segment_interval_ms: Portions in which old versions go away; None chooses by the retention.
+        supplier: Where the store's bytes live, made with `Stores`, in place of `name`,
+            `store_type` and `history_retention_ms`.
     """
 
     name: str | None = None
@@ -216,10 +222,31 @@ class Materialized(Generic[K, V]):
     log_config: Mapping[str, str] = field(default_factory=dict)
     store_type: StoreEngine | None = None
     transactional: bool = True
+    history_retention_ms: int | None = None
+    segment_interval_ms: int | None = None
+    supplier: StoreSupplier | None = None
 
     def __post_init__(self) -> None:
-        """Refuse options of a wrong type."""
+        """Refuse options of a wrong type, and such that contradict each other."""
         _check_options(self)
+        if self.supplier is not None:
+            _check_supplier(self, self.supplier)
+        elif self.history_retention_ms is not None:
+            if self.name is None:
+                raise TopologyError(
+                    "Materialized: a table with history_retention_ms keeps its history in a store "
+                    "of its own: give it a name=..."
+                )
+            versioned_retention(self.name, self.history_retention_ms, self.segment_interval_ms)
+        elif self.segment_interval_ms is not None:
+            raise TopologyError(
+                "Materialized: segment_interval_ms goes with history_retention_ms: give that too"
+            )
+
+    @property
+    def store_name(self) -> str | None:
+        """Name of the store, given as such or by the supplier; None when there is none."""
+        return self.name if self.supplier is None else self.supplier.name
 
 
 class MaterializedOptions(TypedDict, Generic[K, V], total=False):
@@ -233,6 +260,9 @@ class MaterializedOptions(TypedDict, Generic[K, V], total=False):
     log_config: Mapping[str, str]
     store_type: StoreEngine | None
     transactional: bool
+    history_retention_ms: int | None
+    segment_interval_ms: int | None
+    supplier: StoreSupplier | None
 
 
 def options_of(
@@ -290,6 +320,20 @@ def _check_options(options: Any) -> None:
             raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")
         elif option.name == "store_type" and not isinstance(value, StoreEngine):
             raise TopologyError(f"{where} must be a StoreEngine, not {value!r}")
+
+
+def _check_supplier(options: Materialized[Any, Any], supplier: StoreSupplier) -> None:
+    if not isinstance(supplier, StoreSupplier):
+        raise TopologyError(
+            f"Materialized: supplier must be made with Stores.persistent_... or in_memory_..., not "
+            f"{supplier!r}"
+        )
+    for option in ("name", "store_type", "history_retention_ms", "segment_interval_ms"):
+        if getattr(options, option) is not None:
+            raise TopologyError(
+                f"Materialized: the supplier of {supplier.name!r} says what {option}= would say: "
+                "leave one of them out"
+            )
 
 
 def _is_serde(value: object) -> bool:

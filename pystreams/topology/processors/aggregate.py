@@ -17,7 +17,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.operator import NodeContext, Step
-from pystreams.topology.processors.table_view import Change, StoreView, TableView, must_forward
+from pystreams.topology.processors.table_view import Change, StoreView, TableView, table_access
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
@@ -50,11 +50,11 @@ class CountOperator(_AggregateOperator):
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        forward, record_dropped, name = node.forward, node.task.record_dropped, node.name
-        store, send_old_values = node.task.store(self._store), self._send_old_values
-        record = node.task.record
-        get, put = store.get_with_timestamp, store.put_with_timestamp
-        forwards = must_forward(node, store, send_old_values=send_old_values)
+        record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
+        send_old_values = self._send_old_values
+        get, put, forward, forwards = table_access(
+            node, self._store, send_old_values=send_old_values
+        )
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -91,15 +91,11 @@ class AggregateOperator(_AggregateOperator):
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         initializer, aggregator = self._initializer, self._aggregator
-        forward, record_dropped, name = node.forward, node.task.record_dropped, node.name
-        store, send_old_values = node.task.store(self._store), self._send_old_values
-        record = node.task.record
-        get, put, report_error = (
-            store.get_with_timestamp,
-            store.put_with_timestamp,
-            node.task.report_error,
+        record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
+        send_old_values, report_error = self._send_old_values, node.task.report_error
+        get, put, forward, forwards = table_access(
+            node, self._store, send_old_values=send_old_values
         )
-        forwards = must_forward(node, store, send_old_values=send_old_values)
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -138,11 +134,11 @@ class ReduceOperator(_AggregateOperator):
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         reducer, report_error = self._reducer, node.task.report_error
-        forward, record_dropped, name = node.forward, node.task.record_dropped, node.name
-        store, send_old_values = node.task.store(self._store), self._send_old_values
-        record = node.task.record
-        get, put = store.get_with_timestamp, store.put_with_timestamp
-        forwards = must_forward(node, store, send_old_values=send_old_values)
+        record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
+        send_old_values = self._send_old_values
+        get, put, forward, forwards = table_access(
+            node, self._store, send_old_values=send_old_values
+        )
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -239,10 +235,8 @@ def _attach_table_update(
     store_name: str, node: NodeContext, update: Aggregator, *, send_old_values: bool
 ) -> Step:
     """Return the step that applies changes to groups with `update(group, change, old)`."""
-    forward, report_error, name = node.forward, node.task.report_error, node.name
-    store, record = node.task.store(store_name), node.task.record
-    get, put = store.get_with_timestamp, store.put_with_timestamp
-    forwards = must_forward(node, store, send_old_values=send_old_values)
+    report_error, record, name = node.task.report_error, node.task.record, node.name
+    get, put, forward, forwards = table_access(node, store_name, send_old_values=send_old_values)
 
     def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
         record.timestamp, record.headers = timestamp, headers

@@ -1,6 +1,7 @@
 """Joins each record of a stream with the table's row of the same key, as it is at that moment.
 
-Only the stream's records produce output; updates of the table are seen by later records.
+A versioned table gives the row as it was at the record's timestamp. Only the stream's records
+produce output; updates of the table are seen by later records.
 Source: Kafka Streams' `KStreamKTableJoinProcessor`.
 """
 
@@ -37,7 +38,7 @@ class StreamTableJoinOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        lookup = self.table.bind(node)
+        lookup, lookup_as_of = self.table.bind(node), self.table.bind_as_of(node)
         joiner, left, with_key = self.joiner, self.left, self.with_key
         forward, report_error, name = node.forward, node.task.report_error, node.name
         record_dropped = node.task.record_dropped
@@ -48,7 +49,12 @@ class StreamTableJoinOperator:
                 return
             try:
                 # The lookup may run user functions: those of a table that is computed on the fly.
-                row = None if key is None else lookup(key)[0]
+                if key is None:
+                    row = None
+                elif lookup_as_of is None:
+                    row = lookup(key)[0]
+                else:
+                    row = lookup_as_of(key, timestamp)[0]
                 if row is None and not left:
                     return
                 joined = joiner(key, value, row) if with_key else joiner(value, row)

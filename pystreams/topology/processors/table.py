@@ -17,18 +17,20 @@ from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.table_view import (
     Change,
     DerivedView,
+    LateChange,
     StoreView,
     TableOperator,
     TableView,
-    must_forward,
+    table_access,
 )
 
 
 class TableSourceOperator:
     """Makes a table of a stream of updates; a null value deletes the key.
 
-    Out-of-order updates are applied: the last record wins, not the highest timestamp.
-    Differs from Kafka: they are not logged one by one.
+    Out-of-order updates are applied: the last record wins, not the highest timestamp. In a
+    versioned store the highest timestamp is the latest, and older ones are history.
+    Differs from Kafka: out-of-order updates are not logged one by one.
 
     Args:
         store: Name of the table's store, if it is to have one.
@@ -72,11 +74,11 @@ class TableSourceOperator:
         return step
 
     def _storing(self, node: NodeContext) -> Step:
-        forward, record_dropped, name = node.forward, node.task.record_dropped, node.name
-        store, send_old_values = node.task.store(self._store), self._send_old_values
-        record = node.task.record
-        get, put = store.get_with_timestamp, store.put_with_timestamp
-        forwards = must_forward(node, store, send_old_values=send_old_values)
+        record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
+        send_old_values = self._send_old_values
+        get, put, forward, forwards = table_access(
+            node, self._store, send_old_values=send_old_values
+        )
         reads_old = forwards and send_old_values
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -146,16 +148,17 @@ class _DerivedTableOperator:
                 return
             if new is None and old is None and skips_absent:
                 return
-            forward(key, (new, old), timestamp, headers)
+            derived = (new, old) if type(change) is tuple else LateChange((new, old))
+            forward(key, derived, timestamp, headers)
 
         return step
 
     def _storing(self, node: NodeContext, store_name: str) -> Step:
-        forward, derive, report_error = node.forward, self._derive, node.task.report_error
+        derive, report_error, record = self._derive, node.task.report_error, node.task.record
         name, send_old_values = node.name, self._send_old_values
-        store, record = node.task.store(store_name), node.task.record
-        get, put = store.get_with_timestamp, store.put_with_timestamp
-        forwards = must_forward(node, store, send_old_values=send_old_values)
+        get, put, forward, forwards = table_access(
+            node, store_name, send_old_values=send_old_values
+        )
         skips_absent = self._skips_absent()
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
@@ -181,13 +184,15 @@ class TableFilterOperator(_DerivedTableOperator):
     """Keeps rows for which the predicate is true, or with `negate` those for which it is not.
 
     A row that leaves the table is a change to None. When the parent's old values come for free, a
-    row that was not in the table before is not deleted once more.
+    row that was not in the table before is not deleted once more; unless the parent is versioned:
+    then each deletion says until when a late row downstream is valid.
 
     Args:
         parent: The operator of the table it is made of.
         predicate: Called with (key, value).
         negate: Keep the others.
         store: Name of its store; None computes on the fly.
+        versioned: Whether the parent is a versioned table.
     """
 
     def __init__(
@@ -197,6 +202,7 @@ class TableFilterOperator(_DerivedTableOperator):
         *,
         negate: bool,
         store: str | None,
+        versioned: bool = False,
     ) -> None:
         def keep(key: Any, value: Any) -> Any:
             return value if predicate(key, value) else None
@@ -206,9 +212,10 @@ class TableFilterOperator(_DerivedTableOperator):
 
         super().__init__(parent, drop if negate else keep, store)
         self._send_old_values = parent.enable_sending_old_values(force=False)
+        self._versioned = versioned
 
     def _skips_absent(self) -> bool:
-        return self._send_old_values
+        return self._send_old_values and not self._versioned
 
 
 class TableMapValuesOperator(_DerivedTableOperator):
@@ -251,7 +258,8 @@ class TableToStreamOperator:
 class TableRegroupOperator:
     """Sends each row to its group: the old one is subtracted there, the new one added.
 
-    A change within one group travels as one record. Was: KTableRepartitionMap.
+    A change within one group travels as one record. A late change of a versioned table changes no
+    present row, and so no group. Was: KTableRepartitionMap.
     Spec: KIP-904.
 
     Args:
@@ -268,6 +276,8 @@ class TableRegroupOperator:
         report_error, name = node.task.report_error, node.name
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+            if type(change) is LateChange:
+                return
             new, old = change
             new_group = old_group = None
             try:

@@ -4,6 +4,10 @@ The records between table operators carry a change as their value: the plain tup
 `(new value, old value)`, because a tuple is the cheapest thing that holds two. The old value is
 None unless something downstream asked for old values.
 
+A table with a versioned store takes late updates into its history. Such an update is not the
+key's latest and travels as a `LateChange`, so that tables downstream can tell: one that keeps
+versions takes it into its own history, one that keeps the latest rows passes it by.
+
 Source: Kafka Streams' `KTableValueGetterSupplier`, `TimestampedTupleForwarder`,
 `TimestampedCacheFlushListener`.
 """
@@ -12,17 +16,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pystreams.errors import TopologyError
 from pystreams.record import Headers
+from pystreams.stores.versioned_api import (
+    PUT_RETURN_CODE_NOT_PUT,
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+)
 from pystreams.topology.operator import NodeContext, Step
 
 Change = tuple[Any, Any]
 """(new value, old value); None where there is none."""
 
+
+class LateChange(tuple[Any, Any]):
+    """A change that is not the latest of its key. Was: `Change.isLatest` being false."""
+
+    __slots__ = ()
+
+
 Lookup = Callable[[Any], tuple[Any, int]]
 """Looks up a key: (value, timestamp in ms), or (None, -1) when the table has no such key."""
+
+LookupAsOf = Callable[[Any, int], tuple[Any, int]]
+"""Looks up a key as it was at a time (ms); else as `Lookup`."""
 
 
 class TableView(Protocol):
@@ -34,6 +52,9 @@ class TableView(Protocol):
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the lookup for one task; errors of user functions behind it are raised."""
+
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup by time; None if the table keeps the latest rows only."""
 
 
 class TableOperator(Protocol):
@@ -72,6 +93,11 @@ class StoreView:
         lookup: Lookup = node.task.store(self.store).get_with_timestamp
         return lookup
 
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup of a versioned store."""
+        lookup: LookupAsOf | None = getattr(node.task.store(self.store), "get_as_of", None)
+        return lookup
+
 
 @dataclass(frozen=True, slots=True)
 class DerivedView:
@@ -103,6 +129,82 @@ class DerivedView:
 
         return lookup
 
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup by time, if the parent has one."""
+        lookup_parent, derive = self.parent.bind_as_of(node), self.derive
+        if lookup_parent is None:
+            return None
+
+        def lookup(key: Any, timestamp: int) -> tuple[Any, int]:
+            found = lookup_parent(key, timestamp)
+            if found[0] is None:
+                return found
+            value = derive(key, found[0])
+            return (None, -1) if value is None else (value, found[1])
+
+        return lookup
+
+
+class TableStoreAccess(NamedTuple):
+    """What a table's step does with its store.
+
+    Attributes:
+        get: Returns (value, timestamp in ms) of a key, (None, -1) without one.
+        put: Called with (key, value, timestamp).
+        forward: Forwards the change that the last `put` made.
+        forwards: Whether the step must call `forward`; else the store does, when its cache is
+            flushed.
+    """
+
+    get: Lookup
+    put: Callable[[Any, Any, int], Any]
+    forward: Step
+    forwards: bool
+
+
+def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -> TableStoreAccess:
+    """Return how a table uses its store.
+
+    Of a versioned store's updates those that were dropped are not forwarded, and those that are
+    not the latest are forwarded as such.
+
+    Args:
+        node: The table's node.
+        store_name: The store's name.
+        send_old_values: Whether changes carry old values.
+
+    Raises:
+        TopologyError: The store is of a kind that can't hold a table.
+    """
+    store = node.task.store(store_name)
+    forwards = must_forward(node, store, send_old_values=send_old_values)
+    if hasattr(store, "get_as_of"):
+        put, forward = _versioned_access(store, node.forward)
+        return TableStoreAccess(store.get_with_timestamp, put, forward, forwards)
+    return TableStoreAccess(
+        store.get_with_timestamp, store.put_with_timestamp, node.forward, forwards
+    )
+
+
+def _versioned_access(
+    store: Any, forward_change: Step
+) -> tuple[Callable[[Any, Any, int], None], Step]:
+    """Return a put that remembers what it did, and a forward that goes by it."""
+    put_version = store.put_with_timestamp
+    valid_to = PUT_RETURN_CODE_VALID_TO_UNDEFINED
+
+    def put(key: Any, value: Any, timestamp: int) -> None:
+        nonlocal valid_to
+        valid_to = put_version(key, value, timestamp)
+
+    def forward(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+        if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
+            forward_change(key, change, timestamp, headers)
+        elif valid_to != PUT_RETURN_CODE_NOT_PUT:
+            forward_change(key, LateChange(change), timestamp, headers)
+
+    return put, forward
+
 
 def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> bool:
     """Let a caching store forward a table's changes at each flush.
@@ -121,7 +223,7 @@ def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> boo
     if not hasattr(store, "put_with_timestamp"):
         message = (
             f"table {node.name!r} needs a store with timestamps, {store.name!r} has none: "
-            "use timestamped_key_value_store_builder"
+            "use timestamped_key_value_store_builder or versioned_key_value_store_builder"
         )
         raise TopologyError(message)
     forward, record = node.forward, node.task.record
