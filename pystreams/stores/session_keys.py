@@ -29,7 +29,6 @@ MAX_TIMESTAMP = 2**63 - 1
 _TIMES = struct.Struct(">qq")
 _pack_times = _TIMES.pack
 _unpack_times = _TIMES.unpack_from
-_END = struct.Struct(">q")
 _MIN_KEY_BYTES = 1
 
 
@@ -41,18 +40,6 @@ def session_key(key: bytes, start: int, end: int) -> bytes:
 def key_of(session: bytes) -> bytes:
     """Return the record's key."""
     return session[:-SUFFIX_BYTES]
-
-
-def end_of(session: bytes) -> int:
-    """Return the time (ms) of the session's last record."""
-    end: int = _END.unpack_from(session, len(session) - SUFFIX_BYTES)[0]
-    return end
-
-
-def start_of(session: bytes) -> int:
-    """Return the time (ms) of the session's first record."""
-    start: int = _END.unpack_from(session, len(session) - _END.size)[0]
-    return start
 
 
 def window_of(session: bytes) -> Window:
