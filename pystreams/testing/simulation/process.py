@@ -22,7 +22,7 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.settings import ThreadSettings, task_settings
+from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.stores.api import StateStore
@@ -168,6 +168,7 @@ class SimulatedProcess:
                 self._config,
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
                 build=self._build,
+                recording=recording_of(self._config, self._broker.clock),
             ),
             settings=ThreadSettings.of(self._config),
             clients=self.clients,

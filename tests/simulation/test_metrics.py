@@ -1,0 +1,257 @@
+"""The metrics of stream threads: numbers that add up, through rollbacks, crashes and restores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pystreams import serdes
+from pystreams.metrics import DEFINITIONS, MetricName, MetricValue, RecordingLevel
+from pystreams.metrics.definitions import (
+    CLIENT_GROUP,
+    GROUP_TAGS,
+    OPERATIONS,
+    STATE_GROUP,
+    TASK_GROUP,
+    THREAD_GROUP,
+    TOPIC_GROUP,
+    definition_of,
+)
+from pystreams.record import Record
+from pystreams.stores.factories import Stores
+from pystreams.testing.simulation import SimulatedProcess
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.processor import Processor, ProcessorContext
+from tests.simulation.applications import Application
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.topology.topology import Topology
+
+pytestmark = pytest.mark.simulation
+
+
+def metrics_of(process: SimulatedProcess) -> dict[MetricName, MetricValue]:
+    found: dict[MetricName, MetricValue] = {}
+    for thread in process.threads:
+        found.update(thread.metrics())
+    return found
+
+
+def total(process: SimulatedProcess, group: str, name: str, **tags: str) -> float:
+    """The sum of one metric over all its tags that fit."""
+    values = [
+        value
+        for metric, value in metrics_of(process).items()
+        if (metric.group, metric.name) == (group, name)
+        and all(metric.tag(tag.replace("_", "-")) == wanted for tag, wanted in tags.items())
+    ]
+    assert values, f"{group} has no {name} with {tags}"
+    return sum(float(value) for value in values)
+
+
+def started(app: Application, **config: Any) -> SimulatedProcess:
+    process = app.process(config={name.replace("_", "."): one for name, one in config.items()})
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_records_in_and_out_add_up(guarantee: str, tmp_path: Path) -> None:
+    app = Application(tmp_path, guarantee, partitions=3)
+    process = started(app)
+    app.feed(*"abcabcaabbccxyz")
+    app.run_until_processed(process)
+
+    assert total(process, THREAD_GROUP, "process-total") == 15
+    assert total(process, TASK_GROUP, "process-total") == 15
+    assert total(process, TOPIC_GROUP, "records-consumed-total", topic_name="in") == 15
+    assert total(process, TOPIC_GROUP, "records-produced-total", topic_name="out") == 15
+    assert (
+        total(process, TOPIC_GROUP, "records-produced-total", topic_name="app-counts-changelog")
+        == 15
+    )
+    assert total(process, TASK_GROUP, "dropped-records-total") == 0
+    assert total(process, THREAD_GROUP, "task-created-total") == 3
+    assert total(process, THREAD_GROUP, "commit-total") >= 1
+
+
+def test_uncommitted_bytes_wait_for_the_commit(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app, commit_interval_ms=5_000)
+    while total(process, THREAD_GROUP, "process-total") < 1:
+        if not app.broker.committed_records("in"):
+            app.feed("abc")
+        process.step()
+
+    uncommitted = len("abc") + 8 + 8
+    assert total(process, STATE_GROUP, "uncommitted-bytes") == uncommitted
+    app.run_until_processed(process)
+    assert total(process, STATE_GROUP, "uncommitted-bytes") == 0
+
+
+def test_commits_of_stores_are_counted_at_info(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app)
+    for key in "abc":
+        app.feed(key)
+        app.run_until_processed(process)
+
+    name = next(name for name in metrics_of(process) if name.name == "uncommitted-bytes")
+    assert name.tags == (
+        ("thread-id", process.threads[0].name),
+        ("task-id", "0_0"),
+        ("rocksdb-state-id", "counts"),
+    )
+    # Three commits within the first window of two: over the 30 s that one window takes.
+    assert total(process, STATE_GROUP, "commit-rate") == pytest.approx(3 / 30)
+
+
+def test_what_was_restored_is_told_and_what_remains(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    first = started(app)
+    app.feed(*"abcde")
+    app.run_until_processed(first)
+    first.stop()
+    second = app.process("p1")
+    second.start()
+    app.feed("f")
+    app.run_until_processed(second)
+
+    assert total(second, TASK_GROUP, "restore-total") == 5
+    assert total(second, TASK_GROUP, "restore-remaining-records-total") == 0
+    assert total(second, TASK_GROUP, "process-total") == 1
+
+
+def test_totals_never_fall_when_a_transaction_is_rolled_back(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once_v2")
+    process = started(app)
+    app.feed(*"abc")
+    app.run_until_processed(process)
+    thread = process.threads[0]
+    before = metrics_of(process)
+    thread._revive(thread._manager.running())
+    rolled_back = metrics_of(process)
+    app.feed(*"de")
+    app.run_until_processed(process)
+    after = metrics_of(process)
+
+    counters = [name for name in before if definition_of(name).kind.value == "counter"]
+    assert counters
+    for name in counters:
+        assert float(before[name]) <= float(rolled_back[name]) <= float(after[name]), name
+    assert total(process, TOPIC_GROUP, "records-produced-total", topic_name="out") == 5
+
+
+def test_a_thread_keeps_the_records_of_tasks_that_left(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app)
+    app.feed(*"abc")
+    app.run_until_processed(process)
+    thread = process.threads[0]
+    thread.shut_down()
+
+    left = thread.metrics()
+    assert not any(name.group == TASK_GROUP for name in left)
+    tags = (("thread-id", thread.name),)
+    assert left[MetricName("process-total", THREAD_GROUP, tags)] == 3
+    assert left[MetricName("task-closed-total", THREAD_GROUP, tags)] == 1
+
+
+class Busy(Processor[str, str, str, str]):
+    """Calls every method of a key-value store."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._store = context.get_state_store("busy")
+
+    def process(self, record: Record[str, str]) -> None:
+        store = self._store
+        store.put(record.key, record.value)
+        store.put_if_absent(record.key, record.value)
+        store.put_all([(record.key, record.value)])
+        list(store.range(None, None))
+        list(store.all())
+        list(store.prefix_scan(b"a"))
+        assert store.get(record.key) == record.value
+        store.delete(record.key)
+
+
+def busy() -> Topology:
+    builder = StreamsBuilder()
+    supplier = Stores.in_memory_key_value_store("busy")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(Busy, stores=["busy"])
+    return builder.build()
+
+
+KEY_VALUE_OPERATIONS = set(OPERATIONS) - {"fetch", "remove", "restore"}
+
+
+def run_busy(root: Path, level: str) -> SimulatedProcess:
+    app = Application(root)
+    process = app.process(topology=busy(), config={"metrics.recording.level": level})
+    process.start()
+    app.feed(*"abc")
+    app.run_until_processed(process)
+    return process
+
+
+def test_operations_of_stores_are_measured_at_debug(tmp_path: Path) -> None:
+    process = run_busy(tmp_path, "DEBUG")
+
+    for operation in KEY_VALUE_OPERATIONS:
+        rate = total(process, STATE_GROUP, f"{operation}-rate", task_id="0_0")
+        assert rate == pytest.approx(3 / 30), operation
+        assert total(process, STATE_GROUP, f"{operation}-latency-max") == 0
+    assert total(process, STATE_GROUP, "num-open-iterators") == 0
+
+
+def test_no_operation_is_measured_at_info(tmp_path: Path) -> None:
+    process = run_busy(tmp_path, "INFO")
+
+    measured = {name.name for name in metrics_of(process) if name.group == STATE_GROUP}
+    assert measured == {
+        definition.name
+        for definition in DEFINITIONS
+        if definition.group == STATE_GROUP and definition.level is RecordingLevel.INFO
+    }
+
+
+def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
+    process = run_busy(tmp_path, "DEBUG")
+
+    measured = {(name.group, name.name) for name in metrics_of(process)}
+    elsewhere = {
+        (STATE_GROUP, f"{operation}-{end}")
+        for operation in set(OPERATIONS) - KEY_VALUE_OPERATIONS
+        for end in ("rate", "latency-avg", "latency-max")
+    }
+    defined = {(one.group, one.name) for one in DEFINITIONS if one.group != CLIENT_GROUP}
+    assert measured - elsewhere == defined - elsewhere
+    assert measured <= defined
+
+
+def test_tags_are_those_of_the_group(tmp_path: Path) -> None:
+    process = run_busy(tmp_path, "DEBUG")
+
+    for name in metrics_of(process):
+        expected = [tag.replace("<store type>", "in-memory") for tag in GROUP_TAGS[name.group]]
+        assert [tag for tag, _ in name.tags] == expected
+
+
+def test_the_rate_of_a_total_follows_the_clock(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app, metrics_sample_window_ms=1_000, metrics_num_samples=2)
+    app.feed(*"abcdef")
+    app.run_until_processed(process)
+    young = total(process, THREAD_GROUP, "process-rate")
+    for _ in range(3):
+        app.clock.advance_ms(1_000)
+        process.step()
+
+    assert young == pytest.approx(6, rel=0.5)
+    assert total(process, THREAD_GROUP, "process-rate") == 0
+    assert total(process, THREAD_GROUP, "process-total") == 6
