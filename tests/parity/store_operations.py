@@ -245,8 +245,8 @@ class WindowScript:
     WINDOW_MS = 10_000
 
     def __init__(self, *, seed: int, duplicates: bool) -> None:
-        self._choices = Choices(seed, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 200)
-        self._none_percent = 0 if duplicates else 10
+        self._choices = Choices(seed, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 1_000)
+        self._duplicates = duplicates
 
     def _start(self, time: int) -> int:
         """Return the second the time is in, in most cases, so that many are written again."""
@@ -258,19 +258,21 @@ class WindowScript:
         choice = choices.below(1000)
         key: bytes | None = choices.key()
         if choice < 550:
-            value = choices.value(number, self._none_percent)
+            # A deletion is left out where it does nothing, see the README.
+            value = choices.value(number, 0 if self._duplicates else 10)
             time = choices.time()
             return Operation("put", (key, value, self._start(time), time))
         start = self._start(choices.read_time())
-        if choice < 700:
+        # With duplicates Java finds one value only right after it was put.
+        if choice < 700 and not self._duplicates:
             return Operation("fetch", (key, start))
         to_the_end = choices.percent(3)
         end = LONG_MAX if to_the_end else max(0, start + choices.below(40_000) - 2_000)
         if choice < 900:
-            name = "fetch_range" if choice < 800 else "backward_fetch"
+            name = "fetch" if choice < 800 else "backward_fetch"
             return Operation(name, (key, start, end))
         if choice < 970:
-            name = "fetch_keys" if choice < 935 else "backward_fetch_keys"
+            name = "fetch_range" if choice < 935 else "backward_fetch_range"
             if choices.percent(20):
                 key = None
             return Operation(name, (key, choices.key_or_none(), start, end))
@@ -293,7 +295,7 @@ class SessionScript:
     LONGEST_MS = 5_000
 
     def __init__(self) -> None:
-        self._choices = Choices(7, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 200)
+        self._choices = Choices(7, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 1_000)
         self._recent: list[tuple[Argument, ...]] = []
 
     def next(self, number: int) -> Operation:
@@ -308,7 +310,7 @@ class SessionScript:
         if choice < 700:
             return Operation("fetch" if choice < 675 else "backward_fetch", (key,))
         if choice < 710:
-            name = "fetch_keys" if choice < 705 else "backward_fetch_keys"
+            name = "fetch_range" if choice < 705 else "backward_fetch_range"
             if choices.percent(20):
                 key = None
             return Operation(name, (key, choices.key_or_none()))
@@ -320,7 +322,7 @@ class SessionScript:
         if choice < 900:
             name = "find_sessions" if choice < 810 else "backward_find_sessions"
             return Operation(name, (key, earliest_end, latest_start))
-        name = "find_sessions_of_keys" if choice < 950 else "backward_find_sessions_of_keys"
+        name = "find_sessions_range" if choice < 950 else "backward_find_sessions_range"
         if choices.percent(20):
             key = None
         return Operation(name, (key, choices.key_or_none(), earliest_end, latest_start))

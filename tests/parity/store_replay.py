@@ -10,17 +10,16 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.api import ValueAndTimestamp
-from tests.parity.store_operations import Operation, Script, VersionedScript, hex_of
+from tests.parity.store_calls import Apply, Dropped, logged
+from tests.parity.store_operations import Operation, Script
 from tests.stores.support import CHANGELOG
 
 if TYPE_CHECKING:
-    from pystreams.stores.versioned_api import VersionedRecord
     from tests.stores.support import Home
 
 STORES = Path(__file__).parent / "golden" / "stores"
@@ -30,7 +29,7 @@ CONTEXT_STEP_MS = 10
 _KEPT_LINES = 2_000
 _LONGEST_LINE = 1_000
 
-Apply = Callable[[Any, Operation], str]
+_WRITES = frozenset(("put", "delete", "remove"))
 
 
 def read_golden(name: str) -> dict[str, Any]:
@@ -99,129 +98,59 @@ class Transcript:
         )
 
 
-def replay(store: Any, home: Home, script: Script, apply: Apply, count: int) -> Transcript:
-    """Do the first `count` operations of a script, and its last ones, with a commit every 250."""
-    transcript = Transcript()
-    for number in range(count):
-        _do(store, home, script.next(number), apply, (number, transcript))
-        if (number + 1) % OPERATIONS_A_COMMIT == 0:
-            store.commit({CHANGELOG: number})
-        if (number + 1) % OPERATIONS_A_MARK == 0:
-            transcript.mark(number + 1)
-    for number, operation in enumerate(script.last(), count):
-        _do(store, home, operation, apply, (number, transcript))
-    store.commit({CHANGELOG: count})
-    return transcript
+@dataclass(frozen=True)
+class Doing:
+    """How operations are done on a store.
 
-
-def _do(
-    store: Any, home: Home, operation: Operation, apply: Apply, at: tuple[int, Transcript]
-) -> None:
-    number, transcript = at
-    context = home.record
-    context.timestamp = number * CONTEXT_STEP_MS
-    dropped = context.expired_records
-    answer = apply(store, operation)
-    transcript.operations.add(operation.line())
-    transcript.answers.add(answer)
-    logged = home.changelog.records
-    for value, key, timestamp, _ in logged:
-        transcript.changelog.add(f"{hex_of(key)} {hex_of(value)} {timestamp}")
-    if context.expired_records > dropped and not logged:
-        transcript.changelog.add(logged_by_kafka(operation))
-    logged.clear()
-
-
-def logged_by_kafka(operation: Operation) -> str:
-    """Return what Kafka logs of a put or delete in a versioned store that came too late.
-
-    Ours logs nothing: what a store dropped must not come back from its changelog.
+    Attributes:
+        apply: Does an operation and returns the answer as a line.
+        dropped: Returns what Kafka logs of a write that our store dropped and did not log.
     """
-    arguments: tuple[Any, ...] = operation.arguments
-    value = arguments[1] if operation.name == "put" else None
-    return f"{hex_of(arguments[0])} {hex_of(value)} {arguments[-1]!r}"
+
+    apply: Apply
+    dropped: Dropped
 
 
-# Doing an operation
+class Replay:
+    """Does the operations of a script on a store, with a commit every 250.
 
+    Args:
+        store: Open.
+        home: What it was opened with.
+        doing: How.
 
-def entries(found: Iterable[Any], line: Callable[[Any], str]) -> str:
-    """Return all that an iterator gives, with a space between."""
-    return " ".join(map(line, found))
+    Attributes:
+        transcript: What was done so far.
+    """
 
+    def __init__(self, store: Any, home: Home, doing: Doing) -> None:
+        self.transcript = Transcript()
+        self._store = store
+        self._home = home
+        self._doing = doing
+        self._puts = 0
 
-def apply_key_value(store: Any, operation: Operation) -> str:
-    """Do an operation on a plain key-value store; return the answer as a line."""
-    return _apply_key_value(store, operation, _plain, hex_of)
+    def run(self, script: Script, count: int) -> None:
+        """Do the first `count` operations, and the last ones."""
+        for number in range(count):
+            self._do(number, script.next(number))
+            if (number + 1) % OPERATIONS_A_COMMIT == 0:
+                self._store.commit({CHANGELOG: number})
+            if (number + 1) % OPERATIONS_A_MARK == 0:
+                self.transcript.mark(number + 1)
+        for number, operation in enumerate(script.last(), count):
+            self._do(number, operation)
+        self._store.commit({CHANGELOG: count})
 
-
-def apply_timestamped_key_value(store: Any, operation: Operation) -> str:
-    """Do an operation on a timestamped key-value store; return the answer as a line."""
-    return _apply_key_value(store, operation, _timestamped, _timestamped_line)
-
-
-def _apply_key_value(
-    store: Any,
-    operation: Operation,
-    make: Callable[[Any, Any], Any],
-    text: Callable[[Any], str],
-) -> str:
-    name, arguments = operation
-    if name == "put":
-        store.put(arguments[0], make(*arguments[1:]))
-        return "-"
-    if name == "put_all":
-        store.put_all(
-            (arguments[at], make(*arguments[at + 1 : at + 3])) for at in range(0, len(arguments), 3)
-        )
-        return "-"
-    if name == "put_if_absent":
-        return text(store.put_if_absent(arguments[0], make(*arguments[1:])))
-    found = getattr(store, name)(*arguments)
-    if name in {"get", "delete"}:
-        return text(found)
-    return entries(found, lambda entry: f"{hex_of(entry[0])}={text(entry[1])}")
-
-
-def apply_versioned(store: Any, operation: Operation) -> str:
-    """Do an operation on a versioned store; return the answer as a line."""
-    name, arguments = operation
-    if name == "put":
-        return str(store.put(*arguments))
-    if name == "delete":
-        found = store.delete(*arguments)
-        # Java's typed store knows the end of what was deleted, and leaves it out.
-        return _version_line(found and found._replace(valid_to=None))
-    if name in {"get", "get_as_of"}:
-        return _version_line(store.get(*arguments))
-    found = store.get_range(*arguments, descending=name == "versions")
-    return entries(_found_by_kafka(found, arguments[2]), _version_line)
-
-
-def _found_by_kafka(
-    found: Iterable[VersionedRecord[bytes]], to_time: Any
-) -> Iterator[VersionedRecord[bytes]]:
-    """Leave out what Kafka misses: a version that ended in a segment after that of `to_time`."""
-    interval = VersionedScript.SEGMENT_INTERVAL_MS
-    for record in found:
-        if record.valid_to is None or record.valid_to // interval <= to_time // interval:
-            yield record
-
-
-def _plain(value: Any, timestamp: Any) -> Any:
-    return value
-
-
-def _timestamped(value: Any, timestamp: Any) -> Any:
-    return None if value is None else ValueAndTimestamp(value, timestamp)
-
-
-def _timestamped_line(found: ValueAndTimestamp[bytes] | None) -> str:
-    return "-" if found is None else f"{hex_of(found.value)}@{found.timestamp}"
-
-
-def _version_line(found: VersionedRecord[bytes] | None) -> str:
-    if found is None:
-        return "-"
-    end = "" if found.valid_to is None else found.valid_to
-    return f"{hex_of(found.value)}@{found.timestamp}..{end}"
+    def _do(self, number: int, operation: Operation) -> None:
+        transcript, records = self.transcript, self._home.changelog.records
+        self._home.record.timestamp = timestamp = number * CONTEXT_STEP_MS
+        self._puts += operation.name == "put"
+        transcript.operations.add(operation.line())
+        transcript.answers.add(self._doing.apply(self._store, operation))
+        if not records and operation.name in _WRITES:
+            transcript.changelog.add(self._doing.dropped(operation, timestamp, self._puts))
+        for record in records:
+            value, key, record_timestamp, _ = record
+            transcript.changelog.add(logged(key, value, record_timestamp))
+        records.clear()

@@ -16,23 +16,22 @@ from rocksdict import AccessType, Options, Rdict
 
 from pystreams import serdes
 from pystreams.stores.factories import Stores
-from tests.parity.store_operations import KeyValueScript, Script, VersionedScript, hex_of
-from tests.parity.store_replay import (
-    Apply,
-    Transcript,
-    apply_key_value,
-    apply_timestamped_key_value,
-    apply_versioned,
-    read_golden,
-    replay,
-    short_sum,
-    shown,
+from tests.parity import store_calls as calls
+from tests.parity.store_operations import (
+    KeyValueScript,
+    Script,
+    SessionScript,
+    VersionedScript,
+    WindowScript,
+    hex_of,
 )
+from tests.parity.store_replay import Doing, Replay, Transcript, read_golden, short_sum, shown
 from tests.stores.support import Home
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.stores.spec import StoreSupplier
     from pystreams.stores.spec_builder import StoreSpecBuilder
 
 pytestmark = pytest.mark.parity
@@ -45,12 +44,11 @@ class Kind:
     """One kind of store: how to make it, and what to do with it."""
 
     script: Callable[[], Script]
-    apply: Apply
+    doing: Doing
     on_disk: Callable[[], StoreSpecBuilder]
     in_memory: Callable[[], StoreSpecBuilder]
     few: int = 5_000
     all: int = 20_000
-    data_family: str = "default"
 
 
 def _versioned(supplier: Callable[..., Any]) -> StoreSpecBuilder:
@@ -59,29 +57,72 @@ def _versioned(supplier: Callable[..., Any]) -> StoreSpecBuilder:
     )
 
 
+def _window(supplier: Callable[..., Any], *, retain_duplicates: bool = False) -> StoreSupplier:
+    made: StoreSupplier = supplier(
+        STORE,
+        WindowScript.RETENTION_MS,
+        WindowScript.WINDOW_MS,
+        retain_duplicates=retain_duplicates,
+    )
+    return made
+
+
+def _session(supplier: Callable[[str, int], StoreSupplier]) -> StoreSpecBuilder:
+    return Stores.session_store_builder(supplier(STORE, SessionScript.RETENTION_MS))
+
+
 KINDS = {
     "key_value": Kind(
         lambda: KeyValueScript(timestamped=False),
-        apply_key_value,
+        Doing(calls.apply_key_value, calls.dropped_nothing),
         lambda: Stores.key_value_store_builder(Stores.persistent_key_value_store(STORE)),
         lambda: Stores.key_value_store_builder(Stores.in_memory_key_value_store(STORE)),
     ),
     "timestamped_key_value": Kind(
         lambda: KeyValueScript(timestamped=True),
-        apply_timestamped_key_value,
+        Doing(calls.apply_timestamped_key_value, calls.dropped_nothing),
         lambda: Stores.timestamped_key_value_store_builder(
             Stores.persistent_timestamped_key_value_store(STORE)
         ),
         lambda: Stores.timestamped_key_value_store_builder(Stores.in_memory_key_value_store(STORE)),
-        data_family="keyValueWithTimestamp",
     ),
     "versioned": Kind(
         VersionedScript,
-        apply_versioned,
+        Doing(calls.apply_versioned, calls.dropped_version),
         lambda: _versioned(Stores.persistent_versioned_key_value_store),
         lambda: _versioned(Stores.in_memory_versioned_key_value_store),
         few=10_000,
         all=100_000,
+    ),
+    "window": Kind(
+        lambda: WindowScript(seed=4, duplicates=False),
+        Doing(calls.apply_window, calls.dropped_window),
+        lambda: Stores.window_store_builder(_window(Stores.persistent_window_store)),
+        lambda: Stores.window_store_builder(_window(Stores.in_memory_window_store)),
+    ),
+    "timestamped_window": Kind(
+        lambda: WindowScript(seed=5, duplicates=False),
+        Doing(calls.apply_timestamped_window, calls.dropped_timestamped_window),
+        lambda: Stores.timestamped_window_store_builder(
+            _window(Stores.persistent_timestamped_window_store)
+        ),
+        lambda: Stores.timestamped_window_store_builder(_window(Stores.in_memory_window_store)),
+    ),
+    "window_with_duplicates": Kind(
+        lambda: WindowScript(seed=6, duplicates=True),
+        Doing(calls.apply_window, calls.dropped_duplicate),
+        lambda: Stores.window_store_builder(
+            _window(Stores.persistent_window_store, retain_duplicates=True)
+        ),
+        lambda: Stores.window_store_builder(
+            _window(Stores.in_memory_window_store, retain_duplicates=True)
+        ),
+    ),
+    "session": Kind(
+        SessionScript,
+        Doing(calls.apply_session, calls.dropped_session),
+        lambda: _session(Stores.persistent_session_store),
+        lambda: _session(Stores.in_memory_session_store),
     ),
 }
 
@@ -110,14 +151,14 @@ def test_a_store_stays_the_same_through_all_operations(
 
     assert_same(golden(name), transcript, KINDS[name].all)
     if engine == "on_disk":
-        assert databases(name, tmp_path) == java_databases(name, KINDS[name].all)
+        assert databases(tmp_path) == java_databases(name, KINDS[name].all)
 
 
 @each_kind
 def test_a_database_holds_the_same_bytes(name: str, tmp_path: Path) -> None:
     run(name, "on_disk", KINDS[name].few, tmp_path)
 
-    assert databases(name, tmp_path) == java_databases(name, KINDS[name].few)
+    assert databases(tmp_path) == java_databases(name, KINDS[name].few)
 
 
 def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
@@ -127,9 +168,10 @@ def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
     home = Home(directory)
     store: Any = builder.build()
     store.init(home.context(default_key_serde=serdes.BYTES, default_value_serde=serdes.BYTES))
-    transcript = replay(store, home, kind.script(), kind.apply, count)
+    replay = Replay(store, home, kind.doing)
+    replay.run(kind.script(), count)
     store.close()
-    return transcript
+    return replay.transcript
 
 
 def assert_same(java: dict[str, Any], ours: Transcript, count: int) -> None:
@@ -163,23 +205,31 @@ def difference(java: dict[str, Any], ours: Transcript, number: int) -> str:
 
 def java_databases(name: str, count: int) -> dict[str, list[str]]:
     """Return the entries of Java's databases by the segment's first millisecond, or ""."""
-    family = KINDS[name].data_family
-    dumped = golden(name)["databases"][str(count)]
-    return {segment: families[family] for segment, families in dumped.items() if families[family]}
+    return {
+        segment: _data_of(families)
+        for segment, families in golden(name)["databases"][str(count)].items()
+    }
 
 
-def databases(name: str, directory: Path) -> dict[str, list[str]]:
-    """Return the entries of our databases in the same form, read with RocksDB alone."""
+def databases(directory: Path) -> dict[str, list[str]]:
+    """Return the entries of our database in the same form, read with RocksDB alone."""
     path = str(directory / "rocksdb" / STORE)
-    families = Rdict.list_cf(path)
+    names = Rdict.list_cf(path)
     database = Rdict(
         path,
         Options(raw_mode=True),
-        {family: Options(raw_mode=True) for family in families if family != "default"},
+        {name: Options(raw_mode=True) for name in names if name != "default"},
         access_type=AccessType.read_only(),
     )
-    family = KINDS[name].data_family
-    data: Any = database if family == "default" else database.get_column_family(family)
-    found = {"": [f"{hex_of(key)} {hex_of(value)}" for key, value in data.items()]}
+    families: dict[str, list[str]] = {}
+    for name in names:
+        family: Any = database if name == "default" else database.get_column_family(name)
+        families[name] = [f"{hex_of(key)} {hex_of(value)}" for key, value in family.items()]
     database.close()
-    return found
+    segments = {name: lines for name, lines in families.items() if name.isdecimal() and lines}
+    return segments or {"": _data_of(families)}
+
+
+def _data_of(families: dict[str, list[str]]) -> list[str]:
+    """Return the column family that holds data; values with timestamps have one of their own."""
+    return families.get("keyValueWithTimestamp", families["default"])

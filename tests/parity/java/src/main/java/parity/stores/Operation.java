@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * One call of a store's method.
  *
- * @param name the method's name in Python
+ * @param name the method's name in Python, where it has one of its own
  * @param arguments byte arrays, Longs and nulls
  */
 record Operation(String name, List<Object> arguments) {

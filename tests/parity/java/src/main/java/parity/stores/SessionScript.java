@@ -22,7 +22,7 @@ final class SessionScript implements StoreScript {
     private static final int LONGEST_MS = 5_000;
     private static final int REMEMBERED = 16;
 
-    private final Choices choices = new Choices(7, RETENTION_MS, SEGMENT_INTERVAL_MS, 200);
+    private final Choices choices = new Choices(7, RETENTION_MS, SEGMENT_INTERVAL_MS, 1_000);
     private final List<Operation> recent = new ArrayList<>();
 
     @Override
@@ -53,7 +53,7 @@ final class SessionScript implements StoreScript {
         }
         if (choice < 710) {
             return Operation.of(
-                choice < 705 ? "fetch_keys" : "backward_fetch_keys",
+                choice < 705 ? "fetch_range" : "backward_fetch_range",
                 choices.percent(20) ? null : key, choices.keyOrNull());
         }
         final long earliestEnd = choices.readTime();
@@ -65,7 +65,7 @@ final class SessionScript implements StoreScript {
                 key, earliestEnd, latestStart);
         }
         return Operation.of(
-            choice < 950 ? "find_sessions_of_keys" : "backward_find_sessions_of_keys",
+            choice < 950 ? "find_sessions_range" : "backward_find_sessions_range",
             choices.percent(20) ? null : key, choices.keyOrNull(), earliestEnd, latestStart);
     }
 
@@ -125,16 +125,16 @@ final class SessionScript implements StoreScript {
         return switch (operation.name()) {
             case "fetch" -> store.fetch(operation.bytes(0));
             case "backward_fetch" -> store.backwardFetch(operation.bytes(0));
-            case "fetch_keys" -> store.fetch(operation.bytes(0), operation.bytes(1));
-            case "backward_fetch_keys" -> store.backwardFetch(
+            case "fetch_range" -> store.fetch(operation.bytes(0), operation.bytes(1));
+            case "backward_fetch_range" -> store.backwardFetch(
                 operation.bytes(0), operation.bytes(1));
             case "find_sessions" -> store.findSessions(
                 operation.bytes(0), operation.number(1), operation.number(2));
             case "backward_find_sessions" -> store.backwardFindSessions(
                 operation.bytes(0), operation.number(1), operation.number(2));
-            case "find_sessions_of_keys" -> store.findSessions(
+            case "find_sessions_range" -> store.findSessions(
                 operation.bytes(0), operation.bytes(1), operation.number(2), operation.number(3));
-            case "backward_find_sessions_of_keys" -> store.backwardFindSessions(
+            case "backward_find_sessions_range" -> store.backwardFindSessions(
                 operation.bytes(0), operation.bytes(1), operation.number(2), operation.number(3));
             default -> throw new IllegalArgumentException(operation.name());
         };

@@ -27,7 +27,7 @@ final class WindowScript implements StoreScript {
 
     WindowScript(final Make make) {
         this.make = make;
-        choices = new Choices(4 + make.ordinal(), RETENTION_MS, SEGMENT_INTERVAL_MS, 200);
+        choices = new Choices(4 + make.ordinal(), RETENTION_MS, SEGMENT_INTERVAL_MS, 1_000);
     }
 
     @Override
@@ -68,17 +68,18 @@ final class WindowScript implements StoreScript {
             return Operation.of("put", key, value, start(time), time);
         }
         final long from = start(choices.readTime());
-        if (choice < 700) {
+        // With duplicates Java finds one value only right after it was put.
+        if (choice < 700 && make != Make.DUPLICATES) {
             return Operation.of("fetch", key, from);
         }
         final long to = choices.percent(3)
             ? Long.MAX_VALUE : Math.max(0, from + choices.below(40_000) - 2_000);
         if (choice < 900) {
-            return Operation.of(choice < 800 ? "fetch_range" : "backward_fetch", key, from, to);
+            return Operation.of(choice < 800 ? "fetch" : "backward_fetch", key, from, to);
         }
         if (choice < 970) {
             return Operation.of(
-                choice < 935 ? "fetch_keys" : "backward_fetch_keys",
+                choice < 935 ? "fetch_range" : "backward_fetch_range",
                 choices.percent(20) ? null : key, choices.keyOrNull(), from, to);
         }
         if (choice < 990) {
@@ -111,17 +112,15 @@ final class WindowScript implements StoreScript {
     private static <V> String apply(
             final WindowStore<byte[], V> store, final Operation operation, final V value,
             final Function<V, String> text) {
-        final List<Object> arguments = operation.arguments();
         final Function<KeyValue<Long, V>, String> entry =
             pair -> pair.key + "=" + text.apply(pair.value);
         switch (operation.name()) {
             case "put" -> store.put(operation.bytes(0), value, operation.number(2));
             case "fetch" -> {
-                return text.apply(store.fetch(operation.bytes(0), operation.number(1)));
-            }
-            case "fetch_range" -> {
-                return Line.list(store.fetch(
-                    operation.bytes(0), operation.number(1), operation.number(2)), entry);
+                return operation.arguments().size() == 2
+                    ? text.apply(store.fetch(operation.bytes(0), operation.number(1)))
+                    : Line.list(store.fetch(
+                        operation.bytes(0), operation.number(1), operation.number(2)), entry);
             }
             case "backward_fetch" -> {
                 return Line.list(store.backwardFetch(
@@ -140,11 +139,11 @@ final class WindowScript implements StoreScript {
         final Function<KeyValue<Windowed<byte[]>, V>, String> entry =
             pair -> Line.window(pair.key) + "=" + text.apply(pair.value);
         return switch (operation.name()) {
-            case "fetch_keys" -> Line.list(
+            case "fetch_range" -> Line.list(
                 store.fetch(
                     operation.bytes(0), operation.bytes(1), operation.number(2),
                     operation.number(3)), entry);
-            case "backward_fetch_keys" -> Line.list(
+            case "backward_fetch_range" -> Line.list(
                 store.backwardFetch(
                     operation.bytes(0), operation.bytes(1), operation.number(2),
                     operation.number(3)), entry);
