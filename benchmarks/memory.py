@@ -40,7 +40,7 @@ from pystreams.stores.shared_memory import configure_shared_memory, shared_memor
 from pystreams.stores.spec import StoreSpec
 
 _MEBIBYTE = 1 << 20
-_STORE_BYTES = 2 * _MEBIBYTE
+_STORE_BYTES = _MEBIBYTE
 _WORKING_BYTES = 64 * _MEBIBYTE
 _COMMIT_ENTRIES = 10_000
 _READS_PER_STORE = 2_000
