@@ -8,6 +8,7 @@ not frozen, because constructing a frozen dataclass costs three times as much (5
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -115,6 +116,47 @@ class OutputBuffer:
         self.sent_records = 0
 
 
+class WatchedStore(Protocol):
+    """A store that holds uncommitted bytes and can say when they are more than some number."""
+
+    uncommitted_bytes: int
+
+    def watch(self, bound_bytes: int) -> None:
+        """Call `GrowthWatch.used_up` at each write that leaves more than so many uncommitted."""
+
+
+class GrowthWatch:
+    """Ends the run of records a task is in, when its stores have written enough.
+
+    Owned by the task's thread.
+
+    Attributes:
+        used_up: Called by a store within a write; may be called again by the next.
+    """
+
+    __slots__ = ("_stores", "used_up")
+
+    def __init__(self) -> None:
+        self.used_up: Callable[[], None] = _nothing_to_end
+        self._stores: list[WatchedStore] = []
+
+    def add(self, store: WatchedStore) -> None:
+        """Watch a store, from when it is initialised; one that is known already changes nothing."""
+        if not any(known is store for known in self._stores):
+            self._stores.append(store)
+
+    def give_room(self, room_bytes: int) -> None:
+        """Let the stores write so many more bytes, each its part, before `used_up` is called."""
+        if self._stores:
+            part = room_bytes // len(self._stores)
+            for store in self._stores:
+                store.watch(store.uncommitted_bytes + part)
+
+
+def _nothing_to_end() -> None:
+    """No run is going on."""
+
+
 class RecordContext:
     """What a task knows of the record it is processing; one object a task, changed in place.
 
@@ -128,9 +170,18 @@ class RecordContext:
         stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
         now_ms: Wall-clock time at the start of the current loop iteration (ms).
         expired_records: Records that stores of the task dropped, being older than the retention.
+        growth: Where stores of the task say that they have used up their room.
     """
 
-    __slots__ = ("expired_records", "headers", "message", "now_ms", "stream_time", "timestamp")
+    __slots__ = (
+        "expired_records",
+        "growth",
+        "headers",
+        "message",
+        "now_ms",
+        "stream_time",
+        "timestamp",
+    )
 
     def __init__(self) -> None:
         self.message: ConsumedMessage | None = None
@@ -139,6 +190,7 @@ class RecordContext:
         self.stream_time = -1
         self.now_ms = 0
         self.expired_records = 0
+        self.growth = GrowthWatch()
 
     def metadata(self) -> RecordMetadata | None:
         """Return the current record's coordinates, or None in a punctuation."""

@@ -1,8 +1,9 @@
 """One round of processing: runs of records through the tasks, within the thread's byte limits.
 
-Before each run the thread asks how many of its records fit below
-`statestore.uncommitted.max.bytes`; when none does it commits first. After each run what tasks
-left in their buffers goes to the producer, and record caches above their share are flushed.
+Before each run the thread asks how many records may be processed below
+`statestore.uncommitted.max.bytes`, and how much they may write; when none may, it commits first.
+After each run what tasks left in their buffers goes to the producer, and record caches above
+their share are flushed.
 
 Spec: KIP-892 "In-memory Transaction Buffers".
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from pystreams.errors import RetriableClientError, TransactionAbortableError
-from pystreams.runtime.core.growth import FlushGrowth
+from pystreams.runtime.core.growth import Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.producers import TaskProducers
@@ -79,13 +80,13 @@ class Processing:
             run = task.next_run(RUN_RECORDS)
             if run is None:
                 continue
-            count = self._admit(task, *run)
-            if count == 0:
+            admission = self._admit(task, *run)
+            if not admission.records:
                 if not self._commit():
                     return processed
-                count = self._admit(task, *run)
-            if count:
-                processed += self._run(task, run[0], count)
+                admission = self._admit(task, *run)
+            if admission.records:
+                processed += self._run(task, run[0], admission)
         return processed
 
     def punctuate(self, now_ms: int) -> int:
@@ -130,7 +131,7 @@ class Processing:
         self.cached_bytes = cached
         self.max_uncommitted_bytes = max(self.max_uncommitted_bytes, uncommitted)
 
-    def _admit(self, task: StreamTask, queue: RecordQueue, count: int) -> int:
+    def _admit(self, task: StreamTask, queue: RecordQueue, count: int) -> Admission:
         return task.growth.admit(
             queue,
             count,
@@ -138,13 +139,17 @@ class Processing:
             limit_bytes=self._uncommitted_max_bytes,
         )
 
-    def _run(self, task: StreamTask, queue: RecordQueue, count: int) -> int:
-        input_bytes = queue.input_bytes(count)
+    def _run(self, task: StreamTask, queue: RecordQueue, admission: Admission) -> int:
         before = self._expected_bytes()
-        processed = task.process(queue, count)
+        room_bytes = admission.room_bytes
+        if room_bytes is not None and self._cache_max_bytes:
+            # Stores see what is written to them, not what flushing it will write.
+            room_bytes -= self._flush_growth.part_of(room_bytes)
+        processed = task.process(queue, admission.records, room_bytes)
         task.punctuate_stream_time()
         self.measure()
-        task.growth.observe(input_bytes, self._expected_bytes() - before)
+        growth_bytes = self._expected_bytes() - before
+        task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)
         if self.cached_bytes > self._cache_max_bytes:
             self.flush_caches()
             for other in self._manager.running():

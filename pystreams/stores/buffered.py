@@ -23,6 +23,7 @@ Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCac
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,8 @@ class BufferedKeyValueStore:
         "_send_old_values",
         "_sorted",
         "_spec_caching",
+        "_used_up_bytes",
+        "_watched_bytes",
         "cached_bytes",
         "caches",
         "committed_get",
@@ -133,6 +136,9 @@ class BufferedKeyValueStore:
         self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
         self.uncommitted_bytes = 0
         self.max_uncommitted_bytes = 0
+        # What more than which is worth a look: the lower one of the high-water mark and the bound.
+        self._watched_bytes = 0
+        self._used_up_bytes = sys.maxsize
         self.cached_bytes = 0
         self.generation = 0
         self.caches = False
@@ -173,7 +179,8 @@ class BufferedKeyValueStore:
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
-        self.max_uncommitted_bytes = 0
+        self.max_uncommitted_bytes = self._watched_bytes = 0
+        self._record.growth.add(self)
         self._read_cache = None
         if self.persistent and context.read_cache_budget is not None:
             self._read_cache = context.read_cache_budget.cache(self._engine.get)
@@ -250,8 +257,8 @@ class BufferedKeyValueStore:
             size -= len(previous)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
-        if uncommitted > self.max_uncommitted_bytes:
-            self.max_uncommitted_bytes = uncommitted
+        if uncommitted > self._watched_bytes:
+            self._note(uncommitted)
         self._log((plain, key, timestamp, ()))
 
     def _write_cached(
@@ -272,8 +279,8 @@ class BufferedKeyValueStore:
             growth -= len(previous)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + growth
-        if uncommitted > self.max_uncommitted_bytes:
-            self.max_uncommitted_bytes = uncommitted
+        if uncommitted > self._watched_bytes:
+            self._note(uncommitted)
         pending = self._pending
         entry = pending.pop(key, None)  # Back in at the end: flush goes in order of last update.
         if entry is None:
@@ -282,6 +289,19 @@ class BufferedKeyValueStore:
             self.cached_bytes += growth
             previous = entry[3]
         pending[key] = (plain, timestamp, self._record.headers, previous)
+
+    def watch(self, bound_bytes: int) -> None:
+        """Say so at each write that leaves more than `bound_bytes` uncommitted."""
+        self._used_up_bytes = bound_bytes
+        self._watched_bytes = min(bound_bytes, self.max_uncommitted_bytes)
+
+    def _note(self, uncommitted: int) -> None:
+        """Raise the high-water mark, and say so when more is uncommitted than there is room."""
+        if uncommitted > self.max_uncommitted_bytes:
+            self.max_uncommitted_bytes = uncommitted
+        self._watched_bytes = min(self._used_up_bytes, self.max_uncommitted_bytes)
+        if uncommitted > self._used_up_bytes:
+            self._record.growth.used_up()
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.

@@ -21,6 +21,7 @@ from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.processor import Processor, ProcessorContext
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pystreams.record import Record
@@ -51,21 +52,24 @@ class Gauge:
 class Keeper(Processor[str, str, str, str]):
     """Keeps the last value of each key, looking at the gauge after each put."""
 
-    def __init__(self, gauge: Gauge, stores: list[str]) -> None:
+    def __init__(
+        self, gauge: Gauge, stores: list[str], written: Callable[[str], str] = str
+    ) -> None:
         self._gauge = gauge
         self._names = stores
+        self._written = written
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         self._stores = [context.get_state_store(name) for name in self._names]
 
     def process(self, record: Record[str, str]) -> None:
         for store in self._stores:
-            store.put(record.key, record.value)
+            store.put(record.key, self._written(record.value))
             self._gauge.look()
 
 
-def keeping(gauge: Gauge, stores: int) -> Topology:
-    """Writes each record to several stores."""
+def keeping(gauge: Gauge, stores: int, written: Callable[[str], str] = str) -> Topology:
+    """Writes each record, or what is made of its value, to several stores."""
     builder = StreamsBuilder()
     names = [f"store-{number}" for number in range(stores)]
     for name in names:
@@ -74,7 +78,7 @@ def keeping(gauge: Gauge, stores: int) -> Topology:
             Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING)
         )
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
-    stream.process(lambda: Keeper(gauge, names), stores=names)
+    stream.process(lambda: Keeper(gauge, names, written), stores=names)
     return builder.build()
 
 
@@ -168,6 +172,44 @@ def test_commits_are_no_more_than_one_and_a_half_times_the_bytes_need(tmp_path: 
 
     [thread] = process.threads
     assert thread._committer.commits <= 1.5 * written / LIMIT_BYTES + 1
+
+
+def value_of_size(size: str) -> str:
+    return "v" * int(size)
+
+
+def expanding(seed: int, largest: int) -> tuple[list[tuple[str, str]], int]:
+    """Small records that say how much is to be written, the largest first, and the sum of it."""
+    random = Random(seed)
+    sizes = [largest, *(round(10 * (largest / 10) ** random.random()) for _ in range(1500))]
+    records = [(f"key-{number}", f"{size}") for number, size in enumerate(sizes)]
+    return records, sum(len(key) + int(size) for key, size in records)
+
+
+@pytest.mark.parametrize("largest", [1000, 10_000, 20_000])
+@pytest.mark.parametrize("stores", [1, 3])
+def test_values_much_larger_than_what_was_read_do_not_exceed_it(
+    stores: int, largest: int, tmp_path: Path
+) -> None:
+    gauge = Gauge()
+    records, written = expanding(largest, largest // stores)
+
+    process = run(keeping(gauge, stores, value_of_size), gauge, tmp_path, records)
+
+    [thread] = process.threads
+    assert gauge.highest <= LIMIT_BYTES
+    assert thread._committer.commits <= 1.5 * stores * written / LIMIT_BYTES + 1
+
+
+def test_a_small_record_that_writes_more_than_all_before_exceeds_it_once(tmp_path: Path) -> None:
+    gauge = Gauge()
+    large = LIMIT_BYTES // 4
+    quiet = [(f"quiet-{number}", "1000") for number in range(200)]
+    records = [*quiet, ("a", f"{large}"), *quiet, ("b", f"{large}"), *quiet, ("c", f"{large}")]
+
+    run(keeping(gauge, 1, value_of_size), gauge, tmp_path, records)
+
+    assert gauge.highest <= LIMIT_BYTES + large
 
 
 @pytest.mark.parametrize("cache_bytes", [10_000, 10_000_000])

@@ -1,96 +1,136 @@
-"""Predicts how much an iteration will add to the uncommitted bytes of a thread.
+"""Keeps the uncommitted bytes of a thread within their limit, whatever the user's code writes.
 
-The growth of a task's stores is learned as bytes written per byte read (each record counts a
-fixed overhead besides its bytes), twice: what is likely next, and the worst to be ready for.
-Stores that only see known keys do not grow, until new keys come: after a quiet time the likely
-growth says nothing about the next thousand records. So the worst decides how many records may be
-processed in one go, and the likely whether one more record is worth trying. Near the limit, where
-goes would become short, the loop commits instead. A sixteenth of the limit stays free for growth
-that the past did not show.
+Records are processed in runs. A run is given room: when its task's stores have written more than
+that, they end it with the record at hand (`record.GrowthWatch`). So nothing has to be predicted
+of a whole run, only of one record; and a record costs nothing, because stores compare their bytes
+with their high-water mark anyway.
+
+A run gets at most a thirty-second of the limit. What it wrote is then an upper bound, and a close
+one, of what any record of it wrote: the worst run seen is remembered. As long as less than that is
+left of the limit, the loop commits before it processes another record. A record may also be large
+by what was read of it, larger than any before; such a record makes a run of its own, and what it
+writes is predicted from its bytes.
+
+What is guaranteed, for growth measured over a run:
+
+- a thread's uncommitted bytes exceed the limit only by what one record writes: one that meets an
+  empty buffer, or one that writes more than the worst run before it and more than its own bytes
+  tell. The worst run is never forgotten up to a third of the limit. What it is beyond that fades,
+  by a hundredth a run: else one enormous record would cost a commit a record for ever;
+- with records that write up to a quarter of the limit, a commit comes only after at least
+  `1 - 1/32 - 1/4` of the limit was written: fewer than 1.5 x bytes / limit commits.
+
+What is not covered: punctuators and the start of processors write outside of runs; what a flushed
+record cache writes downstream is predicted (`FlushGrowth`), not watched.
 
 Spec: KIP-892 "In-memory Transaction Buffers": pre-emptively commit if the next iteration is
-likely to cross the threshold.
+likely to cross the threshold. Differs from Kafka: there the average growth of past iterations is
+what the next is expected to need, which lets growth that varies cross the limit.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pystreams.runtime.core.record_queue import RecordQueue
 
 UNLIMITED = -1
 FIRST_GUESS = 2.0
-"""Bytes written per byte read that is assumed before the first iteration."""
-_KEPT_FREE = 1 / 16
-_NEAR = 1 / 16
-"""With less than this of the limit left, a commit is better than short goes."""
-_FIRST_GO = 1 / 8
-"""The part of the limit that is given to the first go, from which the guess is corrected."""
-_FADE = 0.02
-_WORST_FADE = 0.001
+"""Bytes a large record writes per byte read, before one was seen; more with more stores."""
+_ROOM = 1 / 32
+"""The part of the limit a run may write."""
+_REMEMBERED = 1 / 3
+_FADE = 0.01
+_LARGE_FADE = 0.02
 _FLUSH_FADE = 0.5
 
 
-class GrowthEstimate:
-    """Bytes one task writes to its stores per byte it reads: high-water marks that fade.
-
-    Args:
-        stores: How many stores the task has; each is guessed to take every record once.
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A run that may be processed.
 
     Attributes:
-        bytes_per_input_byte: What is likely next.
-        worst_bytes_per_input_byte: The worst to be ready for; fades twenty times as slowly, and
-            never below the first guess.
+        records: How many records; 0 when a commit must come first.
+        room_bytes: The run ends with the record that makes stores write more than that; None for
+            no such end.
+        large_bytes: The bytes of the record, when it is a single large one; else 0.
     """
 
-    __slots__ = ("_first_guess", "_observed", "bytes_per_input_byte", "worst_bytes_per_input_byte")
+    records: int
+    room_bytes: int | None = None
+    large_bytes: int = 0
+
+
+class GrowthEstimate:
+    """How much one record of a task may write; see the module for what that guarantees.
+
+    Args:
+        stores: How many stores the task has; a large record is guessed to go into each.
+
+    Attributes:
+        worst_run_bytes: The most a run of records that were not large has written.
+        bytes_per_large_byte: What large records write per byte read: the worst, fading, and
+            never below 1.
+    """
+
+    __slots__ = ("_large_seen", "bytes_per_large_byte", "worst_run_bytes")
 
     def __init__(self, stores: int = 1) -> None:
-        self._first_guess = max(FIRST_GUESS, float(stores))
-        self._observed = False
-        self.bytes_per_input_byte = self._first_guess
-        self.worst_bytes_per_input_byte = self._first_guess
-
-    def observe(self, input_bytes: int, growth_bytes: int) -> None:
-        """Learn from one iteration.
-
-        Args:
-            input_bytes: Bytes read in it, overhead included; more than 0.
-            growth_bytes: By how much the uncommitted bytes grew; a shrinking counts as 0.
-        """
-        seen = max(growth_bytes, 0) / input_bytes
-        faded = self.bytes_per_input_byte + (seen - self.bytes_per_input_byte) * _FADE
-        self.bytes_per_input_byte = max(seen, faded)
-        worst = self.worst_bytes_per_input_byte
-        self.worst_bytes_per_input_byte = max(seen, worst * (1 - _WORST_FADE), self._first_guess)
-        self._observed = True
+        self.worst_run_bytes = 0.0
+        self.bytes_per_large_byte = max(FIRST_GUESS, float(stores))
+        self._large_seen = False
 
     def admit(
         self, queue: RecordQueue, count: int, *, uncommitted_bytes: int, limit_bytes: int
-    ) -> int:
-        """Return how many of the queue's next records may be processed before a commit.
+    ) -> Admission:
+        """Return how many of the queue's next records may be processed, and how far.
 
         Args:
-            queue: Where the records wait.
+            queue: Where the records wait; not empty.
             count: At most so many.
             uncommitted_bytes: What all stores of the thread hold uncommitted now.
             limit_bytes: What they may hold; -1 for no limit.
 
         Returns:
-            0 when a commit must come first. At least 1 when nothing is uncommitted: a record
-            that does not fit an empty buffer has to be processed all the same.
+            No records when a commit must come first. At least one when nothing is uncommitted: a
+            record that does not fit an empty buffer has to be processed all the same.
         """
         if limit_bytes == UNLIMITED:
-            return count
-        budget = limit_bytes * (1 - _KEPT_FREE) - uncommitted_bytes
-        if not self._observed:
-            budget *= _FIRST_GO
-        worst = self.worst_bytes_per_input_byte
-        if worst * queue.input_bytes(count) <= budget:
-            return count
-        if uncommitted_bytes and budget < limit_bytes * _NEAR:
-            return 0
-        fitting = queue.run_length_in_bytes(count, budget / worst)
-        likely = self.bytes_per_input_byte * queue.input_bytes(1)
-        return fitting or (1 if uncommitted_bytes == 0 or likely <= budget else 0)
+            return Admission(count)
+        room = limit_bytes * _ROOM
+        small = queue.run_length_of_small(count, room / self.bytes_per_large_byte)
+        large_bytes = 0 if small else queue.input_bytes(1)
+        one_record = max(self.worst_run_bytes, room, self.bytes_per_large_byte * large_bytes)
+        left = limit_bytes - uncommitted_bytes - one_record
+        if left < 0 and uncommitted_bytes:
+            return Admission(0)
+        if left < 0 or large_bytes:
+            return Admission(1, 0, large_bytes)
+        return Admission(small, int(min(left, room)))
+
+    def observe(self, admission: Admission, growth_bytes: int, limit_bytes: int) -> None:
+        """Learn from one run.
+
+        Args:
+            admission: What was admitted.
+            growth_bytes: By how much the uncommitted bytes grew; a shrinking counts as 0.
+            limit_bytes: As for `admit`.
+        """
+        if limit_bytes == UNLIMITED:
+            return
+        growth = max(growth_bytes, 0)
+        if admission.large_bytes:
+            seen = max(growth / admission.large_bytes, 1.0)
+            worst = self.bytes_per_large_byte
+            faded = worst + (seen - worst) * _LARGE_FADE if self._large_seen else seen
+            self.bytes_per_large_byte = max(seen, faded)
+            self._large_seen = True
+            return
+        worst_run = self.worst_run_bytes
+        beyond = worst_run - limit_bytes * _REMEMBERED
+        if beyond > 0:
+            worst_run -= beyond * _FADE
+        self.worst_run_bytes = max(growth, worst_run)
 
 
 class FlushGrowth:
@@ -109,6 +149,11 @@ class FlushGrowth:
         """Learn from one flush of `cached_bytes` (above 0)."""
         seen = max(growth_bytes, 0) / cached_bytes
         self.bytes_per_cached_byte = max(seen, self.bytes_per_cached_byte * (1 - _FLUSH_FADE))
+
+    def part_of(self, room_bytes: int) -> int:
+        """Return the part of some room that must be left to what flushing will write."""
+        ratio = self.bytes_per_cached_byte
+        return int(room_bytes * ratio / (1 + ratio))
 
     def expected(self, cached_bytes: int) -> int:
         """Return what flushing so many bytes is expected to write."""

@@ -181,15 +181,19 @@ class RecordQueue:
                 return position - start + 1
         return stop - start
 
-    def run_length_in_bytes(self, limit: int, budget_bytes: float) -> int:
-        """Return how many of the next records hold at most `budget_bytes`, overhead included."""
+    def run_length_of_small(self, limit: int, size_bytes: float) -> int:
+        """Return how many of the next records come before one that is larger than a size.
+
+        Args:
+            limit: At most so many.
+            size_bytes: The size, overhead included.
+        """
         start = self._position
-        total = 0
-        for number, size in enumerate(self._sizes[start : start + limit]):
-            total += size + RECORD_OVERHEAD_BYTES
-            if total > budget_bytes:
-                return number
-        return min(limit, len(self))
+        sizes = self._sizes[start : start + limit]
+        bound = size_bytes - RECORD_OVERHEAD_BYTES
+        if max(sizes) <= bound:
+            return len(sizes)
+        return next(number for number, size in enumerate(sizes) if size > bound)
 
     def input_bytes(self, count: int) -> int:
         """Return the bytes of the next `count` records, overhead included."""

@@ -97,6 +97,7 @@ class StreamTask:
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
         self._taken: list[Item] = []
+        self.record.growth.used_up = self._end_run
 
     # ------------------------------------------------------------------ life
 
@@ -225,12 +226,18 @@ class StreamTask:
         queue, count = run
         return queue, queue.run_length_to_time(count, due_ms)
 
-    def process(self, queue: RecordQueue, count: int) -> int:
+    def process(self, queue: RecordQueue, count: int, room_bytes: int | None = None) -> int:
         """Process the next `count` records of one queue.
 
+        Args:
+            queue: The queue.
+            count: How many records.
+            room_bytes: End with the record that makes the stores write more than that; None for
+                no such end.
+
         Returns:
-            How many were processed: fewer when one of them scheduled a stream-time punctuation,
-            which is due right after it.
+            How many were processed: fewer when the room was used up, or when one of them
+            scheduled a stream-time punctuation, which is due right after it.
 
         Raises:
             ProcessingError: The user's code raised and the handler says to fail.
@@ -238,6 +245,8 @@ class StreamTask:
         """
         record = self.record
         step = queue.step
+        if room_bytes is not None:
+            record.growth.give_room(room_bytes)
         taken = self._taken = queue.take(count)
         given = len(taken)
         for timestamp, key, value, headers, message in taken:

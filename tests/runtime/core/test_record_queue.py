@@ -242,10 +242,16 @@ def test_bytes_of_a_run_count_keys_values_and_an_overhead() -> None:
 
     assert queue.input_bytes(1) == 5 + RECORD_OVERHEAD_BYTES
     assert queue.input_bytes(2) == 5 + 2 * RECORD_OVERHEAD_BYTES
-    assert queue.run_length_in_bytes(9, 5 + RECORD_OVERHEAD_BYTES) == 1
-    assert queue.run_length_in_bytes(9, 4 + RECORD_OVERHEAD_BYTES) == 0
-    assert queue.run_length_in_bytes(9, 10_000) == 2
-    assert queue.run_length_in_bytes(1, 10_000) == 1
+    assert queue.run_length_of_small(9, 4 + RECORD_OVERHEAD_BYTES) == 0
+    assert queue.run_length_of_small(9, 5 + RECORD_OVERHEAD_BYTES) == 2
+    assert queue.run_length_of_small(1, 5 + RECORD_OVERHEAD_BYTES) == 1
+
+
+def test_a_run_of_small_records_ends_before_the_first_large_one() -> None:
+    queue = queue_of()
+    queue.add([message(offset, value=b"v" * size) for offset, size in enumerate([1, 1, 50, 1])])
+
+    assert queue.run_length_of_small(9, 20 + RECORD_OVERHEAD_BYTES) == 2
 
 
 def test_bytes_stay_with_their_records_when_some_are_skipped() -> None:
