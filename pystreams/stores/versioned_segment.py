@@ -83,16 +83,22 @@ def find(row: bytes, timestamp: int) -> FoundVersion:
     Raises:
         ValueError: The time is not between the row's `minTimestamp` and `nextTimestamp`.
     """
-    for found in _newest_first(row):
-        if found.valid_from <= timestamp < found.valid_to:
-            return found
-        if found.valid_to <= timestamp:
-            break
-    message = (
-        f"time {timestamp} is not in the row, which covers {min_timestamp(row)} to "
-        f"{next_timestamp(row)}"
-    )
-    raise ValueError(message)
+    ends, begins = _BOUNDS.unpack_from(row)
+    if not begins <= timestamp < ends:
+        message = f"time {timestamp} is not in the row, which covers {begins} to {ends}"
+        raise ValueError(message)
+    unpack = _ENTRY.unpack_from
+    begin_of_value = len(row)
+    position = 0
+    while True:
+        valid_from, size = unpack(row, 16 + 12 * position)
+        if size > 0:
+            begin_of_value -= size
+        if valid_from <= timestamp:
+            value = None if size < 0 else row[begin_of_value : begin_of_value + size]
+            return FoundVersion(position, valid_from, ends, value)
+        ends = valid_from
+        position += 1
 
 
 def find_all(row: bytes, from_time: int | None, to_time: int | None) -> list[FoundVersion]:
