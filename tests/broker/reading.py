@@ -188,8 +188,9 @@ def produce(
     records: Sequence[Record],
     *,
     partition_of: Callable[[int], int] | None = None,
+    timestamps_ms: Sequence[int] | None = None,
 ) -> None:
-    """Write records, each once and in order."""
+    """Write records, each once and in order; at the present time if no other is given."""
     producer = Producer(
         {
             "bootstrap.servers": servers,
@@ -199,7 +200,8 @@ def produce(
     )
     for index, (key, value) in enumerate(records):
         partition = -1 if partition_of is None else partition_of(index)
-        producer.produce(topic, value, key, partition)
+        timestamp_ms = 0 if timestamps_ms is None else timestamps_ms[index]
+        producer.produce(topic, value, key, partition, timestamp=timestamp_ms)
         if index % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(DEADLINE_S) == 0

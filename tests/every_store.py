@@ -1,0 +1,117 @@
+"""A processor that writes into every kind of store, and what such a store must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pystreams import serdes
+from pystreams.ids import TaskId
+from pystreams.record import ConsumedMessage, Record, RecordContext
+from pystreams.stores.contract import StateStoreContext
+from pystreams.stores.factories import Stores
+from pystreams.stores.segments import segment_id_of
+from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.topology.processor import Processor, ProcessorContext
+from pystreams.topology.topology import Topology
+
+RETENTION_MS = 120_000
+SESSION_GAP_MS = 25_000
+TYPES = (serdes.STRING, serdes.LONG)
+BUILDERS: dict[str, StoreSpecBuilder] = {
+    builder.name: builder
+    for builder in (
+        Stores.key_value_store_builder(Stores.persistent_key_value_store("plain"), *TYPES),
+        Stores.timestamped_key_value_store_builder(
+            Stores.persistent_timestamped_key_value_store("timestamped"), *TYPES
+        ),
+        Stores.window_store_builder(
+            Stores.persistent_window_store("window", RETENTION_MS, 1000), *TYPES
+        ),
+        Stores.timestamped_window_store_builder(
+            Stores.persistent_timestamped_window_store("timestamped-window", RETENTION_MS, 1000),
+            *TYPES,
+        ),
+        Stores.window_store_builder(
+            Stores.persistent_window_store(
+                "duplicates", RETENTION_MS, 1000, retain_duplicates=True
+            ),
+            *TYPES,
+        ),
+        Stores.session_store_builder(
+            Stores.persistent_session_store("session", RETENTION_MS), *TYPES
+        ),
+        Stores.versioned_key_value_store_builder(
+            Stores.persistent_versioned_key_value_store("versioned", RETENTION_MS), *TYPES
+        ),
+    )
+}
+
+
+class WriteEverywhere(Processor[str, str, str, int]):
+    """Counts each key in a plain store, and writes the count into all the others."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+        self.stores: dict[str, Any] = {name: context.get_state_store(name) for name in BUILDERS}
+
+    def process(self, record: Record[str, str]) -> None:
+        key, time = record.key, record.timestamp
+        stores = self.stores
+        count = (stores["plain"].get(key) or 0) + 1
+        stores["plain"].put(key, count)
+        stores["timestamped"].put_with_timestamp(key, count, time)
+        start = time // 1000 * 1000
+        stores["window"].put(key, count, start)
+        stores["timestamped-window"].put_with_timestamp(key, count, time, start)
+        stores["duplicates"].put(key, count, start)
+        stores["duplicates"].put(key, -count, start)
+        for session, _ in list(stores["session"].find_sessions(key, time - SESSION_GAP_MS, time)):
+            stores["session"].remove(session)
+        stores["session"].put(Windowed(key, Window(start, time)), count)
+        stores["versioned"].put(key, count if count % 4 else None, time)
+        self.context.forward(Record(key, count, time))
+
+
+def everywhere(source: str, output: str) -> Topology:
+    """Count each key of a topic, with all stores in one task."""
+    topology = Topology()
+    topology.add_source("source", source, key_serde=serdes.STRING, value_serde=serdes.STRING)
+    topology.add_processor("write", WriteEverywhere, "source")
+    for builder in BUILDERS.values():
+        topology.add_state_store(builder, "write")
+    topology.add_sink("sink", output, "write", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return topology
+
+
+def replayed(
+    name: str, messages: Sequence[ConsumedMessage]
+) -> tuple[dict[bytes, bytes], int | None]:
+    """Return what a new store holds after a restore, and its oldest segment that is live."""
+    spec = replace(BUILDERS[name].spec, engine=StoreEngine.IN_MEMORY)
+    store: Any = StoreSpecBuilder(spec).build()
+    store.init(
+        StateStoreContext(
+            application_id="app",
+            task_id=TaskId(0, 0),
+            task_directory=Path(),
+            changelog=None,
+            record=RecordContext(),
+            changelog_topic=f"app-{name}-changelog",
+        )
+    )
+    store.restore(messages)
+    buffer = store._buffer
+    segments: Any = getattr(store, "_segments", None) or getattr(buffer, "_segments", None)
+    oldest_live = None if spec.kind is StoreKind.KEY_VALUE else segments.oldest_live()
+    entries = {
+        key: value
+        for key, value in buffer.engine_range(None, None)
+        if oldest_live is None or not 0 <= segment_id_of(key) < oldest_live
+    }
+    store.close()
+    return entries, oldest_live
