@@ -1,0 +1,274 @@
+"""Random lives of a store that keeps keys by segment, beside a plain model of it.
+
+The machine has commits, rollbacks, restarts, crashes, restores and iterators left open; a kind of
+store adds its writes and reads, and says what its entries are.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StoreNotAvailableError
+from pystreams.serdes import LONG, STRING
+from pystreams.stores.build import build_store
+from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from tests.stores.support import CHANGELOG, Home, Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RETENTION_MS = 100
+INTERVAL_MS = 50
+KEYS = st.text(alphabet="ab\x00", max_size=2)
+NUMBERS = st.none() | st.integers(0, 9)
+DELTAS = st.integers(-170, 60)
+"""Times are drawn around the stream time: expired, late, and moving it."""
+
+Entry = tuple[Any, ...]
+"""A key and the times that belong to it."""
+
+
+@dataclass
+class Model:
+    """What a store holds: numbers by entry, its stream time, and what waits to be dropped.
+
+    Attributes:
+        time_of: The time of an entry that decides its segment.
+        key_of: The entry's key in the changelog.
+    """
+
+    time_of: Callable[[Entry], int]
+    key_of: Callable[[Entry], bytes]
+    numbers: dict[Entry, int] = field(default_factory=dict)
+    time: int = -1
+    bound: int | None = None
+
+    def copy(self) -> Model:
+        return replace(self, numbers=dict(self.numbers))
+
+    def empty(self) -> Model:
+        return Model(self.time_of, self.key_of)
+
+    def oldest_live(self) -> int:
+        return max(0, self.time - RETENTION_MS) // INTERVAL_MS
+
+    def segment_of(self, entry: Entry) -> int:
+        return self.time_of(entry) // INTERVAL_MS
+
+    def advance(self, time: int) -> None:
+        before = self.oldest_live()
+        self.time = max(self.time, time)
+        if self.oldest_live() != before:
+            self.bound = self.oldest_live()
+
+    def put(self, entry: Entry, number: int | None) -> bool:
+        """Put or delete; return whether the entry's segment is live."""
+        self.advance(self.time_of(entry))
+        if self.segment_of(entry) < self.oldest_live():
+            return False
+        if number is None:
+            self.numbers.pop(entry, None)
+        else:
+            self.numbers[entry] = number
+        return True
+
+    def drop_expired(self) -> int | None:
+        """Drop what waits for it; return the bound."""
+        bound, self.bound = self.bound, None
+        if bound is not None:
+            self.drop_below(bound)
+        return bound
+
+    def drop_below(self, bound: int) -> None:
+        self.numbers = {
+            entry: number
+            for entry, number in self.numbers.items()
+            if self.segment_of(entry) >= bound
+        }
+
+    def reopen(self) -> None:
+        newest = max((self.segment_of(entry) for entry in self.numbers), default=None)
+        self.time = -1 if newest is None else newest * INTERVAL_MS
+        self.bound = None
+
+    def visible(self) -> list[tuple[Entry, int]]:
+        oldest = self.time - RETENTION_MS + 1
+        found = [entry for entry in self.numbers if self.time_of(entry) >= oldest]
+        found.sort(key=lambda entry: (self.segment_of(entry), self.key_of(entry)))
+        return [(entry, self.numbers[entry]) for entry in found]
+
+
+class Opened(NamedTuple):
+    store: Any
+    entries: Iterator[tuple[Any, int]]
+
+
+class SegmentedStoreMachine(RuleBasedStateMachine):
+    """`flushed` is what a crash falls back to; `log` is what is committed of the changelog."""
+
+    kind: StoreKind
+    engine = StoreEngine.IN_MEMORY
+    caching = False
+    read_cache_bytes = 0
+    iterators = Bundle("iterators")
+
+    # What a kind of store is
+
+    def time_of(self, entry: Entry) -> int:
+        raise NotImplementedError
+
+    def key_of(self, entry: Entry) -> bytes:
+        raise NotImplementedError
+
+    def entry_of(self, key: bytes) -> Entry:
+        """The entry of a key of the changelog."""
+        raise NotImplementedError
+
+    def plain(self, entries: Iterable[tuple[Any, int]]) -> list[tuple[Entry, int]]:
+        """What the store yields, as entries of the model."""
+        raise NotImplementedError
+
+    def all_of(self, reader: Any, *, reverse: bool) -> Iterator[tuple[Any, int]]:
+        raise NotImplementedError
+
+    # Life
+
+    @initialize()
+    def open_store(self) -> None:
+        self.directory = Path(tempfile.mkdtemp())
+        self.lives = 0
+        self.log: list[Message] = []
+        self.current = Model(self.time_of, self.key_of)
+        self.committed, self.flushed = self.current.empty(), self.current.empty()
+        self.offset: int | None = None
+        self.flushed_offset: int | None = None
+        self.start()
+
+    def start(self) -> None:
+        self.home = Home(
+            self.directory / str(self.lives),
+            cache_enabled=self.caching,
+            read_cache_bytes=self.read_cache_bytes,
+        )
+        self.store: Any = build_store(
+            StoreSpec(
+                "s",
+                self.kind,
+                self.engine,
+                key_serde=STRING,
+                value_serde=LONG,
+                caching=self.caching,
+                retention=Retention(RETENTION_MS, INTERVAL_MS, window_size_ms=10),
+            )
+        )
+        self.store.init(self.home.context())
+
+    @rule()
+    def commit(self) -> None:
+        self.store.flush_cache()
+        records = self.home.changelog.records
+        for value, key, timestamp, _ in records:
+            self.log.append(Message(key, value, len(self.log), timestamp))
+        records.clear()
+        self.offset = len(self.log) - 1 if self.log else self.offset
+        self.store.commit({CHANGELOG: self.offset} if self.offset is not None else {})
+        bound = self.current.drop_expired()
+        if bound is not None:
+            self.flushed.drop_below(bound)  # A family is dropped for good at once.
+        self.committed = self.current.copy()
+
+    @rule()
+    def roll_back(self) -> None:
+        self.store.rollback()
+        self.home.changelog.records.clear()
+        self.committed.bound = None
+        self.current = self.committed.copy()
+
+    @rule(target=iterators, reverse=st.booleans())
+    def open_iterator(self, *, reverse: bool) -> Opened:
+        return Opened(self.store, self.all_of(self.store, reverse=reverse))
+
+    @rule(opened=iterators)
+    def advance_iterator(self, opened: Opened) -> None:
+        """What an iterator yields is what the store holds now."""
+        try:
+            entry = next(opened.entries, None)
+        except StoreNotAvailableError:
+            assert not opened.store.is_open
+            return
+        if entry is not None:
+            assert self.plain([entry])[0] in self.current.numbers.items()
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        if self.engine is StoreEngine.IN_MEMORY:
+            self.committed, self.offset = self.current.empty(), None
+        self.flushed, self.flushed_offset = self.committed.copy(), self.offset
+        self.come_back()
+
+    @rule()
+    def crash(self) -> None:
+        """Go on with a copy of the directory as it is beside the open store."""
+        if self.engine is StoreEngine.ROCKSDB:
+            shutil.copytree(self.directory / str(self.lives), self.directory / str(self.lives + 1))
+            self.lives += 1
+        self.store.close()
+        self.committed, self.offset = self.flushed.copy(), self.flushed_offset
+        self.come_back()
+
+    def come_back(self) -> None:
+        self.start()
+        self.committed.reopen()
+        self.current = self.committed.copy()
+        assert self.plain(self.all_of(self.store, reverse=False)) == self.current.visible()
+        self.restore_rest()
+
+    def restore_rest(self) -> None:
+        """Restore what the changelog has beyond the store, in two batches."""
+        rest = self.log[0 if self.offset is None else self.offset + 1 :]
+        half = len(rest) // 2
+        for batch in (rest[:half], rest[half:]):
+            if batch:
+                self.restore_model(batch)
+                self.store.restore(batch)
+
+    def restore_model(self, batch: list[Message]) -> None:
+        model = self.committed
+        waiting, model.bound = model.bound, None
+        if waiting is not None:
+            model.drop_below(waiting)
+            self.flushed.drop_below(waiting)
+        entries = [self.entry_of(message.message_key or b"") for message in batch]
+        model.advance(max(map(self.time_of, entries)))
+        for message, entry in zip(batch, entries, strict=True):
+            value = message.message_value
+            model.put(entry, None if value is None else value[-1])
+        self.offset = batch[-1].message_offset
+        self.current = model.copy()
+
+    @invariant()
+    def views_counts_and_time_agree(self) -> None:
+        assert self.store._segments.stream_time == self.current.time
+        assert self.store.committed_offset(CHANGELOG) == self.offset
+        dirty = self.store._buffer.dirty
+        counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
+        assert self.store.approximate_num_uncommitted_bytes() == counted
+        committed = self.store.read_only(IsolationLevel.READ_COMMITTED)
+        uncommitted = self.store.read_only(IsolationLevel.READ_UNCOMMITTED)
+        assert self.plain(self.all_of(committed, reverse=False)) == self.committed.visible()
+        assert self.plain(self.all_of(uncommitted, reverse=True)) == self.current.visible()[::-1]
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.store.close()
+            shutil.rmtree(self.directory)
