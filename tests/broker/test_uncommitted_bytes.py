@@ -45,17 +45,17 @@ def growing(draw: random.Random) -> Iterator[int]:
             size *= 1 + draw.random() / 50
 
 
-def records_of(sizes: Iterator[int]) -> list[Record]:
-    """Return records with distinct keys, about TOTAL_BYTES of them."""
-    records: list[Record] = []
+def sizes_of(sizes: Iterator[int]) -> list[int]:
+    """Return sizes that add up to about TOTAL_BYTES."""
+    found: list[int] = []
     left = TOTAL_BYTES
     while left > 0:
-        size = next(sizes)
-        records.append((f"{len(records):08}".encode(), b"v" * size))
-        left -= size
-    return records
+        found.append(next(sizes))
+        left -= found[-1]
+    return found
 
 
+@pytest.mark.parametrize("expanding", [False, True], ids=["as_read", "expanding"])
 @pytest.mark.parametrize("caching", [False, True], ids=["uncached", "cached"])
 @pytest.mark.parametrize("sizes", [mixed, bursts, growing], ids=lambda sizes: sizes.__name__)
 def test_uncommitted_bytes_stay_below_the_limit_with_no_needless_commit(
@@ -65,14 +65,22 @@ def test_uncommitted_bytes_stay_below_the_limit_with_no_needless_commit(
     tmp_path: Path,
     sizes: Callable[[random.Random], Iterator[int]],
     caching: bool,
+    expanding: bool,
 ) -> None:
+    """The values are read as they are, or made of records that only say their size."""
     topic = create_topic("sizes", partitions=PARTITIONS)
-    records = records_of(sizes(random.Random(6)))
+    drawn = sizes_of(sizes(random.Random(6)))
+    records: list[Record] = [
+        (f"{number:08}".encode(), f"{size}".encode() if expanding else b"v" * size)
+        for number, size in enumerate(drawn)
+    ]
     produce(broker.bootstrap_servers, topic, records)
-    written = sum(len(key) + TIMESTAMP_BYTES + len(value or b"") for key, value in records)
+    written = sum(len(key) + TIMESTAMP_BYTES for key, _ in records) + sum(drawn)
     builder = StreamsBuilder()
     source = builder.stream(topic, key_serde=serdes.BYTES, value_serde=serdes.BYTES)
-    source.group_by_key().reduce(lambda _old, new: new, name="last")
+    if expanding:
+        source = source.map_values(lambda size: b"v" * int(size))
+    source.group_by_key(value_serde=serdes.BYTES).reduce(lambda _old, new: new, name="last")
     config: dict[str, Any] = {
         "application.id": unique_name,
         "bootstrap.servers": broker.bootstrap_servers,
