@@ -119,14 +119,14 @@ class BufferedLruStore(BufferedKeyValueStore):
         else:
             if len(uses) >= self._max_entries:
                 eldest, _ = uses.popitem(last=False)
-                super()._write_logged(eldest, None, None, timestamp)
+                super()._write_logged(eldest, None, None, self._record.timestamp)
             uses[key] = None
         super()._write_logged(key, stored, plain, timestamp)
 
     def _restored_within_size(self, messages: Sequence[ConsumedMessage]) -> Changes:
-        """Return the changes of a batch; of more keys than are kept, those written last are."""
+        """Return the changes of a batch, with the evictions that its puts cause one by one."""
         uses = self._uses
-        changes = self._restored_changes(messages)
+        evicted = []
         for message in messages:
             key = message.key()
             if key is None:
@@ -134,7 +134,8 @@ class BufferedLruStore(BufferedKeyValueStore):
             uses.pop(key, None)
             if message.value() is not None:
                 uses[key] = None
-        while len(uses) > self._max_entries:
-            eldest, _ = uses.popitem(last=False)
-            changes[eldest] = None
+                if len(uses) > self._max_entries:
+                    evicted.append(uses.popitem(last=False)[0])
+        changes = self._restored_changes(messages)
+        changes.update((key, None) for key in evicted if key not in uses)
         return changes
