@@ -13,8 +13,10 @@ Invariants, for each key:
 - The latest value is newer than whatever is in segments; a tombstone is never the latest value.
 - Rows do not overlap, and those of newer segments hold newer versions.
 - A version only ever moves from the latest value into a segment, and from a newer segment into an
-  older one. Puts write the older place first, and reads look into the newer place first: so a
-  reader of another thread finds a version before its move or after it, never neither.
+  older one. Puts take note of the older segment, write there, and write the newer place last;
+  reads look into the newer place first, and once more from the start if a segment came meanwhile.
+  So a reader of another thread finds a version before its move or after it, never neither. (A
+  rollback takes all back at once: it may hide a version from a read that is under way.)
 
 Spec: KIP-889 "Proposed Changes"; Kafka RocksDBVersionedStore.get, LogicalSegmentIterator.
 """
@@ -122,6 +124,31 @@ class VersionReader:
 
         Before the beginning of history the latest version, if it is as old, and else nothing.
         """
+        while True:
+            ids = self._index.ids
+            found = self._look_as_of(key, timestamp)
+            if found is not None or self._index.ids is ids:
+                return found
+
+    def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
+        """Return the versions of a key valid somewhere between two times, newest first.
+
+        A version that a writer moves meanwhile is found once. Differs from Kafka, which does not
+        look into segments newer than `to_time`, and misses the version that is valid at
+        `to_time` when it ended in one of those.
+
+        Args:
+            key: The key.
+            from_time: The first millisecond; None leaves it open.
+            to_time: The last millisecond; None leaves it open.
+        """
+        while True:
+            ids = self._index.ids
+            found = self._look_between(key, from_time, to_time)
+            if self._index.ids is ids:
+                return found
+
+    def _look_as_of(self, key: bytes, timestamp: int) -> Version | None:
         latest = self.latest(key)
         if latest is not None and latest[1] <= timestamp:
             return latest
@@ -139,18 +166,9 @@ class VersionReader:
                 return None if value is None else (value, valid_from, valid_to)
         return None
 
-    def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
-        """Return the versions of a key valid somewhere between two times, newest first.
-
-        A version that a writer moves meanwhile is found once. Differs from Kafka, which does not
-        look into segments newer than `to_time`, and misses the version that is valid at
-        `to_time` when it ended in one of those.
-
-        Args:
-            key: The key.
-            from_time: The first millisecond; None leaves it open.
-            to_time: The last millisecond; None leaves it open.
-        """
+    def _look_between(
+        self, key: bytes, from_time: int | None, to_time: int | None
+    ) -> list[Version]:
         versions: list[Version] = []
         latest = self.latest(key)
         if latest is not None and (to_time is None or latest[1] <= to_time):
