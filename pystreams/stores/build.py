@@ -27,6 +27,7 @@ from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
 from pystreams.stores.session import TypedSessionStore
 from pystreams.stores.session_keys import SUFFIX_BYTES as SESSION_SUFFIX_BYTES
 from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
 from pystreams.stores.timestamped import (
     TIMESTAMP_BYTES,
     AdaptedTimestampedKeyValueStore,
@@ -48,6 +49,7 @@ OwnStateStore = (
     | WindowStateStore
     | TypedVersionedKeyValueStore[Any, Any]
     | TypedSessionStore[Any, Any]
+    | TimeOrderedBuffer
 )
 
 
@@ -59,6 +61,8 @@ def build_store(spec: StoreSpec) -> OwnStateStore:
         return build_session_store(spec)
     if spec.kind is StoreKind.WINDOW:
         return build_window_store(spec)
+    if spec.kind is StoreKind.BUFFER:
+        return build_time_ordered_buffer(spec)
     return build_key_value_store(spec)
 
 
@@ -68,6 +72,14 @@ def build_versioned_store(spec: StoreSpec) -> TypedVersionedKeyValueStore[Any, A
     versioned = BufferedVersionedStore if spec.transactional else WriteThroughVersionedStore
     buffer = versioned(spec.name, _engine(spec), spec.retention)
     return TypedVersionedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
+
+
+def build_time_ordered_buffer(spec: StoreSpec) -> TimeOrderedBuffer:
+    """Return a new buffer of a temporal join, not yet open."""
+    buffer = BufferedKeyValueStore(
+        spec.name, _engine(spec), value_prefix_bytes=0, caching=False, restored=restored_records
+    )
+    return TimeOrderedBuffer(buffer)
 
 
 def build_session_store(spec: StoreSpec) -> TypedSessionStore[Any, Any]:

@@ -24,6 +24,7 @@ class StoreKind(Enum):
     WINDOW = "window"
     SESSION = "session"
     VERSIONED = "versioned"
+    BUFFER = "buffer"
 
 
 class StoreEngine(Enum):

@@ -103,6 +103,13 @@ class TimeOrderedBuffer(StateStore):
             self._buffer.write(key, None, None, timestamp)
         self._earliest = timestamp + 1
 
+    def latest_timestamp(self) -> int:
+        """Return the highest timestamp (ms) in the buffer, -1 when it is empty."""
+        entries = self._buffer.range(None, None, reverse=True)
+        last = next(entries, None)
+        entries.close()
+        return -1 if last is None else int(_KEY_HEAD.unpack_from(last[0])[1])
+
     @property
     def name(self) -> str:
         """The store's name, unique in its topology."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.extractors import fail_on_invalid_timestamp
 from pystreams.topology.nodes import RepartitionTopic, StreamPartitioner, TopicNameExtractor
 from pystreams.topology.operator import Operator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from pystreams.serdes import Serde
     from pystreams.stores.spec import StoreBuilder
+    from pystreams.topology.processors.grace_join import GraceJoinOperator
     from pystreams.topology.processors.table import TableSourceOperator
     from pystreams.topology.processors.user_processor import AnyProcessor
 
@@ -150,6 +152,42 @@ class ProcessorGraphNode(GraphNode):
         topology.add_operator(self.name, self._operator, self.parent_names(), self._stores)
         if self._own_store is not None and getattr(self._operator, "materialized", True):
             topology.add_state_store(self._own_store, self.name)
+
+
+class GraceJoinNode(ProcessorGraphNode):
+    """A join of a stream with a versioned table, with the buffer its records wait in."""
+
+    def __init__(
+        self,
+        name: str,
+        operator: GraceJoinOperator,
+        *,
+        stores: tuple[str, ...],
+        buffer: StoreBuilder,
+    ) -> None:
+        super().__init__(name, operator, stores=stores, own_store=buffer)
+        self._table_stores = stores
+        self._grace_period_ms = operator.grace_period_ms
+
+    def write(self, topology: Topology) -> None:
+        """Add the operator and connect its stores.
+
+        Raises:
+            TopologyError: The table's history is shorter than the grace period.
+        """
+        super().write(topology)
+        for store in self._table_stores:
+            builder = topology.stores[store]
+            assert isinstance(builder, StoreSpecBuilder), f"store {store} is versioned"
+            retention = builder.spec.retention
+            assert retention is not None, f"store {store} is versioned"
+            if retention.retention_ms < self._grace_period_ms:
+                message = (
+                    f"join {self.name!r} waits {self._grace_period_ms} ms for late updates, but "
+                    f"store {store!r} keeps a history of {retention.retention_ms} ms: make "
+                    "history_retention_ms of the table at least as long as grace_period_ms"
+                )
+                raise TopologyError(message)
 
 
 class UserProcessorNode(GraphNode):

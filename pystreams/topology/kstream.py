@@ -9,11 +9,14 @@ from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.stores.spec import StoreKind, StoreSpec
+from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
 from pystreams.topology.branched import BranchedKStream
 from pystreams.topology.functions import KEY_VALUE, VALUE, checked, with_or_without_key
 from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import (
+    GraceJoinNode,
     GraphNode,
     ProcessorGraphNode,
     SinkGraphNode,
@@ -38,6 +41,7 @@ from pystreams.topology.options import (
     options_of,
 )
 from pystreams.topology.processor import FixedKeyProcessor, Processor
+from pystreams.topology.processors.grace_join import GraceJoinOperator
 from pystreams.topology.processors.printing import PrintOperator
 from pystreams.topology.processors.stateless import (
     FilterOperator,
@@ -604,7 +608,11 @@ class KStream(Generic[K, V]):
         name = self._graph.names.node_or(joined.name, prefix)
         view = table._operator.view()
         operator = StreamTableJoinOperator(view, joiner, left=left, with_key=with_key)
-        node = ProcessorGraphNode(name, operator, stores=view.stores)
+        node = (
+            ProcessorGraphNode(name, operator, stores=view.stores)
+            if joined.grace_period_ms is None
+            else stream._waiting_join(name, operator, table, joined)
+        )
         node.keeps_null_keys = left
         self._graph.add(node, stream._node)
         return KStream(
@@ -614,6 +622,31 @@ class KStream(Generic[K, V]):
             key_serde=joined.key_serde or stream._key_serde,
             value_serde=None,
         )
+
+    def _waiting_join(
+        self,
+        name: str,
+        join: StreamTableJoinOperator,
+        table: KTable[Any, Any],
+        joined: Joined[Any, Any, Any],
+    ) -> GraceJoinNode:
+        if not table._versioned:
+            message = (
+                f"join {name!r} has a grace_period_ms, and {table._node.name!r} is not a versioned "
+                "table: keep its history with history_retention_ms=..., or join without grace"
+            )
+            raise TopologyError(message)
+        assert joined.grace_period_ms is not None
+        buffer = f"{name}-Buffer"
+        operator = GraceJoinOperator(
+            join,
+            buffer,
+            joined.grace_period_ms,
+            joined.key_serde or self._key_serde,
+            joined.value_serde or self._value_serde,
+        )
+        builder = StoreSpecBuilder(StoreSpec(buffer, kind=StoreKind.BUFFER))
+        return GraceJoinNode(name, operator, stores=join.table.stores, buffer=builder)
 
     def _check_same_builder(
         self, other: KStream[Any, Any] | KTable[Any, Any], operation: str

@@ -170,16 +170,22 @@ class Joined(Generic[K, V, VOther]):
         value_serde: How the stream's values are written to it.
         other_value_serde: How the table's values are written; no stream-table join needs it.
         name: Name of the node and of the repartition topic.
+        grace_period_ms: How long records of the stream wait, in stream time, for late updates of
+            the table; only a versioned table can be joined so. None joins at once.
     """
 
     key_serde: Serde[K] | None = None
     value_serde: Serde[V] | None = None
     other_value_serde: Serde[VOther] | None = None
     name: str | None = None
+    grace_period_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
         _check_options(self)
+        grace = self.grace_period_ms
+        if grace is not None and grace < 0:
+            raise TopologyError(f"Joined: grace_period_ms must be 0 or more ms, not {grace!r}")
 
 
 class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
@@ -189,6 +195,7 @@ class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
     value_serde: Serde[V] | None
     other_value_serde: Serde[VOther] | None
     name: str | None
+    grace_period_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)

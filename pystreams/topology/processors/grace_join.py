@@ -1,0 +1,133 @@
+"""Joins a stream with a versioned table some time later, so that late updates of it still count.
+
+A record waits in a buffer until stream time is beyond its own by the grace period, and is then
+joined with the row as it was at the record's time. A record that is later than that when it comes
+is joined at once; so is one without a key, which has no row to wait for. Records leave in order of
+time, which may not be the order they came in.
+
+The stream time is that of this join's stream alone. The newest record of a stream is always in the
+buffer, unless the grace period is 0; so after a restart the buffer tells the stream time.
+
+Differs from Kafka, which forgets the stream time at a restart, and fails on a left join's record
+without a key.
+Spec: KIP-923; Kafka KStreamKTableJoinProcessor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.record import Headers
+from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, WaitingRecord
+from pystreams.topology.operator import NodeContext, Step
+from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
+
+
+class WaitedMessage:
+    """Where a record that leaves the buffer came from: a `ConsumedMessage` without a payload."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: WaitingRecord) -> None:
+        self._record = record
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._record.topic
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._record.partition
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._record.offset
+
+    def key(self) -> bytes:
+        """Return the key's bytes, as the join's serde has them."""
+        return self._record.key
+
+    def value(self) -> bytes:
+        """Return the value's bytes, likewise."""
+        return self._record.value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (create time, milliseconds since the epoch)."""
+        return 1, self._record.timestamp
+
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """Return the headers."""
+        return list(self._record.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class GraceJoinOperator:
+    """Joins a stream with a versioned table after a grace period.
+
+    Attributes:
+        join: The join itself.
+        buffer: Name of the buffer's store.
+        grace_period_ms: How long records wait, in stream time.
+        key_serde: How keys are kept; the configured default when None.
+        value_serde: How the stream's values are kept; likewise.
+    """
+
+    join: StreamTableJoinOperator
+    buffer: str
+    grace_period_ms: int
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        task, name, grace_period_ms = node.task, node.name, self.grace_period_ms
+        join, context = self.join.attach(node), task.record
+        buffer: TimeOrderedBuffer = task.store(self.buffer)
+        key_serde = task.key_serde(self.key_serde, name)
+        value_serde = task.value_serde(self.value_serde, name)
+        serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
+        serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
+        stream_time = -1
+
+        def start() -> None:
+            nonlocal stream_time
+            stream_time = buffer.latest_timestamp()
+
+        task.on_init(start)
+
+        def wait(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            raw_key = _serialized(serialize_key, key, name, "key")
+            raw_value = _serialized(serialize_value, value, name, "value")
+            origin = context.metadata() or ("", -1, -1)
+            buffer.put(WaitingRecord(raw_key, raw_value, timestamp, headers, *origin))
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            nonlocal stream_time
+            stream_time = max(stream_time, timestamp)
+            due = stream_time - grace_period_ms
+            if key is None or value is None or timestamp < due:
+                join(key, value, timestamp, headers)
+            else:
+                wait(key, value, timestamp, headers)
+            message = context.message
+            for waited in buffer.leave_until(due):
+                context.message = WaitedMessage(waited)
+                join(
+                    read_key(waited.key),
+                    read_value(waited.value),
+                    waited.timestamp,
+                    waited.headers,
+                )
+            context.message = message
+
+        return step
+
+
+def _serialized(serialize: Callable[[Any], bytes], data: Any, topic: str, part: str) -> bytes:
+    try:
+        return serialize(data)
+    except Exception:  # noqa: BLE001 - a serde may raise anything
+        return serialize_or_raise(serialize, data, topic, part)
