@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from pystreams.errors import TopologyError
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
+from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import Home
 
@@ -95,3 +96,54 @@ def test_a_plain_store_over_a_timestamped_supplier_is_refused() -> None:
 def test_names_that_cannot_be_topics_are_refused(name: str) -> None:
     with pytest.raises(TopologyError, match="is not valid"):
         Stores.in_memory_key_value_store(name)
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "interval_ms"), [(0, 60_000), (120_000, 60_000), (500_001, 250_000)]
+)
+def test_a_session_store_drops_by_half_its_retention_but_by_a_minute_at_least(
+    retention_ms: int, interval_ms: int
+) -> None:
+    on_disk = Stores.persistent_session_store("s", retention_ms)
+    assert on_disk.retention == Retention(retention_ms, interval_ms)
+    in_memory = Stores.in_memory_session_store("s", retention_ms)
+    assert in_memory == replace(on_disk, engine=StoreEngine.IN_MEMORY)
+    spec = Stores.session_store_builder(on_disk, serdes.STRING, serdes.LONG).spec
+    assert (spec.kind, spec.retention) == (StoreKind.SESSION, on_disk.retention)
+
+
+def test_the_changelog_of_a_session_store_is_kept_for_the_retention_and_some_time() -> None:
+    builder = Stores.session_store_builder(Stores.persistent_session_store("s", 1000))
+    assert builder.changelog_defaults(500) == {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": "1500",
+    }
+
+
+def test_a_session_store_with_a_negative_retention_is_refused() -> None:
+    with pytest.raises(TopologyError, match="retention_ms must be 0 or more, not -1"):
+        Stores.in_memory_session_store("s", -1)
+
+
+SUPPLIERS = {
+    StoreKind.KEY_VALUE: Stores.persistent_key_value_store("s"),
+    StoreKind.WINDOW: Stores.persistent_window_store("s", 10, 10),
+    StoreKind.SESSION: Stores.persistent_session_store("s", 10),
+    StoreKind.VERSIONED: Stores.persistent_versioned_key_value_store("s", 10),
+}
+BUILDERS: dict[StoreKind, Any] = {
+    StoreKind.KEY_VALUE: Stores.key_value_store_builder,
+    StoreKind.WINDOW: Stores.window_store_builder,
+    StoreKind.SESSION: Stores.session_store_builder,
+    StoreKind.VERSIONED: Stores.versioned_key_value_store_builder,
+}
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_builders_refuse_suppliers_of_other_kinds(kind: StoreKind) -> None:
+    assert BUILDERS[kind](SUPPLIERS[kind]).spec.kind is kind
+    for other, supplier in SUPPLIERS.items():
+        if other is not kind:
+            refusal = rf"a {kind.value} store needs a supplier of one.*a {other.value} store"
+            with pytest.raises(TopologyError, match=refusal):
+                BUILDERS[kind](supplier)
