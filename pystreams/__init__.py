@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
+    from pystreams.metrics import MetricName
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.client import KafkaStreams, State
     from pystreams.runtime.core.error_handlers import (
@@ -140,6 +141,7 @@ _HOME_OF = {
     "KeyQuery": "runtime.query.queries",
     "KeyValueStore": "stores.api",
     "Materialized": "topology.options",
+    "MetricName": "metrics",
     "MissingSourceTopicError": "errors",
     "MultiVersionedKeyQuery": "runtime.query.queries",
     "PUT_RETURN_CODE_NOT_PUT": "stores.versioned_api",
@@ -229,6 +231,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "KeyQuery",
     "KeyValueStore",
     "Materialized",
+    "MetricName",
     "MissingSourceTopicError",
     "MultiVersionedKeyQuery",
     "PUT_RETURN_CODE_NOT_PUT",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +159,17 @@ def test_a_missing_file_is_wrong_usage() -> None:
 @pytest.mark.parametrize("arguments", [["--processes", "0"], ["--threads", "0"], ["--config", "x"]])
 def test_wrong_options_are_wrong_usage(flow: str, arguments: list[str]) -> None:
     assert invoke(flow, *arguments).exit_code == 2
+
+
+def test_a_metrics_port_in_use_is_wrong_usage_and_nothing_starts(flow: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        keys = ["-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"]
+        answer = invoke(flow, *keys, "--metrics-port", str(port))
+
+    assert answer.exit_code == 2
+    assert f"127.0.0.1:{port}: the port is in use; set metrics.prometheus.port" in answer.stderr
+    assert "Traceback" not in answer.output
 
 
 def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
