@@ -119,6 +119,7 @@ class StreamsBuilder:
         operator = TableSourceOperator(store.name, materialized=store.queryable_name is not None)
         node = TableSourceNode(name, source_name, topic, consumed_as, operator, store.builder())
         self._graph.add(node)
+        node.versioned = store.versioned
         return KTable(
             self._graph,
             node,
@@ -127,7 +128,6 @@ class StreamsBuilder:
             key_serde=consumed_as.key_serde,
             value_serde=consumed_as.value_serde,
             queryable_store_name=store.queryable_name,
-            versioned=store.versioned,
         )
 
     def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:

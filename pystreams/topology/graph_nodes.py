@@ -41,6 +41,7 @@ class GraphNode:
         priority: When it was declared.
         keeps_null_keys: Whether it wants records without a key (left joins do), so that
             repartitions upstream must not drop them.
+        versioned: Whether it makes a table of which late updates are history, see `LateChange`.
     """
 
     def __init__(self, name: str) -> None:
@@ -49,6 +50,7 @@ class GraphNode:
         self.children: list[GraphNode] = []
         self.priority = -1
         self.keeps_null_keys = False
+        self.versioned = False
 
     def write(self, topology: Topology) -> None:
         """Add the nodes, stores and topics of this operation to the topology."""

@@ -147,6 +147,7 @@ class KGroupedStream(Generic[K, V]):
             sources = frozenset((parent.name,))
         node = ProcessorGraphNode(name, operator, own_store=store.builder())
         self._graph.add(node, parent)
+        node.versioned = store.versioned
         return KTable(
             self._graph,
             node,
@@ -155,7 +156,6 @@ class KGroupedStream(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
-            versioned=store.versioned,
         )
 
     def _repartitioned(self, store_name: str) -> RepartitionNode:

@@ -147,6 +147,7 @@ class KGroupedTable(Generic[K, V]):
         self._graph.add(self._repartition, self._node)
         node = ProcessorGraphNode(name, operator, own_store=store.builder())
         self._graph.add(node, self._repartition)
+        node.versioned = store.versioned
         return KTable(
             self._graph,
             node,
@@ -155,7 +156,6 @@ class KGroupedTable(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
-            versioned=store.versioned,
         )
 
 

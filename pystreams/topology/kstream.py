@@ -444,6 +444,7 @@ class KStream(Generic[K, V]):
         operator = TableSourceOperator(store.name, materialized=store.queryable_name is not None)
         node = ProcessorGraphNode(name, operator, own_store=store.builder())
         self._graph.add(node, parent._node)
+        node.versioned = store.versioned
         return KTable(
             self._graph,
             node,
@@ -452,7 +453,6 @@ class KStream(Generic[K, V]):
             key_serde=store.key_serde,
             value_serde=store.value_serde,
             queryable_store_name=store.queryable_name,
-            versioned=store.versioned,
         )
 
     # ------------------------------------------------------------------ the user's processors

@@ -55,7 +55,6 @@ class KTable(Generic[K, V]):
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
         queryable_store_name: str | None,
-        versioned: bool = False,
     ) -> None:
         self._graph = graph
         self._node = node
@@ -64,13 +63,16 @@ class KTable(Generic[K, V]):
         self._key_serde = key_serde
         self._value_serde = value_serde
         self._queryable_store_name = queryable_store_name
-        # Whether updates are kept, or passed on, by their timestamps: late ones are history.
-        self._versioned = versioned
 
     @property
     def queryable_store_name(self) -> str | None:
         """Name of the table's store, if the user gave it one; else None."""
         return self._queryable_store_name
+
+    @property
+    def _versioned(self) -> bool:
+        """Whether updates are kept, or passed on, by their timestamps: late ones are history."""
+        return self._node.versioned
 
     def filter(
         self,
@@ -266,6 +268,9 @@ class KTable(Generic[K, V]):
             own_store=store.builder() if store is not None and queryable is not None else None,
         )
         self._graph.add(node, self._node)
+        node.versioned = self._versioned
+        if store is not None and queryable is not None:
+            node.versioned = store.versioned
         return KTable(
             self._graph,
             node,
@@ -274,9 +279,6 @@ class KTable(Generic[K, V]):
             key_serde=store.key_serde if store is not None else self._key_serde,
             value_serde=value_serde,
             queryable_store_name=queryable,
-            versioned=(
-                store.versioned if store is not None and queryable is not None else self._versioned
-            ),
         )
 
 
