@@ -23,7 +23,6 @@ Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCac
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from pystreams.stores.opening import open_engine
 from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
 from pystreams.stores.sorted_keys import SortedKeys
+from pystreams.stores.uncommitted import UncommittedBytes
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
@@ -50,7 +50,7 @@ BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers],
 """Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
 
 
-class BufferedKeyValueStore:
+class BufferedKeyValueStore(UncommittedBytes):
     """One dirty map over one engine.
 
     Typed stores call `write` for each put, with the bytes to store and the plain value to log:
@@ -75,8 +75,6 @@ class BufferedKeyValueStore:
         engine_range: Iterates over committed bytes.
         engine_num_entries: About how many keys are committed.
         write: `write(key, stored, plain, timestamp)`; None for both values deletes the key.
-        uncommitted_bytes: Bytes of keys and values in `dirty`.
-        max_uncommitted_bytes: The highest value `uncommitted_bytes` ever had since `init`.
         cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
         generation: Counts changes of the engine's content and drops of the dirty map.
         caches: Whether the record cache is on; known after `init`.
@@ -99,8 +97,6 @@ class BufferedKeyValueStore:
         "_send_old_values",
         "_sorted",
         "_spec_caching",
-        "_used_up_bytes",
-        "_watched_bytes",
         "cached_bytes",
         "caches",
         "committed_get",
@@ -112,9 +108,7 @@ class BufferedKeyValueStore:
         "generation",
         "is_open",
         "key_prefix_bytes",
-        "max_uncommitted_bytes",
         "name",
-        "uncommitted_bytes",
         "value_prefix_bytes",
         "write",
     )
@@ -129,16 +123,12 @@ class BufferedKeyValueStore:
         key_prefix_bytes: int = 0,
         restored: RestoredChanges = plain_changes,
     ) -> None:
+        super().__init__()
         self.name = name
         self.value_prefix_bytes = value_prefix_bytes
         self.key_prefix_bytes = key_prefix_bytes
         self.dirty: dict[bytes, bytes | None] = {}
         self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
-        self.uncommitted_bytes = 0
-        self.max_uncommitted_bytes = 0
-        # What more than which is worth a look: the lower one of the high-water mark and the bound.
-        self._watched_bytes = 0
-        self._used_up_bytes = sys.maxsize
         self.cached_bytes = 0
         self.generation = 0
         self.caches = False
@@ -179,8 +169,7 @@ class BufferedKeyValueStore:
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
-        self.max_uncommitted_bytes = self._watched_bytes = 0
-        self._record.growth.add(self)
+        self.count_from_zero(self._record.growth)
         self._read_cache = None
         if self.persistent and context.read_cache_budget is not None:
             self._read_cache = context.read_cache_budget.cache(self._engine.get)
@@ -257,8 +246,8 @@ class BufferedKeyValueStore:
             size -= len(previous)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
-        if uncommitted > self._watched_bytes:
-            self._note(uncommitted)
+        if uncommitted > self.watched_bytes:
+            self.note(uncommitted)
         self._log((plain, key, timestamp, ()))
 
     def _write_cached(
@@ -279,8 +268,8 @@ class BufferedKeyValueStore:
             growth -= len(previous)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + growth
-        if uncommitted > self._watched_bytes:
-            self._note(uncommitted)
+        if uncommitted > self.watched_bytes:
+            self.note(uncommitted)
         pending = self._pending
         entry = pending.pop(key, None)  # Back in at the end: flush goes in order of last update.
         if entry is None:
@@ -289,19 +278,6 @@ class BufferedKeyValueStore:
             self.cached_bytes += growth
             previous = entry[3]
         pending[key] = (plain, timestamp, self._record.headers, previous)
-
-    def watch(self, bound_bytes: int) -> None:
-        """Say so at each write that leaves more than `bound_bytes` uncommitted."""
-        self._used_up_bytes = bound_bytes
-        self._watched_bytes = min(bound_bytes, self.max_uncommitted_bytes)
-
-    def _note(self, uncommitted: int) -> None:
-        """Raise the high-water mark, and say so when more is uncommitted than there is room."""
-        if uncommitted > self.max_uncommitted_bytes:
-            self.max_uncommitted_bytes = uncommitted
-        self._watched_bytes = min(self._used_up_bytes, self.max_uncommitted_bytes)
-        if uncommitted > self._used_up_bytes:
-            self._record.growth.used_up()
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.
