@@ -6,13 +6,12 @@ A crash between the Kafka commit and the stores' leaves the stores behind, never
 start restores the delta from the changelog.
 
 Tasks that share a producer share a transaction and a fate; they form a unit. Units commit at the
-same time on a small pool, because a commit is mostly waiting for the broker.
+same time, because a commit is mostly waiting for the broker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +21,7 @@ from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
-
-_MAX_SIDE_BY_SIDE = 8
-
-
-def commit_pool() -> Executor:
-    """Return a pool of threads for commits side by side."""
-    return ThreadPoolExecutor(_MAX_SIDE_BY_SIDE, thread_name_prefix="commit")
+from pystreams.runtime.side_by_side import SideBySide
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +53,7 @@ class Committer:
     Args:
         consumer: Returns the thread's consumer (it may be replaced).
         producers: The thread's producers.
-        make_pool: Makes what runs several units at once, when first needed.
+        side_by_side: Runs several units at once.
 
     Attributes:
         commits: Kafka commits that succeeded so far.
@@ -70,12 +63,11 @@ class Committer:
         self,
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
-        make_pool: Callable[[], Executor] = commit_pool,
+        side_by_side: SideBySide,
     ) -> None:
         self._consumer = consumer
         self._producers = producers
-        self._make_pool = make_pool
-        self._pool: Executor | None = None
+        self._side_by_side = side_by_side
         self.commits = 0
 
     def commit(self, tasks: Sequence[StreamTask]) -> list[CommitFailure]:
@@ -106,11 +98,6 @@ class Committer:
                 task.post_commit()
         return failures
 
-    def close(self) -> None:
-        """Stop the pool."""
-        if self._pool is not None:
-            self._pool.shutdown()
-
     def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:
         by_producer: dict[StreamsProducer, list[StreamTask]] = {}
         for task in tasks:
@@ -120,11 +107,7 @@ class Committer:
     def _commit_units(
         self, units: Sequence[CommitUnit], group_metadata: Any
     ) -> list[StreamsError | None]:
-        if len(units) == 1:
-            return [self._commit_unit(units[0], group_metadata)]
-        if self._pool is None:
-            self._pool = self._make_pool()
-        return list(self._pool.map(lambda unit: self._commit_unit(unit, group_metadata), units))
+        return self._side_by_side.run(lambda unit: self._commit_unit(unit, group_metadata), units)
 
     def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
         producer = unit.producer

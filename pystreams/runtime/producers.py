@@ -25,13 +25,14 @@ class StreamsProducer:
         port: The client.
         transactional: Whether it sends in transactions.
         in_transaction: Whether a transaction is open.
+        initialized: Whether it may send: it has no transactions, or has fenced its predecessor.
     """
 
     def __init__(self, port: ProducerPort, *, transactional: bool) -> None:
         self.port = port
         self.transactional = transactional
         self.in_transaction = False
-        self._initialized = not transactional
+        self.initialized = not transactional
 
     def initialize(self) -> None:
         """Fence older producers of the same id and abort what they left open; once.
@@ -39,9 +40,9 @@ class StreamsProducer:
         Raises:
             RetriableClientError: No answer in time; call again.
         """
-        if not self._initialized:
+        if not self.initialized:
             self.port.init_transactions()
-            self._initialized = True
+            self.initialized = True
 
     def begin(self) -> None:
         """Open a transaction unless one is open or the producer has none."""

@@ -17,7 +17,7 @@ Spec: DESIGN "Groups": tasks follow partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -31,8 +31,9 @@ from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.producers import TaskProducers
+from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
+from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.start_positions import OffsetRanges, start_positions
 from pystreams.topology.partitions import topics_of_source
 from pystreams.topology.plan import TopologyPlan
@@ -66,6 +67,7 @@ class TaskManager:
             by real name.
         consumer: Returns the thread's consumer (it may be replaced).
         producers: The thread's producers.
+        side_by_side: Initialises several producers at once.
         restorer: Restores stores.
         directories: Locked task directories.
         offset_ranges: Asks the broker what partitions hold.
@@ -86,6 +88,7 @@ class TaskManager:
         partition_counts: Callable[[Iterable[TopicPartition]], Mapping[str, int]],
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
+        side_by_side: SideBySide,
         restorer: Restorer,
         directories: TaskDirectories,
         offset_ranges: OffsetRanges,
@@ -100,6 +103,7 @@ class TaskManager:
         self._partition_counts = partition_counts
         self._consumer = consumer
         self._producers = producers
+        self._side_by_side = side_by_side
         self._restorer = restorer
         self._directories = directories
         self._offset_ranges = offset_ranges
@@ -241,19 +245,20 @@ class TaskManager:
         if not self._pending:
             return
         now = self._clock.monotonic_ms()
-        for task_id, not_before in list(self._pending.items()):
-            if now < not_before:
-                continue
+        opened = [
+            self.tasks[task_id]
+            for task_id, not_before in list(self._pending.items())
+            if now >= not_before and self._open(self.tasks[task_id], now)
+        ]
+        for task, error in zip(opened, self._fence(opened), strict=True):
             try:
-                if self._prepare(self.tasks[task_id]):
-                    del self._pending[task_id]
-            except TaskLockedError as error:
-                if not_before == 0.0:
-                    _log.warning("task waits for its directory", task=str(task_id), why=str(error))
-                self._pending[task_id] = now + _RETRY_AFTER_MS
-            except RetriableClientError as error:
-                _log.info("task waits for the broker", task=str(task_id), why=str(error))
-                self._pending[task_id] = now + _RETRY_AFTER_MS
+                if error is not None:
+                    raise error
+                self._begin(task)
+                del self._pending[task.task_id]
+            except RetriableClientError as raised:
+                _log.info("task waits for the broker", task=str(task.task_id), why=str(raised))
+                self._pending[task.task_id] = now + _RETRY_AFTER_MS
 
     def restore(self, timeout_s: float) -> None:
         """Restore one batch and start the tasks that are done."""
@@ -263,16 +268,32 @@ class TaskManager:
             except RetriableClientError:
                 self._pending[task.task_id] = 0.0
 
-    def _prepare(self, task: StreamTask) -> bool:
-        """Return whether the task left the pending state (it restores or runs)."""
-        if task.state is TaskState.CREATED:
+    def _open(self, task: StreamTask, now: float) -> bool:
+        """Lock a task's directory and open its stores; return False when somebody has the lock."""
+        if task.state is not TaskState.CREATED:
+            return True
+        try:
             directory = self._directories.lock_task(task.task_id)
-            task.open(directory)
-        self._producers.of_task(task.task_id).initialize()
+        except TaskLockedError as error:
+            if self._pending[task.task_id] == 0.0:
+                _log.warning("task waits for its directory", task=str(task.task_id), why=str(error))
+            self._pending[task.task_id] = now + _RETRY_AFTER_MS
+            return False
+        task.open(directory)
+        return True
+
+    def _fence(self, tasks: Sequence[StreamTask]) -> list[StreamsError | None]:
+        """Initialise the producers of tasks, all at once; return what came of it for each task."""
+        producers = [self._producers.of_task(task.task_id) for task in tasks]
+        new = [producer for producer in dict.fromkeys(producers) if not producer.initialized]
+        failed = dict(zip(new, self._side_by_side.run(_initialize, new), strict=True))
+        return [failed.get(producer) for producer in producers]
+
+    def _begin(self, task: StreamTask) -> None:
+        """Learn where a task goes on, and begin to restore it, or start it at once."""
         self._committed[task.task_id] = self._consumer().committed(task.partitions)
         if self._restorer.begin(task):
             self._start(task)
-        return True
 
     def _start(self, task: StreamTask) -> None:
         """Start a restored task where the group's committed offsets say."""
@@ -335,3 +356,12 @@ class TaskManager:
             if (task := self._task_of.get(partition)) is not None
         }
         return list(found.values())
+
+
+def _initialize(producer: StreamsProducer) -> StreamsError | None:
+    """Initialise a producer; return its error instead of raising it."""
+    try:
+        producer.initialize()
+    except StreamsError as error:
+        return error
+    return None

@@ -42,6 +42,7 @@ from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.settings import with_read_cache
+from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
 from pystreams.runtime.thread_metrics import Metrics, ThreadMetrics
@@ -91,18 +92,20 @@ class StreamThread:
             parts.admin,
             parts.clock,
         )
+        self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
             plan=parts.plan,
             settings=with_read_cache(parts.task_settings, parts.settings.cache_max_bytes),
             partition_counts=parts.partition_counts,
             consumer=lambda: self._consumer,
             producers=self._producers,
+            side_by_side=self._side_by_side,
             restorer=self._restorer,
             directories=parts.directories,
             offset_ranges=parts.admin.offset_ranges,
             clock=parts.clock,
         )
-        self._committer = Committer(lambda: self._consumer, self._producers, parts.make_commit_pool)
+        self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)
         self._processing = Processing(
             manager=self._manager,
             producers=self._producers,
@@ -359,7 +362,7 @@ class StreamThread:
             self._consumer.close,
             self._restorer.close,
             self._producers.close,
-            self._committer.close,
+            self._side_by_side.close,
         ]
         for step in steps:
             try:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
-from pystreams.runtime.committer import commit_pool
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.side_by_side import waiting_pool
 from pystreams.runtime.task_manager import TaskDirectories
 from pystreams.topology.plan import TopologyPlan
 
@@ -36,8 +36,8 @@ class ThreadParts:
             asks the broker when some are new, so that new partitions become tasks.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
             one on a manual clock here.
-        make_commit_pool: Makes what commits several units side by side; a simulation commits
-            them one after the other.
+        make_waiting_pool: Makes what runs several calls to the broker side by side; a simulation
+            makes them one after the other.
     """
 
     plan: TopologyPlan
@@ -52,4 +52,4 @@ class ThreadParts:
     group_instance_id: str
     partition_counts: Callable[[Iterable[TopicPartition]], Mapping[str, int]]
     make_stop_event: Callable[[], threading.Event] = threading.Event
-    make_commit_pool: Callable[[], Executor] = commit_pool
+    make_waiting_pool: Callable[[], Executor] = waiting_pool

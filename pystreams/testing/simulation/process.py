@@ -182,7 +182,7 @@ class SimulatedProcess:
             client_id=client_id,
             partition_counts=counts_of,
             make_stop_event=partial(ManualEvent, self._broker.clock),
-            make_commit_pool=InlineExecutor,
+            make_waiting_pool=InlineExecutor,
         )
 
     def _build(self, builder: StoreBuilder) -> StateStore:
