@@ -23,7 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pystreams.errors import TopologyError
 from pystreams.metrics import Recording, SampledValues
+from pystreams.metrics.definitions import OPERATIONS
 
 
 class StoreMeters:
@@ -99,10 +101,20 @@ class MeteredStore:
 
 
 def as_processors_see_it(store: Any, meters: StoreMeters) -> Any:
-    """Return what processors are given of a store: itself, or at DEBUG a `MeteredStore` of it."""
+    """Return what processors are given of a store: itself, or at DEBUG a `MeteredStore` of it.
+
+    Raises:
+        TopologyError: The store's class declares an operation that there is none of.
+    """
     methods: Mapping[str, str] = getattr(type(store), "metered_methods", {})
     if not meters.debug or not methods:
         return store
+    unknown = sorted(set(methods.values()) - set(OPERATIONS))
+    if unknown:
+        raise TopologyError(
+            f"{type(store).__name__}.metered_methods names {unknown}, which are no operations of "
+            f"stores: {', '.join(OPERATIONS)}"
+        )
     return MeteredStore(store, meters, methods)
 
 

@@ -160,6 +160,17 @@ def test_a_thread_keeps_the_records_of_tasks_that_left(tmp_path: Path) -> None:
     assert left[MetricName("task-closed-total", THREAD_GROUP, tags)] == 1
 
 
+def test_metered_stores_count_as_the_others_do(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    process = started(app, metrics_recording_level="DEBUG")
+    app.feed(*"aab")
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("b", 1)]
+    assert total(process, STATE_GROUP, "get-rate") == pytest.approx(3 / 30)
+    assert total(process, STATE_GROUP, "put-rate") == pytest.approx(3 / 30)
+
+
 class Busy(Processor[str, str, str, str]):
     """Calls every method of a key-value store."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from pystreams.errors import TopologyError
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
 from pystreams.stores.build import build_store
@@ -174,6 +175,14 @@ def test_a_store_that_declares_nothing_is_given_as_it_is() -> None:
     store = object()
 
     assert as_processors_see_it(store, meters_at(RecordingLevel.DEBUG)) is store
+
+
+def test_a_store_that_declares_an_unknown_operation_is_refused() -> None:
+    class Own:
+        metered_methods: ClassVar[dict[str, str]] = {"look": "peek"}
+
+    with pytest.raises(TopologyError, match=r"Own\.metered_methods names \['peek'\]"):
+        as_processors_see_it(Own(), meters_at(RecordingLevel.DEBUG))
 
 
 @pytest.mark.parametrize(
