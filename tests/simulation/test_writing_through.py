@@ -1,0 +1,65 @@
+"""Stores that are not transactional count exactly once as well: they are rebuilt when in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from pystreams import serdes
+from pystreams.stores import write_through
+from pystreams.testing.simulation import SimulatedProcess
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.topology import Topology
+from tests.simulation.counting import TOPOLOGIES, CountingSimulation, Scenario
+
+pytestmark = pytest.mark.simulation
+
+GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+
+
+def count_directly(*, caching: bool) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    grouped = stream.group_by(
+        lambda _, value: value, key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    counts = grouped.count(name="counts", caching=caching, transactional=False)
+    counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return builder.build()
+
+
+class WritingThrough(CountingSimulation):
+    """A store here is ahead of its offset at times; only what comes of it is checked."""
+
+    def check_disks(self, process: SimulatedProcess) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize(
+    "first_seed", [0, *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(12, 600, 12))]
+)
+def test_counts_are_right_after_any_number_of_crashes_and_rebalances(
+    first_seed: int, guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TOPOLOGIES, "count_directly", count_directly)
+    monkeypatch.setattr(write_through, "_BATCH_RECORDS", 2)
+    for seed in range(first_seed, first_seed + 12):
+        scenario = replace(Scenario.drawn(seed, guarantee), topology="count_directly")
+        simulation = WritingThrough(seed, scenario, tmp_path / str(seed))
+        try:
+            simulation.run()
+        except BaseException as error:
+            error.add_note(f"seed {seed}: {scenario}")
+            raise
