@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
@@ -32,6 +33,15 @@ KEYS = st.text(alphabet="ab\x00", max_size=2)
 NUMBERS = st.none() | st.integers(0, 9)
 DELTAS = st.integers(-170, 60)
 """Times are drawn around the stream time: expired, late, and moving it."""
+
+SHORT = settings(
+    max_examples=10,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+LONG_RUN = settings(SHORT, max_examples=100, stateful_step_count=100)
+"""Ten thousand steps."""
 
 Entry = tuple[Any, ...]
 """A key and the times that belong to it."""

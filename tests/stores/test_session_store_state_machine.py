@@ -6,14 +6,21 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from pystreams.stores.session_keys import MAX_TIMESTAMP, key_of, session_key, window_of
 from pystreams.stores.spec import StoreEngine, StoreKind
 from pystreams.stores.windowed_api import Window, Windowed
-from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, Entry, SegmentedStoreMachine
+from tests.stores.segmented_machine import (
+    DELTAS,
+    KEYS,
+    LONG_RUN,
+    NUMBERS,
+    SHORT,
+    Entry,
+    SegmentedStoreMachine,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,15 +142,6 @@ class CachedRocksDBSessionStoreMachine(SessionStoreMachine):
     caching = True
     read_cache_bytes = 60
 
-
-SHORT = settings(
-    max_examples=15,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-LONG_RUN = settings(SHORT, max_examples=100, stateful_step_count=100)
-"""Ten thousand steps."""
 
 MACHINES = (
     SessionStoreMachine,
