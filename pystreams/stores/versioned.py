@@ -6,7 +6,7 @@ Spec: KIP-889; Kafka MeteredVersionedKeyValueStore, VersionedKeyValueStoreBuilde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pystreams.serdes import serialize_or_raise
@@ -59,7 +59,7 @@ class VersionReads(TypedParts[K, V]):
         to_time: int | None = None,
         *,
         descending: bool = False,
-    ) -> Iterator[VersionedRecord[V]]:
+    ) -> Generator[VersionedRecord[V], None, None]:
         """Iterate over the versions of a key that are valid somewhere in a range of time (ms).
 
         Raises:
@@ -70,7 +70,11 @@ class VersionReads(TypedParts[K, V]):
                 f"from_time {from_time} is after to_time {to_time}: the range ends before it begins"
             )
         found = self._versions.between(self._key_bytes(key), from_time, to_time)
-        return map(self._record_of, found if descending else reversed(found))
+        return self._records_of(found if descending else found[::-1])
+
+    def _records_of(self, versions: list[Version]) -> Generator[VersionedRecord[V], None, None]:
+        for version in versions:
+            yield self._record_of(version)
 
     def _record_of(self, version: Version) -> VersionedRecord[V]:
         value, timestamp, valid_to = version
