@@ -1,0 +1,52 @@
+"""The examples of docs/queries.md, run from top to bottom against a real broker."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+from typing import Any
+
+from pystreams import KeyQuery, PositionBound
+from pystreams.broker import DevelopmentBroker
+from tests.broker.conftest import CreateTopic
+from tests.broker.test_queries import Feed, wait_for
+
+PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
+
+
+def test_the_examples_print_what_the_page_says(
+    broker: DevelopmentBroker, create_topic: CreateTopic, tmp_path: Path
+) -> None:
+    topic = create_topic("orders")
+    text = PAGE.read_text().replace('"orders"', f'"{topic}"').replace("orders-0", f"{topic}-0")
+    feed = Feed(broker, topic)
+    for customer in ("alice", "bob", "alice"):
+        feed.write(customer)
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {
+        "settings": {
+            "application.id": f"{topic}-app",
+            "bootstrap.servers": broker.bootstrap_servers,
+            "state.dir": str(tmp_path),
+            "processing.guarantee": "exactly_once_v2",
+        }
+    }
+    exec(program, names)
+    streams = names["streams"]
+    bound = PositionBound.at(feed.position)
+
+    def counted() -> bool:
+        asked = streams.query(KeyQuery("alice"), store="order-counts", position_bound=bound)
+        return [result.is_success for result in asked.partition_results.values()] == [True]
+
+    try:
+        wait_for(streams, counted)
+        printed: list[str] = []
+        examples = doctest.DocTestParser().get_doctest(text, names, PAGE.name, str(PAGE), 0)
+        results = doctest.DocTestRunner().run(examples, out=printed.append)
+    finally:
+        streams.close(30)
+
+    assert not results.failed, "".join(printed)
+    assert results.attempted > 10
