@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol
 LONG_MAX = 2**63 - 1
 _MASK = 2**64 - 1
 _REMEMBERED = 16
+_JUMP_AT = 3_000
+_JUMP_MS = 1_700_000_000_000
 KEYS = (
     b"a",
     b"ab",
@@ -66,7 +68,8 @@ def hex_of(data: bytes | None) -> str:
 class Choices:
     """The random choices that operations are made of.
 
-    Event time starts at 0. Times repeat, come late, come too late, and lie on borders of segments.
+    Event time starts at 0, and jumps to our days. Times repeat, come late, come too late, and lie
+    on borders of segments.
 
     Args:
         seed: Where the sequence (SplitMix64) starts.
@@ -84,6 +87,11 @@ class Choices:
         self._segment_interval_ms = segment_interval_ms
         self._longest_step_ms = longest_step_ms
         self._recent_times: list[int] = []
+
+    def start_of(self, number: int) -> None:
+        """To be called before each operation; one of them is in another age."""
+        if number == _JUMP_AT:
+            self.now += _JUMP_MS
 
     def below(self, bound: int) -> int:
         """Return a number from 0 to `bound` - 1."""
@@ -151,14 +159,16 @@ class VersionedScript:
 
     RETENTION_MS = 60_000
     SEGMENT_INTERVAL_MS = 10_000
+    SHORT_RANGE_MS = 2_000
 
     def __init__(self) -> None:
-        self._choices = Choices(1, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 40)
+        self._choices = Choices(1, self.RETENTION_MS, self.SEGMENT_INTERVAL_MS, 100)
         self._latest_times: dict[bytes, int] = {}
 
     def next(self, number: int) -> Operation:
         """Return the next random operation."""
         choices = self._choices
+        choices.start_of(number)
         choice = choices.below(100)
         key = choices.key()
         if choice < 55:
@@ -172,7 +182,8 @@ class VersionedScript:
             return Operation("get_as_of", (key, choices.read_time()))
         name = "versions" if choices.percent(50) else "versions_ascending"
         start = choices.read_time()
-        return Operation(name, (key, start, start + choices.below(self.RETENTION_MS)))
+        length = self.RETENTION_MS if choices.percent(50) else self.SHORT_RANGE_MS
+        return Operation(name, (key, start, start + choices.below(length)))
 
     def _moved(self, key: bytes, value: bytes | None, time: int) -> int:
         """Return a put's time; a deletion's is never that of the key's latest value.
@@ -213,6 +224,7 @@ class KeyValueScript:
 
     def next(self, number: int) -> Operation:
         """Return the next random operation."""
+        self._choices.start_of(number)
         choice = self._choices.below(1000)
         if choice < 400:
             return Operation("put", self._entry(number, 10))
@@ -255,6 +267,7 @@ class WindowScript:
     def next(self, number: int) -> Operation:
         """Return the next random operation."""
         choices = self._choices
+        choices.start_of(number)
         choice = choices.below(1000)
         key: bytes | None = choices.key()
         if choice < 550:
@@ -301,6 +314,7 @@ class SessionScript:
     def next(self, number: int) -> Operation:
         """Return the next random operation."""
         choices = self._choices
+        choices.start_of(number)
         choice = choices.below(1000)
         if choice < 550 or not self._recent:
             return self._write(number, put=choice < 450)

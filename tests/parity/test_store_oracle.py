@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,17 +27,16 @@ from tests.parity.store_operations import (
     hex_of,
 )
 from tests.parity.store_replay import Doing, Replay, Transcript, read_golden, short_sum, shown
-from tests.stores.support import Home
+from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pystreams.stores.spec import StoreSupplier
     from pystreams.stores.spec_builder import StoreSpecBuilder
 
 pytestmark = pytest.mark.parity
 
 STORE = "s"
+RESTORED_AT_ONCE = 700
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,52 @@ each_engine = pytest.mark.parametrize("engine", ["on_disk", "in_memory"])
 golden = functools.cache(lambda name: read_golden(f"{name}.json.gz"))
 
 
+Run = Callable[[str, str], tuple[Transcript, Path]]
+
+
+@pytest.fixture(scope="module")
+def run_once(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """What a store did in the first operations, by kind and engine, and its directory."""
+
+    @functools.cache
+    def one(name: str, engine: str) -> tuple[Transcript, Path]:
+        directory = tmp_path_factory.mktemp(name)
+        return run(name, engine, KINDS[name].few, directory), directory
+
+    return one
+
+
 @each_kind
 @each_engine
 def test_a_store_answers_and_logs_as_kafka_streams_does(
-    name: str, engine: str, tmp_path: Path
+    name: str, engine: str, run_once: Run
 ) -> None:
-    transcript = run(name, engine, KINDS[name].few, tmp_path)
+    transcript, _ = run_once(name, engine)
 
     assert_same(golden(name), transcript, KINDS[name].few)
+
+
+@each_kind
+def test_a_database_holds_the_same_bytes(name: str, run_once: Run) -> None:
+    _, directory = run_once(name, "on_disk")
+
+    assert databases(directory) == java_databases(name, KINDS[name].few)
+
+
+@each_kind
+def test_a_store_restored_from_the_changelog_holds_the_same_bytes(
+    name: str, run_once: Run, tmp_path: Path
+) -> None:
+    transcript, _ = run_once(name, "on_disk")
+    store = open_store(name, "on_disk", Home(tmp_path))
+
+    messages = [message_of(number, line) for number, line in enumerate(transcript.changelog.all)]
+    for first in range(0, len(messages), RESTORED_AT_ONCE):
+        store.restore(messages[first : first + RESTORED_AT_ONCE])
+    store.commit({CHANGELOG: len(messages) - 1})  # Segments that expired go with it.
+    store.close()
+
+    assert databases(tmp_path) == java_databases(name, KINDS[name].few)
 
 
 @pytest.mark.sweep
@@ -154,24 +192,33 @@ def test_a_store_stays_the_same_through_all_operations(
         assert databases(tmp_path) == java_databases(name, KINDS[name].all)
 
 
-@each_kind
-def test_a_database_holds_the_same_bytes(name: str, tmp_path: Path) -> None:
-    run(name, "on_disk", KINDS[name].few, tmp_path)
-
-    assert databases(tmp_path) == java_databases(name, KINDS[name].few)
-
-
 def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
     """Do a kind's first operations on a new store, and close it."""
-    kind = KINDS[name]
-    builder = kind.on_disk() if engine == "on_disk" else kind.in_memory()
     home = Home(directory)
-    store: Any = builder.build()
-    store.init(home.context(default_key_serde=serdes.BYTES, default_value_serde=serdes.BYTES))
-    replay = Replay(store, home, kind.doing)
-    replay.run(kind.script(), count)
+    store = open_store(name, engine, home)
+    replay = Replay(store, home, KINDS[name].doing)
+    replay.run(KINDS[name].script(), count)
     store.close()
     return replay.transcript
+
+
+def open_store(name: str, engine: str, home: Home) -> Any:
+    """Return a new store of a kind, open."""
+    builder = KINDS[name].on_disk() if engine == "on_disk" else KINDS[name].in_memory()
+    store = builder.build()
+    store.init(home.context(default_key_serde=serdes.BYTES, default_value_serde=serdes.BYTES))
+    return store
+
+
+def message_of(offset: int, line: str) -> Message:
+    """Return a line of a changelog as the record it stands for."""
+    key, value, timestamp = line.split(" ")
+    return Message(bytes_of(key), bytes_of(value), offset, int(timestamp))
+
+
+def bytes_of(text: str) -> bytes | None:
+    """Return what `hex_of` was given."""
+    return None if text == "-" else bytes.fromhex(text[1:])
 
 
 def assert_same(java: dict[str, Any], ours: Transcript, count: int) -> None:

@@ -10,7 +10,8 @@ import java.util.stream.Stream;
  * The random choices that operations are made of; `Choices` in store_operations.py, draw by draw.
  *
  * <p>Keys are prefixes of one another and are made of the lowest and the highest bytes as well.
- * Event time starts at 0. Times repeat, come late, come too late, and lie on borders of segments.
+ * Event time starts at 0, and jumps to our days. Times repeat, come late, come too late, and lie on
+ * borders of segments.
  */
 final class Choices {
 
@@ -20,6 +21,10 @@ final class Choices {
         .map(HexFormat.of()::parseHex)
         .toList();
 
+    /** The operation before which event time jumps from minutes after 1970 to minutes in 2023. */
+    static final int JUMP_AT = 3_000;
+
+    private static final long JUMP_MS = 1_700_000_000_000L;
     private static final int REMEMBERED = 16;
 
     private final SplitMix64 random;
@@ -52,6 +57,13 @@ final class Choices {
 
     boolean percent(final int chance) {
         return random.percent(chance);
+    }
+
+    /** To be called before each operation. */
+    void startOf(final int number) {
+        if (number == JUMP_AT) {
+            nowMs += JUMP_MS;
+        }
     }
 
     long now() {

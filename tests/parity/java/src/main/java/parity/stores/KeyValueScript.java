@@ -59,6 +59,7 @@ final class KeyValueScript implements StoreScript {
 
     @Override
     public Operation next(final int number) {
+        choices.startOf(number);
         final int choice = choices.below(1000);
         if (choice < 400) {
             return Operation.of("put", key(), choices.value(number, 10), choices.time());

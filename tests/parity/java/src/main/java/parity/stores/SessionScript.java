@@ -39,6 +39,7 @@ final class SessionScript implements StoreScript {
 
     @Override
     public Operation next(final int number) {
+        choices.startOf(number);
         final int choice = choices.below(1000);
         if (choice < 550 || recent.isEmpty()) {
             return write(number, choice < 450);

@@ -133,7 +133,8 @@ final class StoreRun {
 
         @Override
         public void process(final Record<byte[], byte[]> record) {
-            final int first = Integer.parseInt(new String(record.value(), StandardCharsets.US_ASCII));
+            final int first =
+                Integer.parseInt(new String(record.value(), StandardCharsets.US_ASCII));
             final boolean last = record.key().length == 0;
             final List<Operation> operations = new ArrayList<>();
             if (last) {

@@ -23,8 +23,9 @@ final class VersionedScript implements StoreScript {
 
     private static final int RETENTION_MS = 60_000;
     private static final int SEGMENT_INTERVAL_MS = 10_000;
+    private static final int SHORT_RANGE_MS = 2_000;
 
-    private final Choices choices = new Choices(1, RETENTION_MS, SEGMENT_INTERVAL_MS, 40);
+    private final Choices choices = new Choices(1, RETENTION_MS, SEGMENT_INTERVAL_MS, 100);
     private final Map<String, Long> latestTimes = new HashMap<>();
 
     @Override
@@ -42,6 +43,7 @@ final class VersionedScript implements StoreScript {
 
     @Override
     public Operation next(final int number) {
+        choices.startOf(number);
         final int choice = choices.below(100);
         final byte[] key = choices.key();
         if (choice < 55) {
@@ -59,7 +61,8 @@ final class VersionedScript implements StoreScript {
         }
         final String name = choices.percent(50) ? "versions" : "versions_ascending";
         final long from = choices.readTime();
-        return Operation.of(name, key, from, from + choices.below(RETENTION_MS));
+        final int length = choices.percent(50) ? RETENTION_MS : SHORT_RANGE_MS;
+        return Operation.of(name, key, from, from + choices.below(length));
     }
 
     /**

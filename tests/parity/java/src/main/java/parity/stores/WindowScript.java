@@ -59,6 +59,7 @@ final class WindowScript implements StoreScript {
 
     @Override
     public Operation next(final int number) {
+        choices.startOf(number);
         final int choice = choices.below(1000);
         final byte[] key = choices.key();
         if (choice < 550) {
