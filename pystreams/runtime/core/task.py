@@ -86,7 +86,9 @@ class StreamTask:
             (plan.topology.stores[name], plan.changelog_topic(name), name in logged)
             for name in subtopology.stores
         ]
-        self.positions = StorePositions(logged, plan.stores_fed_by_stores(subtopology))
+        fed_by_stores = plan.stores_fed_by_stores(subtopology)
+        self._stores_feed_stores = bool(fed_by_stores)
+        self.positions = StorePositions(logged, fed_by_stores)
         self.state_manager = ProcessorStateManager(
             task_id, stores, settings.stores, self.record, self.positions
         )
@@ -345,8 +347,8 @@ class StreamTask:
 
     def _note_position(self, queue: RecordQueue) -> None:
         assert queue.next_offset is not None, "a queue that was read from has a next offset"
-        forwarded = not self.state_manager.cached_bytes()
-        self.positions.processed(queue.partition, queue.next_offset, forwarded=forwarded)
+        held_back = self._stores_feed_stores and self.state_manager.cached_bytes() > 0
+        self.positions.processed(queue.partition, queue.next_offset, forwarded=not held_back)
 
     def _move(self, event: TaskEvent) -> None:
         self.state = next_state(self.task_id, self.state, event)
