@@ -14,6 +14,7 @@ from pystreams.stores.spec import StoreEngine
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.processor import Processor, ProcessorContext
 from pystreams.topology.topology import Topology
+from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 
 COMMITTED = IsolationLevel.READ_COMMITTED
@@ -217,3 +218,16 @@ def test_materialized_as_the_dsl_has_it_commits_positions_too(tmp_path: Path) ->
 
     assert running.task.state_manager.store("table").position == Position({running.input: 0})
     running.task.close()
+
+
+@pytest.mark.parametrize("store", BUILDERS)
+def test_stores_of_every_kind_keep_the_position_of_their_commit(store: str) -> None:
+    running = RunningTask(filing())
+    running.run(("a", "x", 1), ("b", "y", 2))
+    kept = running.task.state_manager.stores()[store]
+    assert kept.position == Position()
+
+    running.commit()
+
+    assert kept.position == Position({running.input: 1})
+    assert of(running, store, COMMITTED) == 1
