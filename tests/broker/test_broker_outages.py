@@ -64,7 +64,7 @@ def test_application_waits_for_a_broker_that_comes_up_after_it(
 
     with Application("late-broker", tmp_path, file, settings) as application:
         running = application.start()
-        running.wait_for("connecting")
+        running.wait_for("no broker answers yet, trying on", bootstrap_servers=servers)
         started_again(own_broker)
         running.wait_until(lambda: len(read_all(servers, "out")) == 10, "all counted")
         running.stop()
@@ -79,6 +79,8 @@ def test_application_without_a_broker_ends_with_a_code_and_a_cure(tmp_path: Path
         running = application.start()
         assert running.ended() == 3, running.tail()
 
+    [told] = running.lines("no broker answers yet, trying on")
+    assert told["bootstrap_servers"] == "127.0.0.1:1"
     error = running.lines("stopped by an error")[0]
     assert error["kind"] == "BrokerNotAvailableError"
     assert "127.0.0.1:1" in error["error"]

@@ -10,12 +10,18 @@ from typing import Any
 import structlog
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_errors import (
+    TRANSIENT,
     BrokerOutage,
     error_of,
     make_client,
@@ -29,6 +35,7 @@ _log = structlog.get_logger("pystreams.admin")
 
 _ANSWER_TIMEOUT_S = 30.0
 _METADATA_TIMEOUT_S = 15.0
+_TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -55,19 +62,44 @@ class ConfluentAdmin:
         self._client = make_client(AdminClient, config, outage)
 
     def partition_counts(self) -> dict[str, int]:
-        """Return the partition count of every topic the broker shows."""
-        try:
-            topics = self._client.list_topics(timeout=_METADATA_TIMEOUT_S).topics
-        except KafkaException as error:
-            message = (
-                f"no broker answered at {self._bootstrap_servers} within "
-                f"{_METADATA_TIMEOUT_S:.0f} s ({error_of(error).str()}): start the broker, or "
-                "correct bootstrap.servers"
-            )
-            raise BrokerNotAvailableError(message) from error
+        """Return the partition count of every topic the broker shows; says early that none answers.
+
+        Raises:
+            BrokerNotAvailableError: None answered for fifteen seconds.
+        """
+        metadata = self._metadata(time.monotonic() + _METADATA_TIMEOUT_S)
         if self._outage.lasting:
             self._outage.ends()
-        return {name: len(topic.partitions) for name, topic in topics.items() if not topic.error}
+        topics = metadata.topics.items()
+        return {name: len(topic.partitions) for name, topic in topics if not topic.error}
+
+    def _metadata(self, deadline_s: float) -> ClusterMetadata:
+        told = self._outage.lasting
+        while True:
+            left_s = deadline_s - time.monotonic()
+            try:
+                return self._client.list_topics(
+                    timeout=max(left_s if told else min(left_s, _TOLD_AFTER_S), _VISIBLE_PAUSE_S)
+                )
+            except KafkaException as raised:
+                error = error_of(raised)
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or error.code() not in TRANSIENT:
+                    message = (
+                        f"no broker answered at {self._bootstrap_servers} within "
+                        f"{_METADATA_TIMEOUT_S:.0f} s ({error.str()}): start the broker, or "
+                        "correct bootstrap.servers"
+                    )
+                    raise BrokerNotAvailableError(message) from raised
+                if not told:
+                    told = True
+                    _log.warning(
+                        "no broker answers yet, trying on",
+                        bootstrap_servers=self._bootstrap_servers,
+                        seconds_left=round(left_s),
+                        reason=error.str(),
+                    )
+                time.sleep(_VISIBLE_PAUSE_S)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""
