@@ -32,7 +32,7 @@ class CompiledSource:
 def compile_subtopology(
     plan: TopologyPlan, subtopology: Subtopology, task: TaskContext
 ) -> list[CompiledSource]:
-    """Attach all nodes of a sub-topology to a task.
+    """Attach all nodes of a sub-topology to a task; children that are not of it get nothing.
 
     The task's stores must be open. Processors are made here and initialised later, by the
     actions they leave with `task.on_init`.
@@ -45,7 +45,7 @@ def compile_subtopology(
     sources: list[CompiledSource] = []
     for name in reversed(subtopology.nodes):
         node = topology.nodes[name]
-        children = {child: steps[child] for child in topology.children(name)}
+        children = {child: steps[child] for child in topology.children(name) if child in steps}
         if isinstance(node, SinkNode):
             steps[name] = _attach_sink(node, task)
         elif isinstance(node, ProcessorNode):

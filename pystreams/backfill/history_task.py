@@ -1,0 +1,204 @@
+"""One task over its history: the runtime's own `StreamTask`, given rows, giving results.
+
+The caller hands over the records in the order in which the task is to process them (`order`), in
+batches of one partition each. Whatever a live task would send is a result row; changelog records
+are not, because the state at the end is given as a whole.
+
+Commits are the stores' only, whenever they hold as much uncommitted as a thread may: there is no
+Kafka commit to wait for. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.stages import Stage
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.core.offsets import CommittedOffset, decode_partition_time
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.topology.plan import TopologyPlan
+
+_RUN_RECORDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTaskSettings:
+    """What the tasks of one backfill share.
+
+    Attributes:
+        task: What tasks share anyway.
+        partition_of: Returns the partition of a topic (real name) for a key's bytes, which are
+            None for a record without key; then the second argument, the task's partition, helps.
+        uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
+        cache_max_bytes: What record caches may hold back.
+        now_ms: The wall-clock time of the whole backfill (ms).
+    """
+
+    task: TaskSettings
+    partition_of: Callable[[str, bytes | None, int], int]
+    uncommitted_max_bytes: int
+    cache_max_bytes: int
+    now_ms: int
+
+
+class HistoryTask:
+    """Runs one task; used once, by one thread.
+
+    Args:
+        task_id: The task.
+        plan: The topology's plan.
+        stage: What of it runs.
+        partitions: The partitions it reads.
+        directory: Where its stores live; exists, is empty, and is the caller's to delete.
+        settings: What all tasks share.
+        start: Where each partition's history begins, as far as it is not its beginning.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        plan: TopologyPlan,
+        stage: Stage,
+        partitions: Sequence[TopicPartition],
+        directory: Path,
+        settings: HistoryTaskSettings,
+        start: Mapping[TopicPartition, CommittedOffset],
+    ) -> None:
+        subtopology = stage.subtopology
+        self._stage = stage
+        self._task = StreamTask(
+            task_id, plan, subtopology, partitions, settings.task, known_lag=lambda _: 0
+        )
+        self._number = task_id.partition
+        self._settings = settings
+        self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
+        self._sequences: dict[str, int] = {}
+        self._task.record.now_ms = settings.now_ms
+        self._task.open(directory)
+        self._task.start(start, settings.now_ms)
+
+    def feed(
+        self, partition: TopicPartition, messages: Sequence[ConsumedMessage]
+    ) -> Iterator[Result]:
+        """Process a batch of one partition; return what it wrote.
+
+        Raises:
+            StreamsError: As in a live run: a record can't be decoded, the user's code raised.
+        """
+        task = self._task
+        task.add_records(partition, messages)
+        while (run := task.next_run(_RUN_RECORDS)) is not None:
+            task.process(*run)
+            task.punctuate_stream_time()
+            self._keep_to_limits()
+        yield from self._written()
+
+    def finish(self) -> Iterator[Result]:
+        """Return what is left, the state, and how far each partition was read; then close.
+
+        Raises:
+            StateStoreError: A store of the user's own can't be given as changelog records.
+        """
+        self._commit()
+        yield from self._written()
+        if self._stage.only_topic is None:
+            yield from self._state()
+            yield from self._ends()
+        self.close()
+
+    def close(self) -> None:
+        """Close processors and stores; safe to call twice."""
+        self._task.close()
+
+    def _state(self) -> Iterator[Result]:
+        for name, store in self._task.state_manager.stores().items():
+            if name in self._logged:
+                for sequence, (value, key, timestamp, headers) in enumerate(
+                    store.changelog_records()
+                ):
+                    yield Result(
+                        ResultKind.STATE,
+                        self._number,
+                        name,
+                        self._number,
+                        sequence,
+                        timestamp,
+                        key,
+                        value,
+                        headers,
+                    )
+
+    def _ends(self) -> Iterator[Result]:
+        for partition, offset in sorted(self._task.offsets_to_commit().items()):
+            yield Result(
+                ResultKind.END,
+                self._number,
+                partition.topic,
+                partition.partition,
+                offset.next_offset,
+                decode_partition_time(offset.metadata),
+                None,
+                None,
+                (),
+            )
+
+    def _keep_to_limits(self) -> None:
+        """Flush caches and commit stores as a thread would that has the whole budget."""
+        manager, settings = self._task.state_manager, self._settings
+        if manager.cached_bytes() > settings.cache_max_bytes:
+            manager.flush_caches()
+        limit = settings.uncommitted_max_bytes
+        asked = self._task.commit_requested
+        if asked or (limit >= 0 and manager.uncommitted_bytes() > limit // 2):
+            self._commit()
+
+    def _commit(self) -> None:
+        """Make the stores' writes durable. Changelog records go nowhere: the state is dumped."""
+        manager = self._task.state_manager
+        manager.flush_caches()
+        for output in manager.outputs():
+            if output.records:
+                output.last_offset = self._sequences.get(output.topic, 0) + len(output.records) - 1
+                self._sequences[output.topic] = output.last_offset + 1
+                output.records.clear()
+        self._task.post_commit()
+
+    def _written(self) -> Iterator[Result]:
+        """Return and forget what waits for topics that are no changelogs."""
+        changelogs = set(map(id, self._task.state_manager.outputs()))
+        for output in self._task.outputs():
+            if id(output) not in changelogs and output.records:
+                if self._keeps(output.topic):
+                    yield from self._results(output)
+                output.records.clear()
+
+    def _keeps(self, topic: str) -> bool:
+        only = self._stage.only_topic
+        return topic == only if only is not None else topic not in self._stage.written_before
+
+    def _results(self, output: OutputBuffer) -> Iterator[Result]:
+        topic, number = output.topic, self._number
+        partition_of = self._settings.partition_of
+        sequence = self._sequences.get(topic, 0)
+        for value, key, timestamp, headers in output.records:
+            partition = output.partition
+            if partition is None:
+                partition = partition_of(topic, key, number)
+            yield Result(
+                ResultKind.OUTPUT,
+                number,
+                topic,
+                partition,
+                sequence,
+                timestamp,
+                key,
+                value,
+                headers,
+            )
+            sequence += 1
+        self._sequences[topic] = sequence

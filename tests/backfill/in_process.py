@@ -1,0 +1,129 @@
+"""A backfill without Spark: the same stages, tasks and order, over lists in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
+from pystreams.backfill.order import waiting_times
+from pystreams.backfill.rows import HistoryMessage, Result, ResultKind
+from pystreams.backfill.stages import stages_of
+from pystreams.config import StreamsConfig
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.partitioner import partition_of
+from pystreams.record import Headers
+from pystreams.runtime.settings import task_settings
+from pystreams.topology.partitions import plan_partitions
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record of the history."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    def message(self) -> HistoryMessage:
+        return HistoryMessage(
+            self.topic,
+            self.partition,
+            self.offset,
+            self.timestamp,
+            self.key,
+            self.value,
+            list(self.headers) or None,
+        )
+
+
+def run(
+    topology: Topology,
+    config: Mapping[str, object],
+    history: Sequence[Row],
+    num_partitions: Mapping[str, int],
+    directory: Path,
+) -> list[Result]:
+    """Return all results, stage by stage and task by task."""
+    settings = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
+    plan = TopologyPlan(topology, settings.application_id)
+    partitions = plan_partitions(plan, num_partitions)
+    counts = {**num_partitions, **partitions.num_partitions}
+
+    def choose(topic: str, key: bytes | None, task: int) -> int:
+        count = counts.get(topic, 1)
+        return task % count if key is None else partition_of(key, count)
+
+    shared = HistoryTaskSettings(
+        task_settings(settings, num_partitions=lambda topic: counts[topic]),
+        choose,
+        settings.statestore_uncommitted_max_bytes,
+        settings.statestore_cache_max_bytes,
+        now_ms=0,
+    )
+    results: list[Result] = []
+    rows = list(history)
+    for position, stage in enumerate(stages_of(plan, counts)):
+        topics = stage.topics
+        for number in range(partitions.num_tasks[stage.subtopology.id]):
+            task_id = TaskId(stage.subtopology.id, number)
+            home = directory / f"{position}-{task_id}"
+            home.mkdir(parents=True)
+            mine = [row for row in rows if row.topic in topics and row.partition == number]
+            own = [
+                TopicPartition(topic, number) for topic in topics if number < counts.get(topic, 1)
+            ]
+            task = HistoryTask(task_id, plan, stage, own, home, shared, {})
+            found: list[Result] = []
+            for topic, group in groupby(in_order(mine), key=lambda row: row.topic):
+                messages = [row.message() for row in group]
+                found += task.feed(TopicPartition(topic, number), messages)
+            found += task.finish()
+            results += found
+            rows += written(found, rows)
+    return results
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """Sort the rows of one task as `PartitionGroup` would take them."""
+    keyed: list[tuple[tuple[int, str, int], Row]] = []
+    by_topic = sorted(rows, key=lambda row: (row.topic, row.offset))
+    for topic, group in groupby(by_topic, key=lambda row: row.topic):
+        own = list(group)
+        for row, waits in zip(own, waiting_times(row.timestamp for row in own), strict=True):
+            keyed.append(((waits, topic, row.offset), row))
+    return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
+
+
+def written(results: Sequence[Result], before: Sequence[Row]) -> list[Row]:
+    """Return the output records as history for the stages that read them."""
+    next_offsets: dict[tuple[str, int], int] = {}
+    for row in before:
+        key = (row.topic, row.partition)
+        next_offsets[key] = max(next_offsets.get(key, 0), row.offset + 1)
+    rows = []
+    for result in results:
+        if result.kind is ResultKind.OUTPUT:
+            key = (result.name, result.partition)
+            offset = next_offsets.get(key, 0)
+            next_offsets[key] = offset + 1
+            rows.append(
+                Row(
+                    result.name,
+                    result.partition,
+                    offset,
+                    result.timestamp,
+                    result.key,
+                    result.value,
+                    result.headers,
+                )
+            )
+    return rows

@@ -1,0 +1,106 @@
+"""What runs after what: topics are complete before they are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from pystreams import serdes
+from pystreams.backfill.stages import Stage, stages_of
+from pystreams.errors import TopologyError
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+TYPES = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+COUNT = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+
+
+def stages(topology: Topology, **known: int) -> list[Stage]:
+    plan = TopologyPlan(topology, "app")
+    return stages_of(plan, {**dict.fromkeys(plan.repartition_topics(), 1), **known})
+
+
+def summary(found: list[Stage]) -> list[tuple[int, tuple[str, ...], str | None]]:
+    return [(stage.subtopology.id, stage.topics, stage.only_topic) for stage in found]
+
+
+def test_one_sub_topology_is_one_stage() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TYPES)
+    stream.group_by_key().count(name="counts").to_stream().to("out", **COUNT)
+
+    assert summary(stages(builder.build(), **{"in": 1})) == [(0, ("in",), None)]
+
+
+def test_sub_topology_behind_a_repartition_comes_after_what_feeds_it() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TYPES)
+    grouped = stream.group_by(lambda _, value: value, name="by-value", **TYPES)
+    grouped.count(name="counts").to_stream().to("out", **COUNT)
+
+    assert summary(stages(builder.build(), **{"in": 1})) == [
+        (0, ("in",), None),
+        (1, ("app-by-value-repartition",), None),
+    ]
+
+
+def test_topic_of_the_user_s_in_the_middle_is_an_edge() -> None:
+    """Whatever the order of declaration."""
+    builder = StreamsBuilder()
+    builder.stream("middle", **TYPES).to("out")
+    builder.stream("in", **TYPES).to("middle")
+
+    assert [stage.topics for stage in stages(builder.build(), middle=1, **{"in": 1})] == [
+        ("in",),
+        ("middle",),
+    ]
+
+
+def self_feeding() -> Topology:
+    """A stream meets a table of its own, repartitioned: one sub-topology."""
+    builder = StreamsBuilder()
+    table = builder.table("rows", **TYPES)
+    stream = builder.stream("in", **TYPES)
+    by_value = stream.select_key(lambda _, value: value).repartition(name="by-value", **TYPES)
+    by_value.join(table, lambda value, row: f"{value}{row}").to("joined", **TYPES)
+    stream.join(table, lambda value, row: f"{value}{row}").to("direct", **TYPES)
+    return builder.build()
+
+
+def test_what_feeds_a_topic_of_its_own_sub_topology_runs_first_and_alone() -> None:
+    first, second = stages(self_feeding(), rows=1, **{"in": 1})
+
+    assert first.only_topic == "app-by-value-repartition"
+    assert first.topics == ("in",)
+    assert set(first.subtopology.nodes) < set(second.subtopology.nodes)
+    assert first.subtopology.stores == ()
+    assert second.topics == ("app-by-value-repartition", "in", "rows")
+    assert second.only_topic is None
+    assert second.written_before == {"app-by-value-repartition"}
+
+
+def test_part_takes_along_whoever_fills_its_stores() -> None:
+    """The join that feeds the topic looks into the table; the join that reads the topic does too,
+    but it does not fill the table's store.
+    """
+    builder = StreamsBuilder()
+    table = builder.table("rows", **TYPES)
+    stream = builder.stream("in", **TYPES)
+    joined = stream.join(table, lambda value, row: f"{value}{row}", name="first")
+    again = joined.select_key(lambda _, value: value).repartition(name="again", **TYPES)
+    again.join(table, lambda value, row: f"{value}{row}", name="second").to("out", **TYPES)
+
+    first, second = stages(builder.build(), rows=1, **{"in": 1})
+
+    assert (first.topics, first.only_topic) == (("in", "rows"), "app-again-repartition")
+    assert "first" in first.subtopology.nodes
+    assert "second" not in first.subtopology.nodes
+    assert second.topics == ("app-again-repartition", "in", "rows")
+
+
+def test_circle_of_topics_is_refused_by_name() -> None:
+    builder = StreamsBuilder()
+    builder.stream(["in", "loop"], **TYPES).to("loop")
+
+    with pytest.raises(TopologyError, match=r"circle through 'loop'.*start it live"):
+        stages(builder.build(), loop=1, **{"in": 1})
