@@ -215,14 +215,24 @@ def _quix_environment() -> Path:
     environment = BENCHMARKS / "build" / f"quix-{QUIX_VERSION}"
     if (environment / "complete").exists():
         return environment
-    if shutil.which("uv") is None:
-        raise ProgramError("Quix Streams needs uv, which is not on the PATH: choose --engines")
+    uv = _find_uv()
     python = str(environment / "bin" / "python")
-    _run(["uv", "venv", "--quiet", "--clear", "--python=3.11", str(environment)], BENCHMARKS)
+    _run([uv, "venv", "--quiet", "--clear", "--python=3.11", str(environment)], BENCHMARKS)
     package = f"quixstreams=={QUIX_VERSION}"
-    _run(["uv", "pip", "install", "--quiet", f"--python={python}", package], BENCHMARKS)
+    _run([uv, "pip", "install", "--quiet", f"--python={python}", package], BENCHMARKS)
     (environment / "complete").touch()
     return environment
+
+
+def _find_uv() -> str:
+    """Return the uv on the PATH, or the one `scripts/setup` has made where there is none."""
+    on_path = shutil.which("uv")
+    if on_path is not None:
+        return on_path
+    own = BENCHMARKS.parent / "build" / "uv" / "bin" / "uv"
+    if own.exists():
+        return str(own)
+    raise ProgramError("Quix Streams needs uv: run scripts/setup, or choose --engines without quix")
 
 
 def _run(command: list[str], directory: Path) -> None:
