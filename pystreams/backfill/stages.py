@@ -6,8 +6,8 @@ that write what it reads. But a sub-topology may need a topic that it feeds itse
 is joined with a table of its own, repartitioned: then what feeds the topic runs first, alone, for
 that topic's records only; and the whole runs later, without writing them again.
 
-What feeds a topic is its sinks, all before them, and whoever else writes into their stores. What a sink
-with a topic extractor will write is not known before; a record of it for a stage that has run
+What feeds a topic is its sinks, all before them, and whoever else writes into their stores. What a
+sink with a topic extractor will write is not known before; a record of it for a stage that has run
 already is an error then.
 """
 

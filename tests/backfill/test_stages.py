@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pystreams import serdes
@@ -11,8 +13,8 @@ from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
-TYPES = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
-COUNT = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+COUNT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
 
 
 def stages(topology: Topology, **known: int) -> list[Stage]:
@@ -80,9 +82,7 @@ def test_what_feeds_a_topic_of_its_own_sub_topology_runs_first_and_alone() -> No
 
 
 def test_part_takes_along_whoever_fills_its_stores() -> None:
-    """The join that feeds the topic looks into the table; the join that reads the topic does too,
-    but it does not fill the table's store.
-    """
+    """Both joins look into the table; the one that reads the topic does not fill its store."""
     builder = StreamsBuilder()
     table = builder.table("rows", **TYPES)
     stream = builder.stream("in", **TYPES)
