@@ -32,7 +32,7 @@ from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.client_metrics import client_metrics
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.local_store import LOCAL_STORES, views_of
+from pystreams.runtime.local_store import local_store, views_of
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
 from pystreams.runtime.query.queries import Query
@@ -178,7 +178,7 @@ class KafkaStreams:
             `LocalVersionedKeyValueStore`.
 
         Raises:
-            TopologyError: The topology has no store of that name.
+            TopologyError: The topology has no store of that name, or one that is not for reading.
         """
         spec = self._spec_of(name)
         level = isolation_level or self._config.default_state_isolation_level
@@ -188,7 +188,7 @@ class KafkaStreams:
             stores = [task.state_manager.stores()[name] for task in tasks]
             return views_of(name, level, stores, ready=self.state is State.RUNNING)
 
-        return LOCAL_STORES[spec.kind](views)
+        return local_store(spec, views)
 
     def query(
         self,

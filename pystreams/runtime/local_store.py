@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
-from pystreams.stores.spec import StoreKind
+from pystreams.errors import StoreNotAvailableError, TopologyError
+from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.windowed_api import Windowed
 
@@ -196,13 +196,31 @@ class LocalVersionedKeyValueStore(LocalStore):
         )
 
 
-LOCAL_STORES: dict[StoreKind, type[LocalStore]] = {
+_CLASSES: dict[StoreKind, type[LocalStore]] = {
     StoreKind.KEY_VALUE: LocalKeyValueStore,
     StoreKind.WINDOW: LocalWindowStore,
     StoreKind.SESSION: LocalSessionStore,
     StoreKind.VERSIONED: LocalVersionedKeyValueStore,
 }
-"""The class of each kind of store."""
+
+
+def local_store(spec: StoreSpec, views: Views) -> LocalStore:
+    """Return the reads of a store, of the class of its kind.
+
+    Args:
+        spec: What the store is.
+        views: Returns a view of each local task's store.
+
+    Raises:
+        TopologyError: Stores of this kind are not for reading.
+    """
+    local_class = _CLASSES.get(spec.kind)
+    if local_class is None:
+        raise TopologyError(
+            f"state store {spec.name!r} can't be read: it is what an operation keeps for itself; "
+            "read the operation's output, or a table made of it"
+        )
+    return local_class(views)
 
 
 def views_of(

@@ -9,17 +9,17 @@ import pytest
 
 from pystreams import ValueAndTimestamp
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
+from pystreams.errors import StoreNotAvailableError, TopologyError
 from pystreams.runtime.local_store import (
-    LOCAL_STORES,
     LocalKeyValueStore,
     LocalSessionStore,
     LocalStore,
     LocalVersionedKeyValueStore,
     LocalWindowStore,
+    local_store,
     views_of,
 )
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
@@ -38,16 +38,17 @@ def two() -> list[RunningTask]:
 
 def local(running: Iterable[RunningTask], store: str, level: IsolationLevel = UNCOMMITTED) -> Any:
     stores = [one.task.state_manager.stores()[store] for one in running]
-    kind = BUILDERS[store].spec.kind
-    return LOCAL_STORES[kind](lambda: views_of(store, level, stores, ready=True))
+    spec = BUILDERS[store].spec
+    return local_store(spec, lambda: views_of(store, level, stores, ready=True))
 
 
 def windows(entries: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
     return [(str(windowed), getattr(value, "value", value)) for windowed, value in entries]
 
 
-def test_every_kind_has_a_class_of_its_own() -> None:
-    assert set(LOCAL_STORES) == set(StoreKind)
+def test_a_buffer_is_not_for_reading() -> None:
+    with pytest.raises(TopologyError, match="'waiting' can't be read: it is what an operation"):
+        local_store(StoreSpec("waiting", kind=StoreKind.BUFFER), list)
 
 
 def test_key_value_stores_are_read_task_by_task(two: list[RunningTask]) -> None:

@@ -82,7 +82,7 @@ def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[
     store = task.state_manager.stores()[spec.name]
     answer = answer_of(query, spec)
     if answer is None or not hasattr(store, "read_only"):
-        return _failed(FailureReason.UNKNOWN_QUERY_TYPE, _unknown(query, spec))
+        return _failed(FailureReason.UNKNOWN_QUERY_TYPE, unknown_query(query, spec))
     if task.state is not TaskState.RUNNING:
         message = f"{partition} restores or moves right now: ask again in a moment"
         return _failed(FailureReason.NOT_ACTIVE, message)
@@ -184,19 +184,21 @@ _PLAIN_ANSWERS: dict[tuple[type[Query[Any]], StoreKind], Answer] = {
     (KeyQuery, StoreKind.KEY_VALUE): _get_plain,
     (RangeQuery, StoreKind.KEY_VALUE): _range_plain,
 }
-_CAN_ASK = {
-    StoreKind.KEY_VALUE: "KeyQuery or RangeQuery",
-    StoreKind.WINDOW: "WindowKeyQuery, or WindowRangeQuery with time_from and time_to",
-    StoreKind.SESSION: "WindowRangeQuery with key",
-    StoreKind.VERSIONED: "VersionedKeyQuery or MultiVersionedKeyQuery",
+_CURES = {
+    StoreKind.KEY_VALUE: "ask it with KeyQuery or RangeQuery",
+    StoreKind.WINDOW: "ask it with WindowKeyQuery, or WindowRangeQuery with time_from and time_to",
+    StoreKind.SESSION: "ask it with WindowRangeQuery with key",
+    StoreKind.VERSIONED: "ask it with VersionedKeyQuery or MultiVersionedKeyQuery",
+    StoreKind.BUFFER: "it is what an operation keeps for itself, ask a table made of its output",
 }
 
 
-def _unknown(query: Query[Any], spec: StoreSpec) -> str:
+def unknown_query(query: Query[Any], spec: StoreSpec) -> str:
+    """Return the message of UNKNOWN_QUERY_TYPE."""
     timestamps = "" if spec.timestamped else " without timestamps"
     return (
         f"state store {spec.name!r} is a {spec.kind.value} store{timestamps} and can't answer "
-        f"{query}: ask it with {_CAN_ASK[spec.kind]}"
+        f"{query}: {_CURES[spec.kind]}"
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from pystreams import ValueAndTimestamp
 from pystreams.config.guarantee import IsolationLevel
+from pystreams.runtime.query.execution import answer_of, unknown_query
 from pystreams.runtime.query.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -20,6 +22,7 @@ from pystreams.runtime.query.queries import (
     WindowRangeQuery,
 )
 from pystreams.runtime.query.results import FailureReason
+from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.runtime.query.filing import BUILDERS, ask, filing
@@ -155,6 +158,20 @@ def test_a_query_a_store_can_not_answer_fails_and_names_those_it_can(
         assert repr(store) in result.failure_message
         assert f"can't answer {type(query).__name__}" in result.failure_message
         assert "ask it with" in result.failure_message
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_a_buffer_answers_nothing(query: Query[Any]) -> None:
+    """It is what an operation keeps for itself: suppressed or waiting records."""
+    assert answer_of(query, StoreSpec("waiting", kind=StoreKind.BUFFER)) is None
+
+
+@pytest.mark.parametrize("kind", StoreKind)
+def test_the_message_of_an_unknown_query_has_a_cure_for_each_kind(kind: StoreKind) -> None:
+    class Other(Query[int]):
+        pass
+
+    assert re.search(r": .*\bask ", unknown_query(Other(), StoreSpec("s", kind=kind)))
 
 
 @pytest.mark.parametrize(("query", "stores"), QUERIES.items(), ids=str)
