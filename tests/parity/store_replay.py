@@ -135,12 +135,16 @@ class Replay:
         for number in range(count):
             self._do(number, script.next(number))
             if (number + 1) % OPERATIONS_A_COMMIT == 0:
-                self._store.commit({CHANGELOG: number})
+                self._commit(number)
             if (number + 1) % OPERATIONS_A_MARK == 0:
                 self.transcript.mark(number + 1)
         for number, operation in enumerate(script.last(), count):
             self._do(number, operation)
-        self._store.commit({CHANGELOG: count})
+        self._commit(count)
+
+    def _commit(self, offset: int) -> None:
+        self._store.flush_cache()
+        self._store.commit({CHANGELOG: offset})
 
     def _do(self, number: int, operation: Operation) -> None:
         transcript, records = self.transcript, self._home.changelog.records

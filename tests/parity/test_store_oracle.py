@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,19 +192,46 @@ def test_a_store_stays_the_same_through_all_operations(
         assert databases(tmp_path) == java_databases(name, KINDS[name].all)
 
 
+@pytest.mark.sweep
+@each_kind
+def test_a_store_that_writes_through_does_the_same(name: str, tmp_path: Path) -> None:
+    transcript = run(name, "written_through", KINDS[name].few, tmp_path)
+
+    assert_same(golden(name), transcript, KINDS[name].few)
+    assert databases(tmp_path) == java_databases(name, KINDS[name].few)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - {"versioned"}))
+def test_a_store_with_a_record_cache_answers_and_holds_the_same(name: str, tmp_path: Path) -> None:
+    transcript = run(name, "cached", KINDS[name].few, tmp_path)
+
+    assert_same_answers(golden(name), transcript, KINDS[name].few)
+    assert databases(tmp_path) == java_databases(name, KINDS[name].few)
+
+
 def run(name: str, engine: str, count: int, directory: Path) -> Transcript:
     """Do a kind's first operations on a new store, and close it."""
     home = Home(directory)
     store = open_store(name, engine, home)
-    replay = Replay(store, home, KINDS[name].doing)
-    replay.run(KINDS[name].script(), count)
+    doing = KINDS[name].doing
+    if engine == "cached":
+        doing = replace(doing, dropped=calls.logged_later)
+    replayed = Replay(store, home, doing)
+    replayed.run(KINDS[name].script(), count)
     store.close()
-    return replay.transcript
+    return replayed.transcript
 
 
 def open_store(name: str, engine: str, home: Home) -> Any:
     """Return a new store of a kind, open."""
-    builder = KINDS[name].on_disk() if engine == "on_disk" else KINDS[name].in_memory()
+    kind = KINDS[name]
+    builder = kind.in_memory() if engine == "in_memory" else kind.on_disk()
+    if engine == "written_through":
+        builder = builder.with_transactional_disabled()
+    if engine == "cached":
+        builder = builder.with_caching_enabled()
+        home.cache_enabled = True
     store = builder.build()
     store.init(home.context(default_key_serde=serdes.BYTES, default_value_serde=serdes.BYTES))
     return store
@@ -223,8 +250,18 @@ def bytes_of(text: str) -> bytes | None:
 
 def assert_same(java: dict[str, Any], ours: Transcript, count: int) -> None:
     """Compare the transcripts of `count` operations."""
-    expected = [mark for mark in java["hashes"] if mark[0] <= count]
-    assert [mark[1] for mark in ours.marks] == [mark[1] for mark in expected], (
+    assert_same_answers(java, ours, count)
+    for number, (logged, known) in enumerate(
+        zip(ours.changelog.all, java["changelog"], strict=False)
+    ):
+        assert shown(logged) == known, f"changelog record {number}"
+    assert ours.marks == marks(java, count)
+
+
+def assert_same_answers(java: dict[str, Any], ours: Transcript, count: int) -> None:
+    """Compare what was answered to `count` operations."""
+    done = [(number, operations) for number, operations, *_ in ours.marks]
+    assert done == [(number, operations) for number, operations, *_ in marks(java, count)], (
         "the operations themselves differ"
     )
     sums = java["answer_sums"]
@@ -232,11 +269,11 @@ def assert_same(java: dict[str, Any], ours: Transcript, count: int) -> None:
         assert short_sum(answer) == sums[4 * number : 4 * number + 4], difference(
             java, ours, number
         )
-    for number, (logged, known) in enumerate(
-        zip(ours.changelog.all, java["changelog"], strict=False)
-    ):
-        assert shown(logged) == known, f"changelog record {number}"
-    assert ours.marks == expected
+
+
+def marks(java: dict[str, Any], count: int) -> list[Any]:
+    """Return the hashes after each 1,000 of `count` operations."""
+    return [mark for mark in java["hashes"] if mark[0] <= count]
 
 
 def difference(java: dict[str, Any], ours: Transcript, number: int) -> str:
