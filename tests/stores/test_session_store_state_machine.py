@@ -56,14 +56,15 @@ class SessionStoreMachine(SegmentedStoreMachine):
         super().start()
         self.dropped = 0
 
-    @rule(key=KEYS, number=NUMBERS, delta=DELTAS, length=LENGTHS)
-    def put(self, key: str, number: int | None, delta: int, length: int) -> None:
-        end = max(0, self.current.time + delta)
-        window = Window(max(0, end - length), end)
-        self.store.put(Windowed(key, window), number)
-        if not self.current.put((key, *window), number):
-            self.dropped += 1
-        assert self.home.record.expired_records == self.dropped
+    @rule(puts=st.lists(st.tuples(KEYS, NUMBERS, DELTAS, LENGTHS), min_size=1, max_size=6))
+    def put(self, puts: list[tuple[str, int | None, int, int]]) -> None:
+        for key, number, delta, length in puts:
+            end = max(0, self.current.time + delta)
+            window = Window(max(0, end - length), end)
+            self.store.put(Windowed(key, window), number)
+            if not self.current.put((key, *window), number):
+                self.dropped += 1
+            assert self.home.record.expired_records == self.dropped
 
     @rule(key=KEYS, delta=DELTAS, length=LENGTHS)
     def remove(self, key: str, delta: int, length: int) -> None:
