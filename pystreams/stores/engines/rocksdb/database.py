@@ -8,6 +8,7 @@ goes into which, is the engine's affair.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from rocksdict import Rdict, ReadOptions, WriteBatch
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
+from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
 from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
 from pystreams.stores.engines.rocksdb.options import (
     StoreOptions,
@@ -193,6 +195,7 @@ class Database:
             fill(batch, metadata, self._offsets_handle)
             return batch
 
+        IDLE_MEMTABLES.make_room(self)
         try:
             write(native, make_batch, self._write_options)
         except Exception as error:
@@ -202,6 +205,19 @@ class Database:
                 self._metadata.pop(key, None)
             else:
                 self._metadata[key] = value
+
+    def flush_if_memory_is_short(self) -> bool:
+        """Let RocksDB flush all families together, if it is short of memory.
+
+        Returns:
+            False when the database is closed.
+        """
+        if self.native is None:
+            return False
+        # What is wrong with this database, its next commit is told.
+        with contextlib.suppress(Exception):
+            self.native.write(WriteBatch(raw_mode=True), self._write_options)
+        return True
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return everything in the `offsets` column family."""
@@ -217,6 +233,7 @@ class Database:
         native = self.native
         if native is None:
             return
+        IDLE_MEMTABLES.forget(self)
         for iterator in list(self._iterators):
             iterator.release()
         self.native = self._offsets_handle = None

@@ -55,6 +55,10 @@ class RocksDBMemory:
         """Return what the block cache and the memtables hold now."""
         return self.cache.get_usage() + self.write_buffer_manager.get_usage()
 
+    def memtables_are_short(self) -> bool:
+        """Return whether RocksDB may flush memtables before they are full (WriteBufferManager)."""
+        return self.write_buffer_manager.get_usage() > self.write_buffer_bytes * 7 // 8
+
     def usage(self) -> MemoryUsage:
         """Return what is held now, part by part; any thread may ask."""
         return MemoryUsage(

@@ -1,0 +1,116 @@
+"""Idle stores make room in the shared memtables, and are whole commits when they are flushed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
+from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
+
+ROOT = Path(__file__).parents[2]
+MEBIBYTE = 1 << 20
+IDLE_STORES = 14
+
+# One busy store, and four that are written every fiftieth commit. Commit n of a store writes ten
+# keys and the offset n; a key's value is the commit that wrote it.
+WRITER = """
+import pathlib, sys
+from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
+
+MEMORY.configure(1 << 20, 1 << 20)
+engines = [RocksDBEngine(f"s{number}", timestamped=True) for number in range(5)]
+for number, engine in enumerate(engines):
+    engine.open(pathlib.Path(sys.argv[1], str(number)))
+commits = [0] * 5
+for turn in range(1 << 40):
+    number = 1 + turn // 50 % 4 if turn % 50 == 0 else 0
+    commit = commits[number]
+    changes = {b"k%04d" % ((commit * 10 + n) % 1000): b"%090d" % commit for n in range(10)}
+    engines[number].write(changes, {b"t-0": b"%d" % commit})
+    commits[number] += 1
+    if turn % 100 == 0:
+        print(turn, flush=True)
+"""
+
+
+@pytest.fixture
+def engines(tmp_path: Path) -> Iterator[list[RocksDBEngine]]:
+    """A busy store and many idle ones, which together hold more than there is room for."""
+    before = (MEMORY.block_cache_bytes, MEMORY.write_buffer_bytes)
+    MEMORY.configure(MEBIBYTE, 16 * MEBIBYTE)
+    opened = [RocksDBEngine(f"s{number}", timestamped=False) for number in range(1 + IDLE_STORES)]
+    try:
+        for number, engine in enumerate(opened):
+            engine.open(tmp_path / str(number))
+        for engine in opened[1:]:
+            engine.write({os.urandom(8): bytes(1000) for _ in range(1500)}, {b"t-0": b"1"})
+        yield opened
+    finally:
+        for engine in opened:
+            engine.close()
+        MEMORY.configure(*before)
+
+
+def test_a_busy_store_is_not_flushed_with_every_commit(
+    engines: list[RocksDBEngine], tmp_path: Path
+) -> None:
+    files: set[str] = set()
+    for commit in range(60):
+        engines[0].write({os.urandom(8): bytes(100) for _ in range(100)}, {b"t-0": b"%d" % commit})
+        files |= {path.name for path in (tmp_path / "0").glob("*.sst")}
+
+    # A flush writes two files or more, so that 60 of them would be 120.
+    assert len(files) < 60
+
+
+def test_each_thread_asks_its_own_databases_only(engines: list[RocksDBEngine]) -> None:
+    seen: list[int] = []
+    thread = threading.Thread(target=lambda: seen.append(len(IDLE_MEMTABLES._databases)))
+    thread.start()
+    thread.join()
+
+    assert seen == [0]
+    assert len(IDLE_MEMTABLES._databases) >= IDLE_STORES
+
+
+def test_a_closed_store_is_asked_no_more(engines: list[RocksDBEngine]) -> None:
+    known = len(IDLE_MEMTABLES._databases)
+    engines[1].close()
+
+    assert len(IDLE_MEMTABLES._databases) == known - 1
+
+
+def test_after_sigkill_every_store_holds_what_its_offset_says(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        for line in writer.stdout:
+            if int(line) >= 1_500:
+                writer.send_signal(signal.SIGKILL)
+                break
+    assert writer.returncode == -signal.SIGKILL
+
+    flushed = []
+    for number in range(5):
+        engine = RocksDBEngine(f"s{number}", timestamped=True)
+        engine.open(tmp_path / str(number))
+        content, offset = dict(engine.range(None, None)), engine.metadata().get(b"t-0")
+        engine.close()
+        flushed.append(offset is not None)
+        last = -1 if offset is None else int(offset)
+        expected = {
+            b"k%04d" % ((commit * 10 + n) % 1000): b"%090d" % commit
+            for commit in range(max(0, last - 100), last + 1)
+            for n in range(10)
+        }
+        assert content == expected
+    assert any(flushed[1:]), "idle stores were flushed as well"
