@@ -1,6 +1,6 @@
 """What a key-value store must keep to, as tests to run on a store of your own with pytest.
 
-    from pystreams.testing.store_contract import KeyValueStoreContract
+    from pystreams.testing import KeyValueStoreContract
 
     class TestMyStore(KeyValueStoreContract):
         def make_store(self) -> MyStore:

@@ -15,7 +15,7 @@ from pystreams.ids import TopicPartition
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreEngine, StoreSpec
-from pystreams.testing.store_contract import KeyValueStoreContract
+from pystreams.testing import KeyValueStoreContract
 from tests.stores.custom import OffsetKeepingStore, SqliteStore
 
 
