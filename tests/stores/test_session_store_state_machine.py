@@ -102,6 +102,24 @@ class SessionStoreMachine(SegmentedStoreMachine):
         for entry, number in expected:
             assert store.fetch_session(*entry) == number
 
+    @rule(choice=st.integers(0, 99))
+    def find_at_the_bounds(self, choice: int) -> None:
+        """A session is found by its own times, and not by one millisecond more or less."""
+        visible = self.current.visible()
+        if not visible:
+            return
+        entry, number = visible[choice % len(visible)]
+        key, start, end = entry
+        for find in (
+            self.store.find_sessions,
+            lambda key, *times: self.store.find_sessions_range(key, key, *times),
+        ):
+            assert (entry, number) in self.plain(find(key, end, start))
+            assert (entry, number) not in self.plain(find(key, end + 1, MAX_TIMESTAMP))
+            assert (entry, number) not in self.plain(find(key, 0, start - 1))
+        assert (entry, number) in self.plain(self.store.find_sessions_by_end(end, end))
+        assert (entry, number) not in self.plain(self.store.find_sessions_by_end(0, end - 1))
+
     @rule(low=st.none() | KEYS, high=st.none() | KEYS, delta=DELTAS, length=st.integers(-10, 120))
     def find_of_keys(self, low: str | None, high: str | None, delta: int, length: int) -> None:
         earliest_end = self.current.time + delta
