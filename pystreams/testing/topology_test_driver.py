@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -52,7 +53,8 @@ class TopologyTestDriver:
         config: A `StreamsConfig` or a mapping of Kafka's dotted names; `application.id` and
             `bootstrap.servers` have defaults here.
         wall_clock_ms: Where the wall clock starts (ms).
-        state_directory: Where persistent stores live; None keeps all stores in memory.
+        state_directory: Where persistent stores live; None keeps our stores in memory, and
+            gives those of a user's own a temporary directory until `close`.
 
     Raises:
         TopologyError: The topology can't run.
@@ -71,6 +73,9 @@ class TopologyTestDriver:
         self._plan = TopologyPlan(topology, self._config.application_id)
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory
+        self._temporary: TemporaryDirectory[str] | None = None
+        if state_directory is None and not all(map(_is_ours, topology.stores.values())):
+            self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._tasks = [self._task(part.id) for part in self._plan.subtopologies]
@@ -194,6 +199,8 @@ class TopologyTestDriver:
         """Close processors and stores."""
         for task in self._tasks:
             task.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     # ------------------------------------------------------------------ inside
 
@@ -212,8 +219,11 @@ class TopologyTestDriver:
             self._settings(),
             lambda _: 0,
         )
-        directory = (self._state_directory or Path()) / str(task.task_id)
-        if self._state_directory is not None:
+        root = self._state_directory
+        if self._temporary is not None:
+            root = Path(self._temporary.name)
+        directory = (root or Path()) / str(task.task_id)
+        if root is not None:
             directory.mkdir(parents=True, exist_ok=True)
         task.open(directory)
         task.start({}, self._now_ms)
@@ -281,8 +291,13 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
     return StreamsConfig.of({**defaults, **(config or {})})
 
 
+def _is_ours(builder: StoreBuilder) -> bool:
+    """Return whether a store can be put into memory."""
+    return isinstance(builder, StoreSpecBuilder) and builder.spec.engine_factory is None
+
+
 def _build_in_memory(builder: StoreBuilder) -> StateStore:
-    if isinstance(builder, StoreSpecBuilder) and builder.spec.engine_factory is None:
+    if isinstance(builder, StoreSpecBuilder) and _is_ours(builder):
         return replace(builder, spec=replace(builder.spec, engine=StoreEngine.IN_MEMORY)).build()
     return builder.build()
 
