@@ -50,7 +50,7 @@ def window_of(session: bytes) -> Window:
 
 def lower_bound_of_key(key: bytes, earliest_end: int) -> bytes:
     """Return the lowest a session of `key` can have that ends at `earliest_end` (ms) or later."""
-    return key + _pack_times(max(0, earliest_end), 0)
+    return key + _pack_times(earliest_end, 0)
 
 
 def upper_bound_of_key(key: bytes, latest_start: int) -> bytes:

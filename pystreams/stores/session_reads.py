@@ -109,11 +109,10 @@ class SessionReads(TypedParts[K, R]):
         self, key: K, earliest_end: int, latest_start: int, *, reverse: bool
     ) -> KeyValueIterator[Windowed[K], R]:
         raw_key = self._key_bytes(key)
-        latest_start = min(latest_start, MAX_TIMESTAMP)
         entries = self._reader.range(
             (earliest_end, MAX_TIMESTAMP),
-            lower_bound_of_key(raw_key, earliest_end),
-            upper_bound_of_key(raw_key, latest_start),
+            lower_bound_of_key(raw_key, _in_time(earliest_end)),
+            upper_bound_of_key(raw_key, _in_time(latest_start)),
             reverse=reverse,
         )
         return self._found(entries, (raw_key, raw_key), (earliest_end, latest_start))
@@ -129,11 +128,10 @@ class SessionReads(TypedParts[K, R]):
         low, high = (None if key is None else self._key_bytes(key) for key in keys)
         if low is not None and high is not None and low > high:
             return self._nothing_between(*keys)
-        latest_start = min(latest_start, MAX_TIMESTAMP)
         entries = self._reader.range(
             (earliest_end, MAX_TIMESTAMP),
             b"" if low is None else lower_bound(low),
-            None if high is None else upper_bound(high, latest_start),
+            None if high is None else upper_bound(high, _in_time(latest_start)),
             reverse=reverse,
         )
         return self._found(entries, (low, high), (earliest_end, latest_start))
@@ -195,3 +193,8 @@ class SessionView(SessionReads[K, R]):
         self._serialize_key = serialize_key
         self._deserialize_key = deserialize_key
         self._decode = decode
+
+
+def _in_time(time: int) -> int:
+    """Return a time (ms) that a key can hold, the nearest to one that is asked for."""
+    return max(0, min(time, MAX_TIMESTAMP))

@@ -140,7 +140,9 @@ def test_sessions_that_overlap_a_time_are_found_oldest_first(long: Shop) -> None
         assert names(store.find_sessions("a", -1, 1500)) == "a10-10 a500-1000 a1500-2000"
         assert names(store.find_sessions("a", 1001, 1499)) == ""
         assert names(store.find_sessions("a", 3000, MAX_TIMESTAMP)) == "a2500-3000"
-        assert names(store.find_sessions("a", 0, 2**70)).count("a") == 4
+        assert names(store.find_sessions("a", -(2**70), 2**70)).count("a") == 4
+        assert names(store.find_sessions("a", 2**70, 2**70)) == ""
+        assert names(store.find_sessions_range("a", "a", 0, -(2**70))) == ""
         assert names(store.backward_find_sessions("a", 0, 1500)) == "a1500-2000 a500-1000 a10-10"
         long.commit()
 

@@ -114,7 +114,6 @@ def test_bounds_of_one_key_cover_its_sessions_from_the_earliest_end_on(start: in
     assert low <= session_key(b"k", 0, 5)
     assert low > session_key(b"k", 4, 4)
     assert high >= session_key(b"k", start, MAX_TIMESTAMP)
-    assert lower_bound_of_key(b"k", -1) == session_key(b"k", 0, 0)
 
 
 def test_key_and_window_are_read_back() -> None:
