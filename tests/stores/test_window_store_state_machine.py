@@ -47,11 +47,12 @@ class WindowStoreMachine(SegmentedStoreMachine):
         found: Iterator[tuple[Any, int]] = reader.backward_all() if reverse else reader.all()
         return found
 
-    @rule(key=KEYS, number=NUMBERS, delta=DELTAS)
-    def put(self, key: str, number: int | None, delta: int) -> None:
-        start = max(0, self.current.time + delta)
-        self.store.put(key, number, start)
-        self.current.put((key, start), number)
+    @rule(puts=st.lists(st.tuples(KEYS, NUMBERS, DELTAS), min_size=1, max_size=6))
+    def put(self, puts: list[tuple[str, int | None, int]]) -> None:
+        for key, number, delta in puts:
+            start = max(0, self.current.time + delta)
+            self.store.put(key, number, start)
+            self.current.put((key, start), number)
 
     @rule(key=KEYS, delta=DELTAS, length=st.integers(0, 120))
     def fetch_key(self, key: str, delta: int, length: int) -> None:
