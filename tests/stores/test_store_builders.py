@@ -147,3 +147,40 @@ def test_builders_refuse_suppliers_of_other_kinds(kind: StoreKind) -> None:
             refusal = rf"a {kind.value} store needs a supplier of one.*a {other.value} store"
             with pytest.raises(TopologyError, match=refusal):
                 BUILDERS[kind](supplier)
+
+
+def test_a_window_store_has_kafkas_segments_and_changelog_settings() -> None:
+    supplier = Stores.persistent_window_store("s", 600_000, 60_000)
+    spec = Stores.window_store_builder(supplier).spec
+    assert spec.retention == Retention(600_000, 300_000, window_size_ms=60_000)
+    assert Stores.in_memory_window_store("s", 5, 5).retention == Retention(5, 60_000, 5)
+    assert spec.changelog_defaults(86_400_000) == {
+        "cleanup.policy": "compact,delete",
+        "retention.ms": "87000000",
+    }
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "window_size_ms", "message"),
+    [
+        (-1, 0, "retention_ms must be 0 or more, not -1"),
+        (5, -1, "window_size_ms must be 0 or more, not -1"),
+        (5, 6, "retention_ms 5 is less than window_size_ms 6"),
+    ],
+)
+def test_times_of_a_window_store_that_make_no_sense_are_refused(
+    retention_ms: int, window_size_ms: int, message: str
+) -> None:
+    for make in (Stores.persistent_window_store, Stores.in_memory_window_store):
+        with pytest.raises(TopologyError, match=message):
+            make("s", retention_ms, window_size_ms)
+
+
+def test_window_builders_refuse_suppliers_of_another_kind() -> None:
+    key_value = Stores.persistent_key_value_store("s")
+    for build in (Stores.window_store_builder, Stores.timestamped_window_store_builder):
+        with pytest.raises(TopologyError, match="supplier"):
+            build(key_value)
+    timestamped = Stores.persistent_timestamped_window_store("s", 10, 5)
+    with pytest.raises(TopologyError, match="can't be built over a timestamped supplier"):
+        Stores.window_store_builder(timestamped)
