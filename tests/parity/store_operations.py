@@ -120,6 +120,7 @@ class Choices:
 
     def time(self) -> int:
         """Return a time to write at; it is remembered."""
+        interval = self._segment_interval_ms
         choice = self.below(100)
         if choice < 50:
             self.now += self.below(self._longest_step_ms)
@@ -128,10 +129,14 @@ class Choices:
             time = self.now - self.below(self._retention_ms)
         elif choice < 90:
             time = self.now - self.below(2 * self._retention_ms)
-        elif choice < 95:
+        elif choice < 93:
             time = self.now
+        elif choice < 95:
+            self.now = (self.now // interval + 1) * interval - self.below(2)
+            time = self.now
+        elif choice < 97:
+            time = self.now - self._retention_ms + 1 - self.below(3)
         else:
-            interval = self._segment_interval_ms
             time = (self.now // interval - self.below(4)) * interval - self.below(2)
         time = max(0, time)
         self._remember(time)

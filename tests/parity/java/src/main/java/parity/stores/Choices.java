@@ -98,8 +98,13 @@ final class Choices {
             time = nowMs - below(retentionMs);
         } else if (choice < 90) {
             time = nowMs - below(2 * retentionMs);
-        } else if (choice < 95) {
+        } else if (choice < 93) {
             time = nowMs;
+        } else if (choice < 95) {
+            nowMs = (nowMs / segmentIntervalMs + 1) * segmentIntervalMs - below(2);
+            time = nowMs;
+        } else if (choice < 97) {
+            time = nowMs - retentionMs + 1 - below(3);
         } else {
             time = (nowMs / segmentIntervalMs - below(4)) * segmentIntervalMs - below(2);
         }
