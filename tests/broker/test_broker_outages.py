@@ -149,3 +149,34 @@ def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     for numbers in (outputs.echo, outputs.by_key):
         assert all(set(range(1, feed.rounds + 1)) <= set(counted) for counted in numbers.values())
     check_stores(arena)
+
+
+def test_first_signal_ends_an_application_whose_broker_no_longer_answers(
+    own_broker: DevelopmentBroker, tmp_path: Path
+) -> None:
+    """At-least-once: what was not committed is processed again after the next start."""
+    servers = own_broker.bootstrap_servers
+    admin = AdminClient({"bootstrap.servers": servers})
+    for created in admin.create_topics([NewTopic("in", 1), NewTopic("out", 1)]).values():
+        created.result(DEADLINE_S)
+    produce(servers, "in", [(b"k", bytes(8))] * 20_000)
+    file = write_counts(tmp_path, "in", "out", "(__import__('time').sleep(0.001), value)[1]")
+    settings = {
+        "bootstrap.servers": servers,
+        "processing.guarantee": "at_least_once",
+        "commit.interval.ms": 100,
+        "statestore.cache.max.bytes": 0,
+    }
+    with Application("deaf-broker", tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_until(lambda: len(read_all(servers, "out")) > 0, "output")
+        os.kill(own_broker.state.pid, signal.SIGSTOP)
+        try:
+            running.wait_for("commit will be tried again")
+            running.process.send_signal(signal.SIGTERM)
+            assert running.ended() == 0, running.tail()
+        finally:
+            os.kill(own_broker.state.pid, signal.SIGCONT)
+
+    assert running.lines("the last commit failed; the next start goes on from the one before")
+    assert not running.lines("did not stop in time")

@@ -40,6 +40,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     translate,
 )
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
+from pystreams.runtime.adapters.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.paused_partitions import PausedPartitions
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -48,6 +49,8 @@ from pystreams.runtime.ports import PartitionBatch, RebalanceListener
 _log = structlog.get_logger("pystreams.consumer")
 
 _ANSWER_TIMEOUT_S = 10.0
+_COMMIT_TIMEOUT_S = 3.0
+"""How long a stop may have to wait for an offset commit."""
 _SEEK_ATTEMPTS = 400
 _SEEK_PAUSE_S = 0.005
 
@@ -86,6 +89,10 @@ class ConfluentConsumer:
         self._void: set[TopicPartition] = set()
         self._callback_error: Exception | None = None
         self._closed = False
+        self._commits = OffsetCommits(
+            lambda offsets: self._client.commit(offsets=offsets, asynchronous=False),
+            self._doing("committing offsets"),
+        )
 
     # ------------------------------------------------------------------ group
 
@@ -112,6 +119,10 @@ class ConfluentConsumer:
         if self._closed:
             return
         self._closed = True
+        if not self._commits.settled(_COMMIT_TIMEOUT_S):
+            # The client must not be freed under a commit; its membership ends with its session.
+            _log.warning("consumer not closed: the broker does not answer", group=self._group)
+            return
         self._client.close()
         self._raise_callback_error()
 
@@ -168,6 +179,8 @@ class ConfluentConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> list[PartitionBatch]:
         """Return what has arrived, waiting up to the timeout for the first message."""
+        if not self._commits.settled(timeout_s):
+            return []
         held, emptied = self._paused.take(max_records)
         for partition in emptied:
             self._let_go(partition)
@@ -357,7 +370,7 @@ class ConfluentConsumer:
             return
         wanted = offsets_to_commit(offsets)
         try:
-            answered = self._client.commit(offsets=wanted, asynchronous=False)
+            answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S)
         except KafkaException as error:
             raise translate(error_of(error), self._doing("committing offsets")) from error
         for one in answered or ():
@@ -369,7 +382,7 @@ class ConfluentConsumer:
     def known_lag(self, partition: TopicPartition) -> int | None:
         """Return how many records the broker holds beyond the last one polled."""
         start = self._positions.get(partition)
-        if start is None:
+        if start is None or not self._commits.settled(0.0):
             return None
         asked = theirs(partition)
         _, end = self._client.get_watermark_offsets(asked, cached=True)

@@ -101,6 +101,8 @@ class ConfluentProducer:
         self._handler = handler
         self._commit_timeout_s = commit_timeout_s
         self._in_transaction = False
+        # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
+        self._flush_timeout_s = 3.0 if self._transactional_id is None else _ANSWER_TIMEOUT_S
         # Topics sent to since the last commit, changelogs among them.
         self._topics: set[str] = set()
         self._changelogs: set[str] = set()
@@ -224,7 +226,7 @@ class ConfluentProducer:
         """Wait until the broker has acknowledged everything sent; set `last_offset` of buffers."""
         outstanding = len(self._open)
         try:
-            remaining = self._open.flush(_ANSWER_TIMEOUT_S)
+            remaining = self._open.flush(self._flush_timeout_s)
         except CLIENT_EXCEPTIONS as error:
             raise self._error(error_of(error), "flushing") from error
         if self._failures or len(self._first_failures) > 1:
