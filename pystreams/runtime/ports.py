@@ -103,7 +103,10 @@ class ConsumerPort(Protocol):
         """
 
     def group_metadata(self) -> Any:
-        """Return the opaque group metadata that fences transactions."""
+        """Return the opaque group metadata that fences transactions.
+
+        That of a consumer that has not joined the group fences nothing.
+        """
 
     def close(self) -> None:
         """Leave the group and release the client; runs the listener for what is still assigned."""
@@ -211,6 +214,13 @@ class AdminPort(Protocol):
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets (purge of repartition topics); best effort."""
+
+    def group_members(self, group: str) -> list[str]:
+        """Return the client ids of a group's members, sorted; none for a group that never was.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
 
 
 class ClientFactory(Protocol):

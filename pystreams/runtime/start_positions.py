@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.core.publishing_mark import is_being_published
 from pystreams.topology.plan import TopologyPlan
 
 OffsetRanges = Callable[[Sequence[TopicPartition]], dict[TopicPartition, OffsetRange]]
@@ -32,13 +33,21 @@ def start_positions(
         None for a partition that takes the consumer's policy (`auto.offset.reset`).
 
     Raises:
-        FatalStreamsError: A source without committed offset says "none".
+        FatalStreamsError: A source without committed offset says "none"; or a backfill has not
+            finished publishing the group's state.
         RetriableClientError: The broker did not answer in time.
     """
     positions: dict[TopicPartition, int | None] = {}
     own: dict[TopicPartition, str] = {}
     for partition in partitions:
         offset = committed.get(partition)
+        if offset is not None and is_being_published(offset.metadata):
+            message = (
+                f"task {task_id}: a backfill is publishing this application's state and has not "
+                f"finished (the mark on {partition} says {offset.metadata!r}): wait for it, or "
+                "start the same `pystreams backfill --publish` again, which goes on from there"
+            )
+            raise FatalStreamsError(message)
         positions[partition] = None if offset is None else offset.next_offset
         source = plan.source_of_topic(partition.topic)
         if offset is None and source is not None and source.offset_reset is not None:

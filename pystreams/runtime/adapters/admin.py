@@ -178,6 +178,18 @@ class ConfluentAdmin:
         except KafkaException as error:
             raise translate(error_of(error), f"offsets of {partition}") from error
 
+    def group_members(self, group: str) -> list[str]:
+        """Return the client ids of a group's members, sorted."""
+        answer = self._client.describe_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
+        try:
+            members = answer[group].result().members
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise translate(error, f"members of group {group!r}") from raised
+        return sorted(member.client_id for member in members)
+
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""
         wanted = [theirs(partition, offset) for partition, offset in before.items()]

@@ -253,6 +253,11 @@ class SimulatedAdmin:
         for partition, offset in before.items():
             self._broker.log(partition).delete_before(offset)
 
+    def group_members(self, group: str) -> list[str]:
+        """Return the members of the broker's one group."""
+        self._lifeline.pulse("group_members")
+        return self._broker.group.members()
+
 
 class SimulatedClients:
     """Implements `ClientFactory` for one process.

@@ -11,7 +11,7 @@ from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.ports import ChangelogBatch, PartitionBatch, RebalanceListener
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.faults import Lifeline
-from pystreams.testing.simulation.group import GroupMetadata, Member
+from pystreams.testing.simulation.group import NO_MEMBER, GroupMetadata, Member
 
 
 class SimulatedConsumer:
@@ -227,9 +227,10 @@ class SimulatedConsumer:
         self._lifeline.pulse(f"{self._client_id} committed")
 
     def group_metadata(self) -> GroupMetadata:
-        """Return what fences transactions."""
+        """Return what fences transactions; that of no member fences nothing."""
         self._lifeline.pulse(f"{self._client_id} group_metadata")
-        assert self._member is not None, "a consumer that never polled has nothing to commit"
+        if self._member is None:
+            return NO_MEMBER
         return self._broker.group.metadata(self._member)
 
     def _maybe_no_answer(self, call: str) -> None:

@@ -29,6 +29,10 @@ class GroupMetadata(NamedTuple):
     generation: int
 
 
+NO_MEMBER = GroupMetadata("", -1)
+"""Of a consumer that has not joined: accepted for transactions, as of producers before KIP-447."""
+
+
 @dataclass(slots=True)
 class Member:
     """One member of the group.
@@ -105,6 +109,10 @@ class GroupCoordinator:
     def knows(self, member: Member) -> bool:
         """Return whether this is still a member."""
         return member.member_id in self._members
+
+    def members(self) -> list[str]:
+        """Return the ids of the members, sorted."""
+        return sorted(self._members)
 
     def touch(self, member: Member) -> None:
         """Note that a member polls."""
@@ -192,6 +200,8 @@ class GroupCoordinator:
         Raises:
             TaskMigratedError: It does not.
         """
+        if metadata == NO_MEMBER:
+            return
         member = self._members.get(metadata.member_id)
         if member is None:
             raise TaskMigratedError(f"unknown member {metadata.member_id!r}")

@@ -1,0 +1,198 @@
+"""Where a group stands with a publication, and why it may not be published to: pure functions.
+
+A group is *free* (no committed offset), *begun* (every partition has this publication's mark) or
+*done* (every partition has the offset to hand over). Begun and done are set in one transaction
+each, for all partitions; so anything between or beside them is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from pystreams.backfill.publication import Publication, TaskResults
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import (
+    CommittedOffset,
+    OffsetRange,
+    encode_partition_time,
+)
+from pystreams.runtime.core.publishing_mark import PublishingMark
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+
+class PublishingRefusedError(StreamsError):
+    """The results of a backfill may not be published here now; nothing of the group is changed."""
+
+
+class Standing(Enum):
+    """Where a group stands with a publication."""
+
+    FREE = "free"
+    BEGUN = "begun"
+    DONE = "done"
+
+
+def partitions_of(publication: Publication) -> list[TopicPartition]:
+    """Return all source partitions, sorted."""
+    return sorted(partition for task in publication.tasks for partition in task.histories)
+
+
+def marks(
+    task: TaskResults,
+    starts: Mapping[TopicPartition, int],
+    mark: PublishingMark,
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets to commit while a task is published.
+
+    Args:
+        task: The task.
+        starts: The offset each partition keeps meanwhile.
+        mark: How far it is.
+    """
+    metadata = mark.encode()
+    return {partition: CommittedOffset(starts[partition], metadata) for partition in task.histories}
+
+
+def claimed_offsets(
+    publication: Publication, ranges: Mapping[TopicPartition, OffsetRange]
+) -> dict[TopicPartition, int]:
+    """Return the offset each partition has while it is published.
+
+    Args:
+        publication: What is published.
+        ranges: What the partitions of edge topics hold now.
+    """
+    return {
+        partition: (
+            ranges[partition].high_watermark
+            if partition.topic in publication.edge_topics
+            else history.start
+        )
+        for task in publication.tasks
+        for partition, history in task.histories.items()
+    }
+
+
+def handed_over(
+    publication: Publication, edges: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets at which the live application goes on.
+
+    Args:
+        publication: What is published.
+        edges: The offsets of the partitions of edge topics.
+    """
+    return {
+        partition: CommittedOffset(
+            edges.get(partition, history.next_offset),
+            encode_partition_time(history.partition_time),
+        )
+        for task in publication.tasks
+        for partition, history in task.histories.items()
+    }
+
+
+def standing(publication: Publication, committed: Offsets, *, with_outputs: bool) -> Standing:
+    """Return where the group stands.
+
+    Args:
+        publication: What is published.
+        committed: The group's committed offsets of all source partitions, as far as it has some.
+        with_outputs: Whether output records are published too.
+
+    Raises:
+        PublishingRefusedError: It has other offsets, or another publication's mark.
+    """
+    wanted = partitions_of(publication)
+    if not any(partition in committed for partition in wanted):
+        return Standing.FREE
+    if all(_is_marked(committed.get(one), publication, with_outputs, one) for one in wanted):
+        return Standing.BEGUN
+    edges = {
+        partition: offset.next_offset
+        for partition, offset in committed.items()
+        if partition.topic in publication.edge_topics
+    }
+    if all(one in committed or one.topic not in publication.edge_topics for one in wanted):
+        ends = handed_over(publication, edges)
+        if all(committed.get(one) == ends[one] for one in wanted):
+            return Standing.DONE
+    raise PublishingRefusedError(_other_offsets(wanted, committed))
+
+
+def published_rows(task: TaskResults, committed: Offsets, publication: Publication) -> int:
+    """Return how many rows of a task are published.
+
+    Raises:
+        PublishingRefusedError: The mark is gone or another one: somebody else has committed.
+    """
+    found = set()
+    for partition in task.histories:
+        offset = committed.get(partition)
+        mark = None if offset is None else PublishingMark.decode(offset.metadata)
+        if mark is None or mark.publication != publication.id:
+            raise PublishingRefusedError(
+                f"task {task.task_id}: {partition} has lost the mark of this backfill while it was "
+                "being published: something else commits offsets for the group. Stop it, then "
+                + _START_AGAIN
+            )
+        found.add(mark.rows)
+    if len(found) != 1:
+        raise PublishingRefusedError(
+            f"task {task.task_id}: its partitions say different numbers of published rows "
+            f"({sorted(found)}), which one transaction never does; {_START_AGAIN}"
+        )
+    return found.pop()
+
+
+_START_AGAIN = (
+    "delete the application's internal topics and the group's committed offsets, and publish "
+    "again; or publish under another application.id"
+)
+
+
+def _is_marked(
+    offset: CommittedOffset | None,
+    publication: Publication,
+    with_outputs: bool,  # noqa: FBT001
+    partition: TopicPartition,
+) -> bool:
+    """Return whether a partition has this publication's mark.
+
+    Raises:
+        PublishingRefusedError: It has the mark of another one, or of one with other options.
+    """
+    try:
+        mark = None if offset is None else PublishingMark.decode(offset.metadata)
+    except ValueError as error:
+        raise PublishingRefusedError(
+            f"{partition}: {error}: finish with the version of pystreams that has begun"
+        ) from error
+    if mark is None:
+        return False
+    if mark.publication != publication.id:
+        raise PublishingRefusedError(
+            f"another backfill ({mark.publication}) is being published to this group, and this one "
+            f"is {publication.id}: finish that one; or {_START_AGAIN}"
+        )
+    if mark.with_outputs != with_outputs:
+        begun, now = ("with", "without") if mark.with_outputs else ("without", "with")
+        raise PublishingRefusedError(
+            f"this backfill has been published in part {begun} its outputs, and now it is to go on "
+            f"{now} them: go on {begun} --publish-outputs"
+        )
+    return True
+
+
+def _other_offsets(wanted: Sequence[TopicPartition], committed: Offsets) -> str:
+    some = [
+        f"{one} {committed[one].next_offset if one in committed else 'none'}" for one in wanted[:4]
+    ]
+    more = ", ..." if len(wanted) > len(some) else ""
+    return (
+        f"the group has committed offsets of its own ({', '.join(some)}{more}): an application "
+        f"with this id has run, and a backfill would repeat or lose records. {_START_AGAIN}"
+    )

@@ -1,0 +1,74 @@
+"""What is published: the results of a backfill, and where the live application goes on.
+
+Offsets of a task's source partitions while it is published, and after:
+
+| partition | while published | handed over |
+|---|---|---|
+| of the user's topic | where its history begins | behind the last record of its history |
+| of a topic the topology itself feeds | its present end | the same; see below |
+
+A repartition topic is not published: what was in it has had its effect downstream, in this same
+backfill. So the live application goes on at the end the topic has when the publication begins, 0
+for a new one: nobody writes there before the hand-over, and what an earlier life of the application
+left there is not part of this one. The partition time of the history is kept, so that stream time
+does not fall.
+
+The same holds for a topic of the user's that the topology both writes and reads. With its records
+published as well, the application goes on behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pystreams.backfill.rows import Result
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.core.offsets import UNKNOWN_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHistory:
+    """What of a source partition the backfill has covered.
+
+    Attributes:
+        start: The first offset of the history.
+        next_offset: The offset behind its last record; `start` when it had none.
+        partition_time: The highest timestamp (ms), -1 when it had no record.
+    """
+
+    start: int
+    next_offset: int
+    partition_time: int = UNKNOWN_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResults:
+    """The results of one task.
+
+    Attributes:
+        task_id: The task.
+        histories: Its source partitions. Of those the topology feeds, only the time counts.
+        rows: Returns its output and state rows from the given one on, always in the same order.
+    """
+
+    task_id: TaskId
+    histories: Mapping[TopicPartition, PartitionHistory]
+    rows: Callable[[int], Iterator[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """The results of a backfill.
+
+    Attributes:
+        id: Identifies the backfill; letters and digits, the same whenever its results are read.
+        num_partitions: Partition count of each source and repartition topic, by real name.
+        tasks: The tasks, those that feed others before them.
+        edge_topics: Topics that the topology both writes and reads, by real name.
+    """
+
+    id: str
+    num_partitions: Mapping[str, int]
+    tasks: Sequence[TaskResults]
+    edge_topics: frozenset[str]

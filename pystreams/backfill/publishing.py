@@ -1,0 +1,413 @@
+"""Publish the results of a backfill to Kafka, exactly once.
+
+    check -> fence -> create internal topics -> claim -> each task's rows -> hand over
+
+- **Claim**: one transaction commits, for every source partition of the group, where its history
+  begins, with a mark (`runtime.core.publishing_mark`). From then on a live application refuses to
+  start on this group.
+- **Rows**: a task's rows go out in transactions of bounded size; each commits the task's offsets
+  again, with the number of rows published so far. Whoever comes after a crash goes on from there.
+- **Hand-over**: one transaction commits, for every partition, where the live application goes on.
+
+Whoever publishes is alone: the claim and the hand-over use the transactional id
+`<application.id>-publisher`, a task's rows that of the live task, `<application.id>-<task id>`.
+A second publisher takes the ids over, reads the marks and goes on; the first one is fenced at its
+next transaction. A live application under `exactly_once` fences and is fenced the same way; one
+under another guarantee has other ids, so the group is asked for members after the claim (one that
+joined before it is seen then, one that joins later sees the marks), before each task and before
+the hand-over.
+
+What goes wrong on the way is mended like a crash: new producer, fence, read the mark, go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TypeVar
+
+import structlog
+
+from pystreams.backfill.hand_over import (
+    PublishingRefusedError,
+    Standing,
+    claimed_offsets,
+    handed_over,
+    marks,
+    partitions_of,
+    published_rows,
+    standing,
+)
+from pystreams.backfill.publication import Publication, TaskResults
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.config import ProcessingGuarantee, StreamsConfig
+from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
+from pystreams.ids import TopicPartition
+from pystreams.record import OutputBuffer
+from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.core.publishing_mark import PublishingMark
+from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
+from pystreams.runtime.side_by_side import SideBySide, waiting_pool
+from pystreams.runtime.topics import TopicManager
+from pystreams.topology.plan import TopologyPlan
+
+_log = structlog.get_logger("pystreams.backfill")
+
+_ATTEMPTS = 20
+_RETRY_PAUSE_S = 0.2
+_ROW_BYTES = 64
+"""What a record takes beside its key, value and headers, about."""
+
+_TAKEN_OVER = (
+    "another publisher of this backfill, or the live application, has taken over; nothing is "
+    "repeated or lost. Let one of them run alone"
+)
+
+_T = TypeVar("_T")
+
+
+class FencedPublisherError(PublishingRefusedError):
+    """Another publisher, or the live application, has taken over a transactional id."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingSettings:
+    """How results are published.
+
+    Attributes:
+        with_outputs: Whether to publish output records too; changelogs always are.
+        transaction_records: How many records a transaction has at most.
+        transaction_bytes: Above so many bytes of keys, values and headers a transaction ends.
+    """
+
+    with_outputs: bool = False
+    transaction_records: int = 10_000
+    transaction_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How a publisher waits; a simulation has ways of its own.
+
+    Attributes:
+        pause: Waits so many seconds.
+        make_pool: Makes what calls that wait for the broker run on, side by side.
+    """
+
+    pause: Callable[[float], None] = time.sleep
+    make_pool: Callable[[], Executor] = waiting_pool
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a publisher has done.
+
+    Attributes:
+        records: Records it has written; those of an earlier, interrupted run are not in it.
+        transactions: Transactions it has committed, claim and hand-over included.
+        resumed: Whether an earlier run had begun.
+        was_done: Whether an earlier run had done everything.
+    """
+
+    records: int
+    transactions: int
+    resumed: bool
+    was_done: bool
+
+
+def publishing_config(config: StreamsConfig) -> StreamsConfig:
+    """Return the application's configuration for a publisher: exactly once, whatever it runs with.
+
+    That makes its consumer wait for offsets that are pending in a transaction.
+    """
+    return replace(config, processing_guarantee=ProcessingGuarantee.EXACTLY_ONCE)
+
+
+class Publisher:
+    """Publishes one publication; used once, by one thread.
+
+    Args:
+        publication: What to publish.
+        plan: The topology's plan.
+        topics: Creates the internal topics.
+        clients: Makes clients; of `publishing_config`.
+        settings: How.
+        progress: Told the task and the records of each transaction that was committed.
+        waiting: How it waits.
+    """
+
+    def __init__(
+        self,
+        publication: Publication,
+        plan: TopologyPlan,
+        topics: TopicManager,
+        clients: ClientFactory,
+        settings: PublishingSettings,
+        progress: Callable[[TaskResults, int], None] = lambda _task, _records: None,
+        waiting: Waiting = Waiting(),
+    ) -> None:
+        self._publication = publication
+        self._plan = plan
+        self._topics = topics
+        self._clients = clients
+        self._settings = settings
+        self._progress = progress
+        self._waiting = waiting
+        self._group = plan.application_id
+        self._admin = clients.admin()
+        self._records = 0
+        self._transactions = 0
+
+    def run(self) -> Published:
+        """Publish everything, or what an earlier run has left.
+
+        Raises:
+            PublishingRefusedError: The group is in use, belongs to something else, or does not fit
+                the results; nothing was changed. Or another publisher took over on the way.
+            MissingSourceTopicError: A source topic does not exist.
+            TopologyError: An internal topic has another partition count.
+            RetriableClientError: The broker stays unreachable.
+        """
+        self._check_partition_counts()
+        consumer = self._clients.consumer(f"{self._group}-publisher", "")
+        try:
+            self._check_members()
+            self._fence()
+            # Looked at before anything is created, so that a refusal leaves nothing behind.
+            before = self._standing(consumer)
+            if before is Standing.DONE:
+                return Published(0, 0, resumed=False, was_done=True)
+            self._topics.prepare()
+            self._claim(consumer)
+            for task in self._publication.tasks:
+                self._publish(task, consumer)
+            self._check_members()
+            self._hand_over(consumer)
+        except TaskMigratedError as error:
+            raise FencedPublisherError(_TAKEN_OVER) from error
+        finally:
+            consumer.close()
+        resumed = before is Standing.BEGUN
+        return Published(self._records, self._transactions, resumed=resumed, was_done=False)
+
+    # ------------------------------------------------------------------ checks
+
+    def _check_partition_counts(self) -> None:
+        existing = self._admin.partition_counts()
+        for topic, count in sorted(self._publication.num_partitions.items()):
+            found = existing.get(topic, count)
+            if found != count:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} has {found} partitions, and had {count} in the backfill: "
+                    "keys would meet another task's state. Run the backfill again"
+                )
+
+    def _check_members(self) -> None:
+        members = self._retried(lambda: self._admin.group_members(self._group))
+        if members:
+            raise PublishingRefusedError(
+                f"group {self._group!r} has members ({', '.join(members[:4])}): the application "
+                "runs, or was stopped less than session.timeout.ms ago. Stop it, wait for its "
+                "session to end, and publish again"
+            )
+
+    def _standing(self, consumer: ConsumerPort) -> Standing:
+        partitions = partitions_of(self._publication)
+        committed = self._retried(lambda: consumer.committed(partitions))
+        return standing(self._publication, committed, with_outputs=self._settings.with_outputs)
+
+    def _check_changelogs(self) -> None:
+        """Refuse changelogs with records: a claim is always before the first record of ours."""
+        changelogs = [
+            TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
+            for task in self._publication.tasks
+            for store in self._plan.logged_stores(
+                self._plan.subtopologies[task.task_id.subtopology]
+            )
+        ]
+        ranges = self._retried(lambda: self._admin.offset_ranges(changelogs))
+        filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
+        if filled:
+            raise PublishingRefusedError(
+                f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
+                "group no offsets: an earlier life of the application left them. Delete its "
+                "internal topics, or publish under another application.id"
+            )
+
+    def _fence(self) -> None:
+        """Abort what a dead publisher left open: its offsets would be waited for."""
+        names = ["publisher", *(str(task.task_id) for task in self._publication.tasks)]
+        side_by_side = SideBySide(self._waiting.make_pool)
+        try:
+            side_by_side.run(lambda name: self._with_producer(name, _nothing_more), names)
+        finally:
+            side_by_side.close()
+
+    # ------------------------------------------------------------------ claim and hand-over
+
+    def _claim(self, consumer: ConsumerPort) -> None:
+        self._with_producer("publisher", lambda producer: self._claim_once(producer, consumer))
+        # Who joined before the claim, without having seen it, is a member by now.
+        self._check_members()
+
+    def _claim_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
+        if self._standing(consumer) is not Standing.FREE:
+            return
+        self._check_changelogs()
+        edges = self._edges()
+        ranges = self._retried(lambda: self._admin.offset_ranges(edges))
+        starts = claimed_offsets(self._publication, ranges)
+        mark = PublishingMark(self._publication.id, 0, self._settings.with_outputs)
+        offsets = {
+            partition: offset
+            for task in self._publication.tasks
+            for partition, offset in marks(task, starts, mark).items()
+        }
+        self._commit(producer, (), offsets, consumer)
+        _log.info("group claimed", group=self._group, backfill=self._publication.id)
+
+    def _hand_over(self, consumer: ConsumerPort) -> None:
+        self._with_producer("publisher", lambda producer: self._hand_over_once(producer, consumer))
+
+    def _hand_over_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
+        if self._standing(consumer) is Standing.DONE:
+            return
+        edges = self._edges()
+        committed = self._retried(lambda: consumer.committed(edges))
+        offsets = {partition: committed[partition].next_offset for partition in edges}
+        if self._settings.with_outputs:
+            # What was published to them has had its effect already.
+            ranges = self._retried(lambda: self._admin.offset_ranges(edges))
+            offsets = {partition: held.high_watermark for partition, held in ranges.items()}
+        self._commit(producer, (), handed_over(self._publication, offsets), consumer)
+        _log.info("group handed over", group=self._group, backfill=self._publication.id)
+
+    def _edges(self) -> list[TopicPartition]:
+        edges = self._publication.edge_topics
+        return [one for one in partitions_of(self._publication) if one.topic in edges]
+
+    # ------------------------------------------------------------------ rows
+
+    def _publish(self, task: TaskResults, consumer: ConsumerPort) -> None:
+        self._check_members()
+        self._with_producer(
+            str(task.task_id), lambda producer: self._publish_rows(task, producer, consumer)
+        )
+
+    def _publish_rows(
+        self, task: TaskResults, producer: ProducerPort, consumer: ConsumerPort
+    ) -> None:
+        if self._standing(consumer) is Standing.DONE:
+            raise FencedPublisherError(_TAKEN_OVER)
+        partitions = sorted(task.histories)
+        committed = self._retried(lambda: consumer.committed(partitions))
+        done = published_rows(task, committed, self._publication)
+        starts = {partition: committed[partition].next_offset for partition in partitions}
+        rows = task.rows(done)
+        while batch := self._batch(rows):
+            done += batch.rows
+            mark = PublishingMark(self._publication.id, done, self._settings.with_outputs)
+            self._commit(producer, batch.outputs, marks(task, starts, mark), consumer)
+            self._records += batch.records
+            self._progress(task, batch.records)
+
+    def _batch(self, rows: Iterator[Result]) -> _Batch | None:
+        """Take the rows of the next transaction; None when none is left."""
+        settings = self._settings
+        buffers: dict[TopicPartition, OutputBuffer] = {}
+        taken = records = size_bytes = 0
+        for row in rows:
+            taken += 1
+            place = self._place(row)
+            if place is not None:
+                buffer = buffers.get(place)
+                if buffer is None:
+                    buffer = buffers[place] = OutputBuffer(*place)
+                buffer.records.append((row.value, row.key, row.timestamp, row.headers))
+                records += 1
+                size_bytes += _bytes_of(row)
+            if records >= settings.transaction_records or size_bytes >= settings.transaction_bytes:
+                break
+        return _Batch(taken, records, tuple(buffers.values())) if taken else None
+
+    def _place(self, row: Result) -> TopicPartition | None:
+        """Return where a row is written to; None when it is not."""
+        if row.kind == ResultKind.STATE:
+            return TopicPartition(self._plan.changelog_topic(row.name), row.partition)
+        if row.kind == ResultKind.OUTPUT and self._settings.with_outputs:
+            internal = row.name in self._plan.repartition_topics()
+            return None if internal else TopicPartition(row.name, row.partition)
+        return None
+
+    # ------------------------------------------------------------------ transactions
+
+    def _commit(
+        self,
+        producer: ProducerPort,
+        outputs: Sequence[OutputBuffer],
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        consumer: ConsumerPort,
+    ) -> None:
+        producer.begin_transaction()
+        for output in outputs:
+            producer.send(output)
+        producer.flush()
+        producer.commit_transaction(offsets, consumer.group_metadata())
+        self._transactions += 1
+
+    def _with_producer(self, name: str, work: Callable[[ProducerPort], None]) -> None:
+        """Do something with a producer that has fenced its predecessors; again after trouble."""
+        left = _ATTEMPTS
+        while True:
+            transactions = self._transactions
+            transactional_id = f"{self._group}-{name}"
+            producer = self._clients.producer(f"{transactional_id}-publisher", transactional_id)
+            try:
+                self._retried(producer.init_transactions)
+                work(producer)
+                return
+            except (RetriableClientError, TransactionAbortableError) as error:
+                left = _ATTEMPTS if self._transactions > transactions else left - 1
+                if left == 0:
+                    raise
+                self._waiting.pause(_RETRY_PAUSE_S)
+                _log.warning("publishing again from the last mark", of=name, why=str(error))
+            finally:
+                producer.close()
+
+    def _retried(self, call: Callable[[], _T]) -> _T:
+        """Repeat a request until it is answered."""
+        left = _ATTEMPTS
+        while True:
+            try:
+                return call()
+            except RetriableClientError:
+                left -= 1
+                if left == 0:
+                    raise
+                self._waiting.pause(_RETRY_PAUSE_S)
+
+
+def _nothing_more(_: ProducerPort) -> None:
+    """A producer that was made has fenced its predecessors."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The rows of one transaction."""
+
+    rows: int
+    records: int
+    outputs: tuple[OutputBuffer, ...]
+
+
+def _bytes_of(row: Result) -> int:
+    own = len(row.key or b"") + len(row.value or b"") + _ROW_BYTES
+    if row.headers:
+        own += sum(
+            map(len, chain.from_iterable((name, value or b"") for name, value in row.headers))
+        )
+    return own

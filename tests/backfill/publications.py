@@ -1,0 +1,68 @@
+"""The results of a backfill in one process, as what is published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.topology.nodes import SinkNode
+from pystreams.topology.partitions import plan_partitions, topics_of_source
+from pystreams.topology.plan import TopologyPlan
+
+
+def publication_of(
+    plan: TopologyPlan,
+    results: Sequence[Result],
+    num_partitions: Mapping[str, int],
+    backfill_id: str = "backfill1",
+) -> Publication:
+    """Group the results of all tasks.
+
+    Args:
+        plan: The topology's plan.
+        results: What `in_process.run` has returned; no two sub-topologies write to one topic.
+        num_partitions: Partition counts of the user's topics.
+        backfill_id: Identifies the publication.
+    """
+    partitions = plan_partitions(plan, num_partitions)
+    counts = partitions.num_partitions
+    rows: dict[TaskId, list[Result]] = {}
+    ends: dict[TopicPartition, Result] = {}
+    for result in results:
+        if result.kind is ResultKind.END:
+            ends[TopicPartition(result.name, result.partition)] = result
+        else:
+            rows.setdefault(TaskId(_subtopology(plan, result), result.task), []).append(result)
+    tasks = []
+    for task_id in partitions.task_ids():
+        subtopology = plan.subtopologies[task_id.subtopology]
+        own = [
+            TopicPartition(topic, task_id.partition)
+            for source in plan.sources_of(subtopology)
+            for topic in topics_of_source(plan, source, counts)
+            if task_id.partition < counts[topic]
+        ]
+        histories = {
+            one: PartitionHistory(0, ends[one].sequence, ends[one].timestamp)
+            if one in ends
+            else PartitionHistory(0, 0)
+            for one in own
+        }
+        tasks.append(TaskResults(task_id, histories, _from(rows.get(task_id, []))))
+    return Publication(backfill_id, counts, tasks, frozenset(plan.repartition_topics()))
+
+
+def _subtopology(plan: TopologyPlan, result: Result) -> int:
+    for part in plan.subtopologies:
+        sinks = [plan.topology.nodes[name] for name in part.nodes]
+        topics = {plan.topic_name(str(one.topic)) for one in sinks if isinstance(one, SinkNode)}
+        if result.name in (part.stores if result.kind is ResultKind.STATE else topics):
+            return part.id
+    raise AssertionError(result)
+
+
+def _from(rows: Sequence[Result]) -> Callable[[int], Iterator[Result]]:
+    return lambda first: islice(iter(rows), first, None)

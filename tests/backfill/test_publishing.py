@@ -1,0 +1,378 @@
+"""Results are published once each, whoever dies on the way; on a simulated broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pystreams import serdes
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.publication import Publication
+from pystreams.backfill.publishing import (
+    FencedPublisherError,
+    Published,
+    Publisher,
+    PublishingSettings,
+    Waiting,
+)
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.topics import TopicManager
+from pystreams.testing.messages import StaticMessage
+from pystreams.testing.simulation import (
+    FaultRates,
+    Faults,
+    InlineExecutor,
+    Lifeline,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedClients,
+    SimulatedCrash,
+    SimulatedDisk,
+    SimulatedProcess,
+)
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+from tests.backfill.in_process import Row, run
+from tests.backfill.publications import publication_of
+
+COUNTS = {"in": 2, "by-key": 2, "by-group": 2}
+CONFIG = {
+    "application.id": "app",
+    "processing.guarantee": "exactly_once",
+    "statestore.cache.max.bytes": 0,
+}
+TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+IDS: Any = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+ROUNDS = 6
+KEYS = ("a", "b", "c", "d")
+
+
+def counting() -> Topology:
+    """Two sub-topologies, two stores, two outputs; each a running count."""
+    builder = StreamsBuilder()
+    source = builder.stream("in", **TYPES)
+    source.group_by_key().count(name="keys").to_stream().to("by-key", **IDS)
+    grouped = source.group_by(lambda _, value: value, name="group", **TYPES)
+    grouped.count(name="groups").to_stream().to("by-group", **IDS)
+    return builder.build()
+
+
+def history() -> list[Row]:
+    rows = []
+    for number in range(ROUNDS):
+        for index, key in enumerate(KEYS):
+            time_ms, group = number * 10 + index, f"group {index % 2}"
+            offset = number * 2 + index // 2
+            rows.append(Row("in", index % 2, offset, time_ms, key.encode(), group.encode()))
+    return rows
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A broker, and the results of a backfill that are to be published to it."""
+
+    broker: SimulatedBroker
+    plan: TopologyPlan
+    results: list[Result]
+    publication: Publication
+
+    def publisher(self, **chosen: Any) -> tuple[Publisher, Lifeline]:
+        """A publisher in a process of its own."""
+        lifeline = Lifeline("publisher", self.broker.faults)
+        clients = SimulatedClients(self.broker, lifeline)
+        topics = TopicManager(self.plan, clients.admin(), {}, 0)
+        settings = PublishingSettings(**{"transaction_records": 5, **chosen})
+
+        def pause(seconds: float) -> None:
+            self.broker.clock.advance_ms(seconds * 1000)
+            self.broker.tick()
+
+        waiting = Waiting(pause, InlineExecutor)
+        publisher = Publisher(
+            self.publication, self.plan, topics, clients, settings, waiting=waiting
+        )
+        return publisher, lifeline
+
+    def publish(self, **chosen: Any) -> Published:
+        return self.publisher(**chosen)[0].run()
+
+    def publish_until_crash(self, calls: int, **chosen: Any) -> bool:
+        """Publish in a process that dies at that call; return whether it came to the end."""
+        publisher, lifeline = self.publisher(**chosen)
+        lifeline.crash_in(calls)
+        try:
+            publisher.run()
+        except SimulatedCrash:
+            return False
+        return True
+
+    def records(self, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
+        self.broker.settle()
+        return [
+            (one.message_partition, one.timestamp_ms, one.message_key, one.message_value)
+            for one in self.broker.committed_records(topic)
+        ]
+
+    def expected(self, kind: ResultKind, name: str) -> list[Any]:
+        found = [row for row in self.results if row.kind is kind and row.name == name]
+        found.sort(key=lambda row: row.partition)
+        return [(row.partition, row.timestamp, row.key, row.value) for row in found]
+
+    def check(self, *, with_outputs: bool) -> None:
+        """Every row is there once, in order, and the group goes on behind the history."""
+        for store in ("keys", "groups"):
+            assert self.records(f"app-{store}-changelog") == self.expected(ResultKind.STATE, store)
+        for topic in ("by-key", "by-group"):
+            wanted = self.expected(ResultKind.OUTPUT, topic) if with_outputs else []
+            assert self.records(topic) == wanted
+        assert self.broker.group.offsets == {
+            TopicPartition("in", 0): CommittedOffset(ROUNDS * 2, encode_partition_time(52)),
+            TopicPartition("in", 1): CommittedOffset(ROUNDS * 2, encode_partition_time(53)),
+            **self.repartition_offsets(),
+        }
+
+    def repartition_offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        return {
+            partition: CommittedOffset(0, encode_partition_time(one.partition_time))
+            for task in self.publication.tasks
+            for partition, one in task.histories.items()
+            if partition.topic == "app-group-repartition"
+        }
+
+
+@pytest.fixture(scope="module")
+def backfilled(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
+    return run(counting(), CONFIG, history(), {"in": 2}, tmp_path_factory.mktemp("backfill"))
+
+
+def arena_of(results: list[Result], seed: int = 0) -> Arena:
+    broker = SimulatedBroker(ManualClock(), Faults(seed))
+    for topic, count in COUNTS.items():
+        broker.create_topic(topic, count)
+    for row in history():
+        record = (row.value, row.key, row.timestamp, row.headers)
+        broker.append("in", row.partition, [record])
+    plan = TopologyPlan(counting(), "app")
+    return Arena(broker, plan, results, publication_of(plan, results, {"in": 2}))
+
+
+@pytest.fixture
+def arena(backfilled: list[Result]) -> Arena:
+    return arena_of(backfilled)
+
+
+@pytest.mark.parametrize("with_outputs", [False, True])
+def test_everything_is_published_once_and_the_group_handed_over(
+    arena: Arena, with_outputs: bool
+) -> None:
+    done = arena.publish(with_outputs=with_outputs)
+
+    arena.check(with_outputs=with_outputs)
+    assert (done.resumed, done.was_done) == (False, False)
+
+
+@pytest.mark.property
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    crashes=st.lists(st.integers(0, 90), max_size=6),
+    transaction_records=st.integers(1, 12),
+    with_outputs=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_killed_at_any_call_it_goes_on_without_repeat_or_gap(
+    backfilled: list[Result],
+    crashes: list[int],
+    transaction_records: int,
+    with_outputs: bool,
+    seed: int,
+) -> None:
+    arena = arena_of(backfilled, seed)
+    chosen = {"transaction_records": transaction_records, "with_outputs": with_outputs}
+    for calls in crashes:
+        arena.publish_until_crash(calls, **chosen)
+    arena.publish(**chosen)
+
+    arena.check(with_outputs=with_outputs)
+
+
+@pytest.mark.property
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 10_000))
+def test_trouble_on_the_way_is_mended_from_the_mark(backfilled: list[Result], seed: int) -> None:
+    arena = arena_of(backfilled, seed)
+    arena.broker.faults.rates = FaultRates(no_answer=0.03, abort=0.05)
+    try:
+        arena.publish(with_outputs=True)
+    except RetriableClientError:
+        arena.broker.faults.rates = FaultRates(no_answer=0, abort=0)
+        arena.publish(with_outputs=True)
+
+    arena.check(with_outputs=True)
+
+
+def test_second_publisher_takes_over_and_the_first_is_fenced(arena: Arena) -> None:
+    first, _ = arena.publisher()
+    taken_over: list[Published] = []
+
+    def take_over(*_: object) -> None:
+        if not taken_over:
+            taken_over.append(arena.publish())
+
+    first._progress = take_over
+    with pytest.raises(FencedPublisherError, match="another publisher"):
+        first.run()
+
+    assert taken_over[0].resumed
+    arena.check(with_outputs=False)
+
+
+def test_published_twice_changes_nothing(arena: Arena) -> None:
+    arena.publish(with_outputs=True)
+    again = arena.publish(with_outputs=True)
+
+    assert again == Published(0, 0, resumed=False, was_done=True)
+    arena.check(with_outputs=True)
+
+
+def test_transaction_ends_at_its_bytes(arena: Arena) -> None:
+    by_records = arena.publish(transaction_records=1000)
+    other = arena_of(arena.results)
+    by_bytes = other.publish(transaction_records=1000, transaction_bytes=1)
+
+    assert by_records.transactions == 5  # Claim, three tasks with state, hand-over.
+    assert by_bytes.transactions == by_bytes.records + 2
+
+
+def test_live_application_refuses_a_group_that_is_being_published(
+    arena: Arena, tmp_path: Path
+) -> None:
+    assert not arena.publish_until_crash(40)
+    process = SimulatedProcess(
+        counting(), CONFIG, arena.broker, SimulatedDisk(tmp_path, arena.broker.faults)
+    )
+    process.start()
+
+    with pytest.raises(FatalStreamsError, match="has not finished"):
+        steps(process, 100)
+
+
+def test_live_application_goes_on_with_the_state(arena: Arena, tmp_path: Path) -> None:
+    arena.publish(with_outputs=True)
+    for index, key in enumerate(KEYS):
+        record = (f"group {index % 2}".encode(), key.encode(), 100 + index, ())
+        arena.broker.append("in", index % 2, [record])
+    process = SimulatedProcess(
+        counting(), CONFIG, arena.broker, SimulatedDisk(tmp_path, arena.broker.faults)
+    )
+    process.start()
+    steps(process, 300)
+    process.stop()
+
+    assert process.threads == []
+    assert numbers(arena.broker.committed_records("by-key")) == {
+        key.encode(): list(range(1, ROUNDS + 2)) for key in KEYS
+    }
+
+
+def steps(process: SimulatedProcess, count: int) -> None:
+    for _ in range(count):
+        process.step()
+
+
+def numbers(messages: list[StaticMessage]) -> dict[bytes, list[int]]:
+    found: dict[bytes, list[int]] = {}
+    for message in messages:
+        value = int.from_bytes(message.message_value or b"", "big")
+        found.setdefault(message.message_key or b"", []).append(value)
+    return found
+
+
+# ---------------------------------------------------------------------- refusals
+
+
+def refusal(arena: Arena, **chosen: Any) -> str:
+    before = dict(arena.broker.group.offsets), arena.broker.partition_counts()
+    with pytest.raises(PublishingRefusedError) as refused:
+        arena.publish(**chosen)
+    assert (dict(arena.broker.group.offsets), arena.broker.partition_counts()) == before
+    return str(refused.value)
+
+
+def test_running_application_is_refused_by_name(arena: Arena) -> None:
+    arena.broker.group.join("shop-1", ["in"])
+
+    assert "has members (shop-1-1)" in refusal(arena)
+
+
+def test_application_that_starts_during_the_claim_is_seen(arena: Arena) -> None:
+    publisher, _ = arena.publisher()
+    claim = publisher._check_changelogs
+
+    def while_claiming() -> None:
+        claim()
+        arena.broker.group.join("shop-1", ["in"])
+
+    publisher._check_changelogs = while_claiming  # type: ignore[method-assign]
+    with pytest.raises(PublishingRefusedError, match="has members"):
+        publisher.run()
+
+    for topic in ("app-keys-changelog", "app-groups-changelog"):
+        assert arena.records(topic) == []
+
+
+def test_offsets_of_somebody_else_are_refused(arena: Arena) -> None:
+    arena.broker.group.offsets[TopicPartition("in", 0)] = CommittedOffset(3, "")
+
+    assert "in-0 3, in-1 none" in refusal(arena).replace(
+        "app-group-repartition-0 none, ", ""
+    ).replace("app-group-repartition-1 none, ", "")
+
+
+def test_application_that_has_gone_on_is_not_set_back(arena: Arena) -> None:
+    arena.publish()
+    arena.broker.settle()
+    offsets = arena.broker.group.offsets
+    offsets[TopicPartition("in", 0)] = CommittedOffset(ROUNDS * 2 + 1, encode_partition_time(99))
+
+    assert "committed offsets of its own" in refusal(arena)
+
+
+def test_another_backfill_of_the_group_is_refused(arena: Arena) -> None:
+    assert not arena.publish_until_crash(40)
+    other = replace(arena, publication=replace(arena.publication, id="other"))
+
+    assert "another backfill (backfill1)" in refusal(other)
+
+
+def test_going_on_with_other_options_is_refused(arena: Arena) -> None:
+    assert not arena.publish_until_crash(40)
+
+    assert "go on without --publish-outputs" in refusal(arena, with_outputs=True)
+
+
+def test_changed_partition_count_is_refused(arena: Arena) -> None:
+    arena.broker.delete_topic("in")
+    arena.broker.create_topic("in", 3)
+
+    assert "'in' has 3 partitions, and had 2" in refusal(arena)
+
+
+def test_changelog_with_other_records_is_refused(arena: Arena) -> None:
+    for topic in ("app-keys-changelog", "app-groups-changelog", "app-group-repartition"):
+        arena.broker.create_topic(topic, 2)
+    arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
+
+    assert "app-keys-changelog-1" in refusal(arena)

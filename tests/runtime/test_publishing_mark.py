@@ -1,0 +1,73 @@
+"""The mark that says how far a group's state is published."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pystreams.errors import FatalStreamsError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.core.offsets import (
+    UNKNOWN_TIME,
+    CommittedOffset,
+    decode_partition_time,
+    encode_partition_time,
+)
+from pystreams.runtime.core.publishing_mark import PublishingMark, is_being_published
+from pystreams.runtime.start_positions import start_positions
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+
+MARK = PublishingMark("9f86d081884c7d65", 20_000, with_outputs=False)
+MARKS = st.builds(
+    PublishingMark,
+    st.text("abcdef0123456789-", min_size=1, max_size=64),
+    st.integers(0, 1 << 62),
+    st.booleans(),
+)
+
+
+def test_format_is_that_of_the_docstring() -> None:
+    assert MARK.encode() == "pystreams-publishing 1 9f86d081884c7d65 20000 state"
+
+
+@pytest.mark.property
+@given(MARKS)
+def test_mark_comes_back_and_fits_kafkas_metadata(mark: PublishingMark) -> None:
+    assert PublishingMark.decode(mark.encode()) == mark
+    assert len(mark.encode().encode()) < 4096 // 8
+
+
+@pytest.mark.property
+@given(MARKS)
+def test_mark_is_no_partition_time_and_a_partition_time_no_mark(mark: PublishingMark) -> None:
+    assert decode_partition_time(mark.encode()) == UNKNOWN_TIME
+    assert PublishingMark.decode(encode_partition_time(mark.rows)) is None
+    assert not is_being_published(encode_partition_time(mark.rows))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pystreams-publishing 2 x 1 state",
+        "pystreams-publishing 1 x state",
+        "pystreams-publishing 1 x many state",
+    ],
+)
+def test_mark_of_another_version_or_damaged_is_an_error_and_still_a_mark(text: str) -> None:
+    assert is_being_published(text)
+    with pytest.raises(ValueError, match=r"mark|many"):
+        PublishingMark.decode(text)
+
+
+def test_task_does_not_start_on_a_mark() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    partition = TopicPartition("in", 0)
+    committed = {partition: CommittedOffset(0, MARK.encode())}
+
+    with pytest.raises(FatalStreamsError, match=r"task 0_0: a backfill is publishing.*again"):
+        start_positions(
+            TopologyPlan(builder.build(), "app"), TaskId(0, 0), [partition], committed, lambda _: {}
+        )
