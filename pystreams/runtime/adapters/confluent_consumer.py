@@ -370,7 +370,8 @@ class ConfluentConsumer:
             return
         wanted = offsets_to_commit(offsets)
         try:
-            answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S)
+            in_callback = self._polling or self._closed
+            answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S, here=in_callback)
         except KafkaException as error:
             raise translate(error_of(error), self._doing("committing offsets")) from error
         for one in answered or ():

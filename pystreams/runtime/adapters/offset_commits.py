@@ -36,8 +36,16 @@ class OffsetCommits:
         self._doing = doing
         self._under_way: Future[_Answer] | None = None
 
-    def commit(self, offsets: list[KafkaPartition], timeout_s: float) -> _Answer:
+    def commit(
+        self, offsets: list[KafkaPartition], timeout_s: float, *, here: bool = False
+    ) -> _Answer:
         """Commit offsets, once the commit before has an answer; what that was is of no interest.
+
+        Args:
+            offsets: The offsets.
+            timeout_s: How long to wait for an answer (s).
+            here: Commit on the calling thread, without the timeout. Within a rebalance callback
+                the client serves no other thread.
 
         Raises:
             RetriableClientError: No answer in time. The commit may still happen.
@@ -45,6 +53,8 @@ class OffsetCommits:
         """
         if not self.settled(timeout_s):
             raise RetriableClientError(f"{self._doing}: no answer to the commit before")
+        if here:
+            return self._commit(offsets)
         future: Future[_Answer] = Future()
         self._under_way = future
         # A daemon: the end of the process does not wait for an answer that may never come.
