@@ -7,7 +7,7 @@ itself, so that none can do it differently from the others.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -29,9 +29,12 @@ class Cluster:
         # Errors come out of its calls; librdkafka need not print them as well.
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
-    def create_topic(self, name: str, partitions: int) -> None:
+    def create_topic(
+        self, name: str, partitions: int, config: Mapping[str, str] | None = None
+    ) -> None:
         """Create a topic."""
-        created = self._admin.create_topics([NewTopic(name, num_partitions=partitions)])
+        topic = NewTopic(name, num_partitions=partitions, config=dict(config or {}))
+        created = self._admin.create_topics([topic])
         created[name].result(_TIMEOUT_S)
 
     def topics(self) -> set[str]:

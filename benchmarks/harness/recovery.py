@@ -120,6 +120,19 @@ def restored_records(log: str) -> int:
     raise ProgramError(f"it does not tell how many records it restored:\n{log}")
 
 
+def seconds_to_commit(cluster: Cluster, job: Job, program: Program, beyond: int) -> float:
+    """Wait until more than so many input records are committed; return how long after its start.
+
+    The input has one partition.
+
+    Raises:
+        ProgramError: The program ended by itself, or commits nothing.
+    """
+    source = Input(job.input, 1, 0, Counter())
+    _await_commit(cluster, job, source, program, lambda now: now > beyond)
+    return time.perf_counter() - program.started_s
+
+
 def _await_commit(
     cluster: Cluster, job: Job, source: Input, program: Program, reached: Callable[[int], bool]
 ) -> None:
