@@ -1,4 +1,4 @@
-"""Write measured numbers into docs/performance.md, from the JSON files of count.py and restart.py.
+"""Write measured numbers into docs/performance.md, from the JSON files of the benchmarks.
 
     python benchmarks/publish.py build/benchmarks/*.json
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from benchmarks.harness import results, stages
+from benchmarks.harness import results, stages, store_results
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 
@@ -37,6 +37,10 @@ def main(files: tuple[Path, ...], note: str, page: Path) -> None:
 
 def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
     """Return what one result file has to say: text by the name of its place in the page."""
+    tables_of = store_results.TABLES.get(content["benchmark"])
+    if tables_of is not None:
+        origin = f"Measured {_machine_of(content)}."
+        return {name: f"{table}\n\n{origin}" for name, table in tables_of(content).items()}
     origin = _origin(content)
     if content["benchmark"] == "restart":
         lines = [results.restart_cells(row) for row in content["rows"]]
@@ -78,17 +82,24 @@ def _place(row: results.Row) -> str:
 
 
 def _origin(content: Mapping[str, Any]) -> str:
-    machine, given = content["machine"], content["settings"]
+    given = content["settings"]
     runs = "1 run" if given["runs"] == 1 else f"median of {given['runs']} runs"
+    return (
+        f"Measured {_machine_of(content)}; {runs}: {given['records']:,} records, "
+        f"{given['keys']:,} keys, {given['value_bytes']}-byte values, "
+        f"commit every {given['commit_ms']} ms."
+    )
+
+
+def _machine_of(content: Mapping[str, Any]) -> str:
+    machine = content["machine"]
     versions = ", ".join(
         f"{name} {machine[name]}"
         for name in ("python", "kafka broker", "confluent-kafka", "rocksdict")
     )
     return (
-        f"Measured {machine['date']}, {runs}: {given['records']:,} records, "
-        f"{given['keys']:,} keys, {given['value_bytes']}-byte values, "
-        f"commit every {given['commit_ms']} ms; "
-        f"{machine['cores']} cores, {machine['memory']}, {machine['system']}; {versions}."
+        f"{machine['date']} on {machine['cores']} cores, {machine['memory']}, "
+        f"{machine['system']}; {versions}"
     )
 
 

@@ -25,9 +25,10 @@ from benchmarks.harness import results
 from benchmarks.harness.programs import build_kafka_streams, store_bench_command
 from benchmarks.harness.store_jobs import KINDS, Measured, Size, bare, measure, ours
 from benchmarks.harness.store_restore import restore_per_s
+from benchmarks.harness.store_results import JOBS
 
 console = Console(stderr=True)
-JOBS = ("put", "get", "read-modify-write", "range")
+
 Program = Callable[[Path], list[Measured]]
 
 
