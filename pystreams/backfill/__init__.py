@@ -1,5 +1,19 @@
 """Backfills: the same topology over history, on Spark, handing over to the live stream.
 
+    from pystreams.backfill import ArchiveSource, run
+
+    result = run(topology, config, source=ArchiveSource("events/"), output="staged")
+
 Reading order: `stages` (what runs after what), `rows` (what goes in and comes out), `order` (in
-which order a task takes its records), `history_task` (a task over its history).
+which order a task takes its records), `history_task` (a task over its history); then Spark:
+`running` (the call), `history` and `archive` (what is read), `stage_rows` (the shuffle), `worker`
+(tasks in Spark's workers), `execution` (stage by stage), `staging` (the results).
+
+Importing this needs no Spark; running a backfill does.
 """
+
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.history import History, HistoryError, HistorySource
+from pystreams.backfill.running import BackfillResult, run
+
+__all__ = ["ArchiveSource", "BackfillResult", "History", "HistoryError", "HistorySource", "run"]

@@ -1,0 +1,183 @@
+"""History from an archive: Parquet, or whatever Spark can read, by the name of its reader.
+
+An archive has the columns topic, partition, offset, timestamp, key, value and headers, or says
+which of its own stand for them:
+
+    ArchiveSource("events/", columns={"timestamp": "event_time", "value": "payload",
+                                      "partition": None, "offset": None, "headers": None},
+                  topic="events", num_partitions={"events": 8})
+
+`None` says that the archive has no such column: the partition is then Kafka's for the key, the
+offset the record's place in its partition by timestamp (then key and value), key and headers are
+empty. A record without key goes to a partition by its timestamp and value, the same each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
+from pystreams.backfill.rows import HEADERS_TYPE
+from pystreams.partitioner import partition_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_MAY_BE_NONE = frozenset({"partition", "offset", "key", "headers"})
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_TYPES = {
+    "topic": ({"string"}, "string"),
+    "partition": (_WHOLE_NUMBERS, "a whole number"),
+    "offset": (_WHOLE_NUMBERS, "a whole number"),
+    "timestamp": ({*_WHOLE_NUMBERS, "timestamp"}, "bigint (milliseconds) or timestamp"),
+    "key": ({"binary", "string"}, "binary, or string for UTF-8"),
+    "value": ({"binary", "string"}, "binary, or string for UTF-8"),
+    "headers": ({HEADERS_TYPE.replace(": ", ":").replace(", ", ",")}, HEADERS_TYPE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSource:
+    """History that Spark reads from files or tables.
+
+    Attributes:
+        path: What to read; None for readers that take it as an option.
+        reader: Spark's name of the reader, such as `parquet`, `orc`, `avro`, `jdbc`.
+        options: The reader's options.
+        columns: The archive's name for each of our columns, where it is another; None where it has
+            none (partition, offset, key, headers).
+        topic: The topic of all records, for an archive of one topic without such a column.
+        num_partitions: Partition counts of topics, read or written. Needed where the partition is
+            to be computed; else topics have as many as their records show, and those only written
+            have one.
+        gaps_allowed: Whether offsets may be missing: compacted topics, transactions.
+    """
+
+    path: str | None
+    reader: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    topic: str | None = None
+    num_partitions: Mapping[str, int] = field(default_factory=dict)
+    gaps_allowed: bool = False
+
+    def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
+        """Return the history; see `HistorySource`.
+
+        Raises:
+            HistoryError: The archive can't be read, lacks a column, has one of another type, or
+                its offsets are wrong.
+        """
+        from pyspark.errors import AnalysisException
+
+        try:
+            found = spark.read.format(self.reader).options(**self.options).load(self.path)
+        except AnalysisException as error:
+            first_line = str(error).strip().splitlines()[0]
+            raise HistoryError(
+                f"can't read the archive {self._name()} with Spark's reader {self.reader!r}: "
+                f"{first_line}"
+            ) from error
+        frame = self._as_history(found, wanted)
+        return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
+
+    # ------------------------------------------------------------------ columns
+
+    def _as_history(self, found: DataFrame, wanted: WantedTopics) -> DataFrame:
+        """Return the archive with our columns and types."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        unknown = sorted(set(self.columns) - set(COLUMNS))
+        if unknown:
+            raise HistoryError(
+                f"columns names {unknown[0]!r}, which history does not have; it has "
+                f"{', '.join(COLUMNS)}"
+            )
+        chosen = {name: self._column(found, name) for name in COLUMNS}
+        chosen["topic"] = F.lit(self.topic) if self.topic is not None else chosen["topic"]
+        frame = found.select(*(column.alias(name) for name, column in chosen.items()))
+        if self._source_of("partition") is None:
+            frame = self._with_partitions(frame, wanted)
+        if self._source_of("offset") is None:
+            frame = _with_offsets(frame)
+        return frame.select(*COLUMNS)
+
+    def _source_of(self, name: str) -> str | None:
+        return self.columns.get(name, name)
+
+    def _column(self, found: DataFrame, name: str) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        ours = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "bigint"}
+        wanted_type = ours.get(name, HEADERS_TYPE if name == "headers" else "binary")
+        nothing = F.lit(None).cast(wanted_type)
+        if name == "topic" and self.topic is not None:
+            return nothing
+        theirs = self._source_of(name)
+        if theirs is None:
+            if name not in _MAY_BE_NONE:
+                raise HistoryError(f"an archive without {name} is no history: name its column")
+            return nothing
+        if theirs not in found.columns:
+            if name == "headers" and name not in self.columns:
+                return nothing
+            raise self._lacks(found, name, theirs)
+        type_name = found.schema[theirs].dataType.simpleString()
+        accepted, described = _TYPES[name]
+        if type_name not in accepted:
+            raise HistoryError(
+                f"column {theirs!r} of {self._name()} is of type {type_name}, and {name} must be "
+                f"{described}: cast it when the archive is written, or name another column"
+            )
+        column = found[f"`{theirs}`"]
+        return F.unix_millis(column) if type_name == "timestamp" else column.cast(wanted_type)
+
+    def _lacks(self, found: DataFrame, name: str, theirs: str) -> HistoryError:
+        cures = [f"name the column that stands for it (columns={{{name!r}: ...}})"]
+        if name == "topic":
+            cures.append("give the topic of all records (topic=...)")
+        if name in _MAY_BE_NONE:
+            cures.append(f"say that there is none (columns={{{name!r}: None}})")
+        return HistoryError(
+            f"{self._name()} has no column {theirs!r} for {name} (it has "
+            f"{', '.join(found.columns)}): {', or '.join(cures)}"
+        )
+
+    def _name(self) -> str:
+        return self.path if self.path is not None else f"(reader {self.reader!r})"
+
+    # ------------------------------------------------------------------ computed columns
+
+    def _with_partitions(self, frame: DataFrame, wanted: WantedTopics) -> DataFrame:
+        """Compute partitions; topics that nobody wants and nobody knows drop out."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        unknown = sorted(set(wanted.names) - self.num_partitions.keys())
+        if unknown:
+            raise HistoryError(
+                f"{self._name()} has no partitions, and how many topic {unknown[0]!r} has is not "
+                f"known: give num_partitions={{{unknown[0]!r}: ...}}"
+            )
+        pairs: list[Any] = []
+        for topic, count in sorted(self.num_partitions.items()):
+            pairs += [F.lit(topic), F.lit(count)]
+        count_of = F.element_at(F.create_map(*pairs), F.col("topic"))
+        by_key = F.udf(_partition_of, "int")(F.col("key"), F.col("count"))
+        by_content = F.pmod(F.xxhash64("timestamp", "value"), F.col("count")).cast("int")
+        known = frame.withColumn("count", count_of).filter("topic is null or count is not null")
+        return known.withColumn("partition", F.coalesce(by_key, by_content)).drop("count")
+
+
+def _partition_of(key: bytearray | None, count: int | None) -> int | None:
+    return None if key is None or count is None else partition_of(bytes(key), count)
+
+
+def _with_offsets(frame: DataFrame) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    window = Window.partitionBy("topic", "partition").orderBy("timestamp", "key", "value")
+    return frame.withColumn("offset", F.row_number().over(window).cast("bigint") - 1)

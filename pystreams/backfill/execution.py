@@ -1,0 +1,339 @@
+"""Stages on Spark, one after the other: rows in, tasks in the workers, results staged.
+
+Each stage is one Spark job: a shuffle that brings each task's rows together (`stage_rows`), the
+tasks in Python (`worker`), and Parquet written as the results come (`staging`). A stage that has
+been staged completely is not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pystreams.backfill.event_times import add_event_times, needs_event_times
+from pystreams.backfill.failures import failure_in
+from pystreams.backfill.history import History, PartitionBounds
+from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
+from pystreams.backfill.shipping import pack
+from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order
+from pystreams.backfill.stages import Stage
+from pystreams.backfill.staging import StagedStage, StagingDirectory
+from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.clock import Clock
+from pystreams.config import StreamsConfig
+from pystreams.errors import StreamsError, TopologyError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.topology.nodes import SinkNode
+from pystreams.topology.partitions import PartitionPlan
+from pystreams.topology.plan import TopologyPlan
+
+_WRITERS_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
+_ROW_GROUP_BYTES = 16 << 20
+"""Each task has a file open for each of its topics and stores; a row group of each is in memory."""
+
+
+class BackfillError(StreamsError):
+    """A backfill failed for a reason that is not a record's: Spark, its workers, a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """How far a backfill is.
+
+    Attributes:
+        position: The stage, from 0.
+        num_stages: How many there are.
+        topics: What the stage reads.
+        records: How many records it reads.
+        seconds: How long it took; None while it runs.
+        was_staged: It was complete before, and is not run again.
+    """
+
+    position: int
+    num_stages: int
+    topics: tuple[str, ...]
+    records: int
+    seconds: float | None
+    was_staged: bool = False
+
+    @property
+    def records_per_second(self) -> float | None:
+        """How fast it was; None while it runs, or when it took no time."""
+        return self.records / self.seconds if self.seconds else None
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """What is to be run.
+
+    Attributes:
+        plan: The topology's plan.
+        config: The configuration.
+        stages: The stages.
+        partitions: Partition and task counts.
+        num_partitions: Partition counts of all topics that are known, those only written included.
+        now_ms: The wall-clock time of the whole backfill (ms).
+    """
+
+    plan: TopologyPlan
+    config: StreamsConfig
+    stages: Sequence[Stage]
+    partitions: PartitionPlan
+    num_partitions: Mapping[str, int]
+    now_ms: int
+
+
+class Execution:
+    """Runs the stages of one backfill; used once.
+
+    Args:
+        spark: The session.
+        plan: What is to be run.
+        history: What it reads.
+        staging: Where results go.
+        clock: Tells how long stages take.
+        progress: Called when a stage begins and when it ends.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        plan: BackfillPlan,
+        history: History,
+        staging: StagingDirectory,
+        clock: Clock,
+        progress: Callable[[StageProgress], None],
+    ) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._history = history
+        self._staging = staging
+        self._clock = clock
+        self._progress = progress
+        internal = plan.plan.repartition_topics().keys()
+        self._bounds = {one: has for one, has in history.bounds.items() if one[0] not in internal}
+        self._done: list[StagedStage] = []
+
+    def run(self) -> list[StagedStage]:
+        """Run all stages that are not staged yet; return what all of them did.
+
+        Raises:
+            BackfillTaskError: A task failed: a record can't be decoded, the user's code raised.
+            BackfillError: Spark failed.
+            TopologyError: The topology can't be sent to workers, or wrote to a topic that has been
+                read already.
+        """
+        for position, stage in enumerate(self._plan.stages):
+            staged = self._staging.finished_stage(position)
+            records = self._num_records(stage)
+            if staged is None:
+                self._tell(position, stage, records, None)
+                started = self._clock.monotonic_ms()
+                self._run_stage(position, stage)
+                seconds = (self._clock.monotonic_ms() - started) / 1000
+                staged = self._staged(position, stage, records, seconds)
+                self._refuse_late_records(position, staged)
+                self._staging.finish_stage(staged)
+                self._tell(position, stage, records, seconds)
+            else:
+                self._tell(position, stage, records, staged.seconds, was_staged=True)
+            self._done.append(staged)
+        return self._done
+
+    # ------------------------------------------------------------------ one stage
+
+    def _run_stage(self, position: int, stage: Stage) -> None:
+        job = self._job(stage)
+        payload = pack(job, "the topology (or its configuration)")
+        given = StageInput(
+            self._history_rows(stage),
+            self._written_rows(stage),
+            len(stage.topics),
+            self._plan.partitions.num_tasks[stage.subtopology.id],
+            self._behind(stage),
+            _asking(payload) if needs_event_times(job) else None,
+        )
+        rows = in_task_order(self._spark, given)
+        results = rows.mapInArrow(lambda batches: run_tasks(payload, batches), RESULT_TYPE)
+        names = _num_names(job)
+        if names is None:
+            # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
+            results = results.sortWithinPartitions("kind", "name", "task", "sequence")
+        writer = results.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
+        path = str(self._staging.stage_path(position).resolve())
+        with self._writers_open(names or 0):
+            try:
+                writer.partitionBy("kind", "name", "task").parquet(f"file://{path}")
+            except PySparkException as error:
+                raise _failed(error, position) from None
+            except Exception as error:  # noqa: BLE001 - py4j's, for what Spark does not translate
+                raise _failed(error, position) from None
+
+    def _job(self, stage: Stage) -> StageJob:
+        """Return what workers are given; inner topics begin at 0."""
+        counts = self._plan.num_partitions
+        start = {
+            TopicPartition(topic, number): CommittedOffset(
+                self._first_offset(TopicPartition(topic, number)), encode_partition_time(-1)
+            )
+            for topic in stage.topics
+            for number in range(counts.get(topic, 1))
+        }
+        return StageJob(
+            self._plan.plan,
+            self._plan.config,
+            stage,
+            counts,
+            start,
+            self._plan.now_ms,
+            self._history.gaps_allowed,
+        )
+
+    def _first_offset(self, partition: TopicPartition) -> int:
+        has = self._bounds.get(partition)
+        return 0 if has is None else has.first
+
+    def _history_rows(self, stage: Stage) -> DataFrame | None:
+        topics = sorted({topic for topic, _ in self._bounds if topic in stage.topics})
+        if not topics:
+            return None
+        return self._history.frame.filter(F.col("topic").isin(topics))
+
+    def _written_rows(self, stage: Stage) -> DataFrame | None:
+        """Return what earlier stages wrote for the topics of this one."""
+        found: DataFrame | None = None
+        for earlier in self._done:
+            topics = sorted(earlier.outputs.keys() & set(stage.topics))
+            if not topics:
+                continue
+            path = self._staging.stage_path(earlier.position).resolve()
+            rows = self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}")
+            rows = rows.filter(
+                (F.col("kind") == int(ResultKind.OUTPUT)) & F.col("name").isin(topics)
+            )
+            rows = rows.select(
+                F.col("name").alias("topic"),
+                "partition",
+                F.lit(None).cast("bigint").alias("offset"),
+                "timestamp",
+                "key",
+                "value",
+                "headers",
+                F.lit(earlier.position).alias("stage"),
+                "task",
+                F.col("sequence").alias("place"),
+            ).select(*ROWS)
+            found = rows if found is None else found.unionByName(rows)
+        return found
+
+    def _behind(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
+        """Return the bounds of topics that have a history and are written as well."""
+        written = {topic for earlier in self._done for topic in earlier.outputs}
+        return {
+            partition: has
+            for partition, has in self._bounds.items()
+            if partition.topic in written and partition.topic in stage.topics
+        }
+
+    # ------------------------------------------------------------------ around it
+
+    def _num_records(self, stage: Stage) -> int:
+        of_history = sum(has.records for one, has in self._bounds.items() if one[0] in stage.topics)
+        written = sum(
+            earlier.outputs.get(topic, 0) for earlier in self._done for topic in stage.topics
+        )
+        return of_history + written
+
+    def _staged(self, position: int, stage: Stage, records: int, seconds: float) -> StagedStage:
+        return StagedStage(
+            position,
+            stage.subtopology.id,
+            stage.topics,
+            stage.only_topic,
+            self._plan.partitions.num_tasks[stage.subtopology.id],
+            records,
+            seconds,
+            self._staging.counts(position, ResultKind.OUTPUT),
+            self._staging.counts(position, ResultKind.STATE),
+        )
+
+    def _refuse_late_records(self, position: int, staged: StagedStage) -> None:
+        """Refuse records for a topic that is read by this stage or an earlier one.
+
+        Raises:
+            TopologyError: A sink with a topic extractor has written some.
+        """
+        read = {topic for stage in self._plan.stages[: position + 1] for topic in stage.topics}
+        late = sorted(read & staged.outputs.keys())
+        if late:
+            raise TopologyError(
+                f"sub-topology {staged.subtopology} wrote {staged.outputs[late[0]]} records to "
+                f"topic {late[0]!r}, which the backfill has read already: a topic extractor must "
+                "not choose a topic that is read before its own sub-topology. Give the topic a "
+                "sink of its own, by name"
+            )
+
+    def _tell(
+        self,
+        position: int,
+        stage: Stage,
+        records: int,
+        seconds: float | None,
+        *,
+        was_staged: bool = False,
+    ) -> None:
+        num_stages = len(self._plan.stages)
+        self._progress(
+            StageProgress(position, num_stages, stage.topics, records, seconds, was_staged)
+        )
+
+    @contextmanager
+    def _writers_open(self, count: int) -> Iterator[None]:
+        """Let Spark write so many files of a task side by side, in the order rows come."""
+        conf = self._spark.conf
+        before = conf.get(_WRITERS_SETTING)
+        conf.set(_WRITERS_SETTING, str(count))
+        try:
+            yield
+        finally:
+            conf.set(_WRITERS_SETTING, str(before))
+
+
+def _asking(payload: bytes) -> Callable[[DataFrame], DataFrame]:
+    def add(frame: DataFrame) -> DataFrame:
+        columns = f"{HISTORY_TYPE}, waits bigint"
+        return frame.mapInArrow(lambda batches: add_event_times(payload, batches), columns)
+
+    return add
+
+
+def _num_names(job: StageJob) -> int | None:
+    """Return how many topics and stores a task's results may be of; None when nobody knows."""
+    nodes = job.plan.topology.nodes
+    sinks = [
+        node for name in job.stage.subtopology.nodes if isinstance(node := nodes[name], SinkNode)
+    ]
+    if any(not isinstance(sink.topic, str) for sink in sinks):
+        return None
+    return len(sinks) + len(job.stage.subtopology.stores) + len(job.stage.topics)
+
+
+def _failed(error: Any, position: int) -> StreamsError:
+    """Return the error to raise for one of Spark's, without Java's stack where it is a task's."""
+    text = str(error)
+    failure = failure_in(text)
+    if failure is not None:
+        return failure
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    shown = "\n".join(lines[:20])
+    return BackfillError(
+        f"stage {position} failed in Spark; run the backfill again when the cause is gone, and it "
+        f"goes on with this stage. Spark says:\n{shown}"
+    )

@@ -1,0 +1,96 @@
+"""Errors of a task on their way from a worker to the driver, through Spark's exceptions.
+
+Spark hands the driver the text of a worker's exception between its own and Java's stack traces.
+One line of the text is JSON, which is found again by its mark:
+
+    pystreams-failure {"task": "0_3", "error": "ProcessingError", "message": "...", ...}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import traceback
+from pathlib import Path
+
+from pystreams.errors import StreamsError
+from pystreams.ids import TaskId
+
+_MARK = "pystreams-failure "
+_LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
+_OURS = str(Path(__file__).resolve().parent.parent)
+
+
+class BackfillTaskError(StreamsError):
+    """A task of a backfill failed. The message has the record's coordinates and the user's lines.
+
+    Attributes:
+        task_id: The task, as `0_3`.
+        error: Name of the error's class: `ProcessingError`, `SerializationError`, ...
+        topic: Topic of the record; None when no record was being processed.
+        partition: Its partition, or None.
+        offset: Its offset, or None.
+        user_traceback: Where in the user's code it was raised, and what; empty for an error that
+            is not of the user's code.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        task_id: str,
+        error: str,
+        record: tuple[str | None, int | None, int | None],
+        user_traceback: str,
+    ) -> None:
+        self.task_id = task_id
+        self.error = error
+        self.topic, self.partition, self.offset = record
+        self.user_traceback = user_traceback
+        super().__init__(f"{message}\n{user_traceback}".rstrip())
+
+
+class WorkerFailureError(Exception):
+    """A task's error as it leaves the worker; its text is for `failure_in`."""
+
+    @classmethod
+    def of(cls, error: Exception, task_id: TaskId) -> WorkerFailureError:
+        """Return the failure of a task."""
+        ours = isinstance(error, StreamsError)
+        message = str(error) if ours else f"task {task_id}: {type(error).__name__}: {error}"
+        raised_by_user = error.__cause__ if ours else error
+        fields = {
+            "task": str(task_id),
+            "error": type(error).__name__,
+            "message": message,
+            "topic": getattr(error, "topic", None),
+            "partition": getattr(error, "partition", None),
+            "offset": getattr(error, "offset", None),
+            "traceback": _users_lines(raised_by_user),
+        }
+        return cls(_MARK + json.dumps(fields))
+
+
+def failure_in(text: str) -> BackfillTaskError | None:
+    """Return the task's error that stands in the text of Spark's exception, or None."""
+    found = _LINE.search(text)
+    if found is None:
+        return None
+    fields = json.loads(found[1])
+    return BackfillTaskError(
+        fields["message"],
+        task_id=fields["task"],
+        error=fields["error"],
+        record=(fields["topic"], fields["partition"], fields["offset"]),
+        user_traceback=fields["traceback"],
+    )
+
+
+def _users_lines(error: BaseException | None) -> str:
+    """Return the lines of a traceback that are not ours, with what was raised."""
+    if error is None:
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    users = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    lines = traceback.format_list(users) + traceback.format_exception_only(error)
+    return "".join(lines).rstrip()

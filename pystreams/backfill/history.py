@@ -1,0 +1,216 @@
+"""The history a backfill reads: a DataFrame of records, and what is known of its partitions.
+
+A source of history (`ArchiveSource`, or one of your own) reads it; `examined` counts and checks
+it. What a source must give is a `History` whose frame has the columns of `rows.HISTORY_TYPE`, one
+row a record, each offset once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+_MUST_BE_SET = ("topic", "partition", "offset", "timestamp")
+
+
+class HistoryError(StreamsError):
+    """The history can't be read as records. Names the file or column, and what to do."""
+
+
+class PartitionBounds(NamedTuple):
+    """What the history has of one partition.
+
+    Attributes:
+        first: The first offset.
+        end: The offset after the last; where a live application goes on.
+        records: How many records, or an upper bound where only the offsets are known.
+    """
+
+    first: int
+    end: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """History as Spark reads it.
+
+    Attributes:
+        frame: Columns of `rows.HISTORY_TYPE`; may hold rows of other topics.
+        bounds: Each partition that has records or is known to be empty.
+        num_partitions: Partition counts of topics: of all that are read and, where they are known,
+            of those that are written.
+        gaps_allowed: Whether offsets may be missing (compacted topics, transactions).
+    """
+
+    frame: DataFrame
+    bounds: Mapping[TopicPartition, PartitionBounds]
+    num_partitions: Mapping[str, int]
+    gaps_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTopics:
+    """Which topics a topology reads from outside.
+
+    Attributes:
+        names: Their names.
+        patterns: Patterns that more of them match.
+    """
+
+    names: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...]
+
+    def among(self, topics: Iterable[str]) -> list[str]:
+        """Return those of some topics that are wanted, sorted."""
+        return sorted(
+            topic
+            for topic in set(topics)
+            if topic in self.names or any(pattern.fullmatch(topic) for pattern in self.patterns)
+        )
+
+
+class HistorySource(Protocol):
+    """Where history comes from; implement it for a source of your own."""
+
+    def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
+        """Return the history of the wanted topics.
+
+        Raises:
+            HistoryError: It can't be read, or is not what it should be.
+        """
+
+
+def examined(
+    frame: DataFrame,
+    wanted: WantedTopics,
+    num_partitions: Mapping[str, int],
+    *,
+    gaps_allowed: bool,
+) -> History:
+    """Count and check records; the one pass over them before they are processed.
+
+    Args:
+        frame: Columns of `rows.HISTORY_TYPE`.
+        wanted: Topics to keep.
+        num_partitions: Partition counts that are known; a topic without one gets as many as the
+            history shows.
+        gaps_allowed: Whether offsets may be missing.
+
+    Raises:
+        HistoryError: A record has no topic, partition, offset or timestamp; an offset is there
+            twice, or is missing; a partition is beyond the topic's; a topic has no records.
+    """
+    rows = _counted(frame)
+    found_topics = {row.topic for row in rows if row.topic is not None}
+    topics = wanted.among([*found_topics, *num_partitions])
+    if any(row.unset and (row.topic is None or row.topic in topics) for row in rows):
+        raise _unset_error(frame, topics)
+    absent = sorted(set(wanted.names) - set(topics))
+    if absent:
+        found = ", ".join(sorted(found_topics)) or "none"
+        raise HistoryError(
+            f"the history has no records of topic {absent[0]!r} (topics in it: {found}): add them, "
+            f"or give num_partitions={{{absent[0]!r}: ...}} if the topic is meant to be empty"
+        )
+    bounds = {
+        TopicPartition(row.topic, row.partition): PartitionBounds(
+            row.first, row.last + 1, row.records
+        )
+        for row in rows
+        if row.topic in topics
+    }
+    counts = dict(num_partitions)
+    for topic, number in bounds:
+        if topic not in num_partitions:
+            counts[topic] = max(counts.get(topic, 0), number + 1)
+        elif number >= num_partitions[topic]:
+            raise HistoryError(
+                f"the history has records of {topic}-{number}, but topic {topic!r} has "
+                f"{num_partitions[topic]} partitions: correct num_partitions"
+            )
+    kept = frame.filter(frame["topic"].isin(topics))
+    for partition, has in bounds.items():
+        span = has.end - has.first
+        if has.records > span or (has.records < span and not gaps_allowed):
+            raise _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
+    return History(kept, bounds, counts, gaps_allowed)
+
+
+def _counted(frame: DataFrame) -> list[Row]:
+    """Return one row a partition: topic, partition, first, last, records, unset."""
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    return (
+        frame.groupBy("topic", "partition")
+        .agg(
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.count(F.lit(1)).alias("records"),
+            F.count(F.when(_is_unset(frame), 1)).alias("unset"),
+        )
+        .collect()
+    )
+
+
+def _is_unset(frame: DataFrame) -> Column:
+    missing = frame[_MUST_BE_SET[0]].isNull()
+    for column in _MUST_BE_SET[1:]:
+        missing = missing | frame[column].isNull()
+    return missing | (frame["partition"] < 0) | (frame["offset"] < 0)
+
+
+def _unset_error(frame: DataFrame, topics: Sequence[str]) -> HistoryError:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    wanted = frame["topic"].isNull() | frame["topic"].isin(list(topics))
+    rows = frame.filter(wanted & _is_unset(frame))
+    found = rows.withColumn("file", F.input_file_name()).first()
+    assert found is not None, "counted before"
+    wrong = next(
+        name
+        for name in _MUST_BE_SET
+        if found[name] is None or (name in {"partition", "offset"} and found[name] < 0)
+    )
+    where = f" in {found['file']}" if found["file"] else ""
+    return HistoryError(
+        f"column {wrong!r} is {'empty' if found[wrong] is None else 'negative'} for a record{where}"
+        f" (topic {found['topic']!r}, partition {found['partition']}, offset {found['offset']}, "
+        f"timestamp {found['timestamp']}): leave such rows out of the history, or correct them"
+    )
+
+
+def _wrong_offsets(
+    frame: DataFrame, partition: TopicPartition, *, gaps_allowed: bool
+) -> HistoryError:
+    """Look for the first offset that is there twice or missing."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    before = F.lag("offset").over(Window.orderBy("offset"))
+    one = frame.filter((F.col("topic") == partition.topic) & (F.col("partition") == partition[1]))
+    pairs = one.select("offset", before.alias("before"), F.input_file_name().alias("file"))
+    wrong = F.col("offset") == F.col("before")
+    if not gaps_allowed:
+        wrong = wrong | (F.col("offset") > F.col("before") + 1)
+    found = pairs.filter(wrong).orderBy("offset").first()
+    assert found is not None, "the count of records says so"
+    where = f" ({found['file']})" if found["file"] else ""
+    if found["offset"] == found["before"]:
+        return HistoryError(
+            f"{partition} has offset {found['offset']} more than once{where}: remove the copies, "
+            "which would be processed twice"
+        )
+    return HistoryError(
+        f"{partition} has a gap: offset {found['before']} is followed by {found['offset']}{where}. "
+        "Add the missing records, or allow gaps (gaps_allowed=True) if the topic is compacted or "
+        "written by transactions"
+    )

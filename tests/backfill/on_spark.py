@@ -1,0 +1,81 @@
+"""A backfill on Spark, with history and results as the tests without Spark have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.running import BackfillResult, run
+from pystreams.backfill.staging import StagingDirectory
+from pystreams.topology.topology import Topology
+from tests.backfill.in_process import Row
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+
+
+def write_archive(rows: Sequence[Row], path: Path) -> Path:
+    """Write rows as Parquet, in no order."""
+    path.mkdir(parents=True)
+    shuffled = sorted(rows, key=lambda row: (row.offset % 7, row.topic, -row.offset))
+    columns: Any = zip(
+        *(
+            (
+                row.topic,
+                row.partition,
+                row.offset,
+                row.timestamp,
+                row.key,
+                row.value,
+                [{"key": key, "value": value} for key, value in row.headers] or None,
+            )
+            for row in shuffled
+        ),
+        strict=True,
+    )
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    parquet.write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), path / "rows.parquet")
+    return path
+
+
+def run_on_spark(
+    topology: Topology,
+    config: Mapping[str, object],
+    rows: Sequence[Row],
+    num_partitions: Mapping[str, int],
+    directory: Path,
+) -> tuple[BackfillResult, list[Result]]:
+    """Run a backfill in the session that is active; return what it says, and all its results."""
+    archive = write_archive(rows, directory / "archive")
+    source = ArchiveSource(str(archive), num_partitions=num_partitions, gaps_allowed=True)
+    done = run(topology, config, source=source, output=directory / "staging")
+    return done, results_of(done)
+
+
+def results_of(done: BackfillResult) -> list[Result]:
+    """Return all rows, stage by stage and task by task; in a task by kind and name."""
+    staging = StagingDirectory(done.path)
+    return [
+        result
+        for stage in done.stages
+        for task in range(stage.num_tasks)
+        for kind in ResultKind
+        for name in staging.names(stage.position, kind, task)
+        for result in staging.rows(stage.position, kind, name, task)
+    ]
