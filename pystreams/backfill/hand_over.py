@@ -1,8 +1,8 @@
 """Where a group stands with a publication, and why it may not be published to: pure functions.
 
 A group is *free* (no committed offset), *begun* (every partition has this publication's mark) or
-*done* (every partition has the offset to hand over). Begun and done are set in one transaction
-each, for all partitions; so anything between or beside them is somebody else's.
+*done* (every partition says that it was handed over by it). Begun and done are set in one
+transaction each, for all partitions; so anything between or beside them is somebody else's.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from enum import Enum
 from pystreams.backfill.publication import Publication, TaskResults
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.offsets import (
-    CommittedOffset,
-    OffsetRange,
-    encode_partition_time,
+from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.core.publishing_mark import (
+    PublishingMark,
+    encode_published,
+    published_by,
 )
-from pystreams.runtime.core.publishing_mark import PublishingMark
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -88,7 +88,7 @@ def handed_over(
     return {
         partition: CommittedOffset(
             edges.get(partition, history.next_offset),
-            encode_partition_time(history.partition_time),
+            encode_published(history.partition_time, publication.id),
         )
         for task in publication.tasks
         for partition, history in task.histories.items()
@@ -111,15 +111,9 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
         return Standing.FREE
     if all(_is_marked(committed.get(one), publication, with_outputs, one) for one in wanted):
         return Standing.BEGUN
-    edges = {
-        partition: offset.next_offset
-        for partition, offset in committed.items()
-        if partition.topic in publication.edge_topics
-    }
-    if all(one in committed or one.topic not in publication.edge_topics for one in wanted):
-        ends = handed_over(publication, edges)
-        if all(committed.get(one) == ends[one] for one in wanted):
-            return Standing.DONE
+    found = (committed.get(one) for one in wanted)
+    if all(one is not None and published_by(one.metadata) == publication.id for one in found):
+        return Standing.DONE
     raise PublishingRefusedError(_other_offsets(wanted, committed))
 
 

@@ -215,6 +215,15 @@ class AdminPort(Protocol):
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets (purge of repartition topics); best effort."""
 
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first record at or after a time (ms), a partition.
+
+        A partition without such a record is left out.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted; none for a group that never was.
 

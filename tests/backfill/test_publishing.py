@@ -24,6 +24,7 @@ from pystreams.backfill.rows import Result, ResultKind
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.core.publishing_mark import encode_published
 from pystreams.runtime.topics import TopicManager
 from pystreams.testing.messages import StaticMessage
 from pystreams.testing.simulation import (
@@ -135,14 +136,14 @@ class Arena:
             wanted = self.expected(ResultKind.OUTPUT, topic) if with_outputs else []
             assert self.records(topic) == wanted
         assert self.broker.group.offsets == {
-            TopicPartition("in", 0): CommittedOffset(ROUNDS * 2, encode_partition_time(52)),
-            TopicPartition("in", 1): CommittedOffset(ROUNDS * 2, encode_partition_time(53)),
+            TopicPartition("in", 0): handed_over(ROUNDS * 2, 52),
+            TopicPartition("in", 1): handed_over(ROUNDS * 2, 53),
             **self.repartition_offsets(),
         }
 
     def repartition_offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return {
-            partition: CommittedOffset(0, encode_partition_time(one.partition_time))
+            partition: handed_over(0, one.partition_time)
             for task in self.publication.tasks
             for partition, one in task.histories.items()
             if partition.topic == "app-group-repartition"
@@ -152,6 +153,10 @@ class Arena:
 @pytest.fixture(scope="module")
 def backfilled(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     return run(counting(), CONFIG, history(), {"in": 2}, tmp_path_factory.mktemp("backfill"))
+
+
+def handed_over(offset: int, time_ms: int) -> CommittedOffset:
+    return CommittedOffset(offset, encode_published(time_ms, "backfill1"))
 
 
 def arena_of(results: list[Result], seed: int = 0) -> Arena:
@@ -346,6 +351,16 @@ def test_application_that_has_gone_on_is_not_set_back(arena: Arena) -> None:
     arena.broker.settle()
     offsets = arena.broker.group.offsets
     offsets[TopicPartition("in", 0)] = CommittedOffset(ROUNDS * 2 + 1, encode_partition_time(99))
+
+    assert "committed offsets of its own" in refusal(arena)
+
+
+def test_application_that_came_as_far_by_itself_is_not_taken_for_published(arena: Arena) -> None:
+    arena.publish()
+    arena.broker.settle()
+    offsets = arena.broker.group.offsets
+    for partition, offset in offsets.items():
+        offsets[partition] = CommittedOffset(offset.next_offset, encode_partition_time(52))
 
     assert "committed offsets of its own" in refusal(arena)
 

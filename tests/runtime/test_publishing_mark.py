@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,12 @@ from pystreams.runtime.core.offsets import (
     decode_partition_time,
     encode_partition_time,
 )
-from pystreams.runtime.core.publishing_mark import PublishingMark, is_being_published
+from pystreams.runtime.core.publishing_mark import (
+    PublishingMark,
+    encode_published,
+    is_being_published,
+    published_by,
+)
 from pystreams.runtime.start_positions import start_positions
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
@@ -45,6 +52,27 @@ def test_mark_is_no_partition_time_and_a_partition_time_no_mark(mark: Publishing
     assert decode_partition_time(mark.encode()) == UNKNOWN_TIME
     assert PublishingMark.decode(encode_partition_time(mark.rows)) is None
     assert not is_being_published(encode_partition_time(mark.rows))
+
+
+@pytest.mark.property
+@given(st.integers(-1, 1 << 62), MARKS)
+def test_handed_over_partition_keeps_its_time_and_names_the_publication(
+    time_ms: int, mark: PublishingMark
+) -> None:
+    metadata = encode_published(time_ms, mark.publication)
+
+    assert decode_partition_time(metadata) == time_ms
+    assert published_by(metadata) == mark.publication
+    assert not is_being_published(metadata)
+    for other in ("", "text", mark.encode(), encode_partition_time(time_ms)):
+        assert published_by(other) is None
+
+
+def test_handed_over_format_is_that_of_the_docstring() -> None:
+    data = base64.b64decode(encode_published(1000, "ab"))
+
+    assert data.hex().startswith("0200000000000003e80000000100000016" + b"pystreams-".hex())
+    assert data.hex().endswith("6162" + "00" * 8)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,18 @@ class ConfluentAdmin:
         except KafkaException as error:
             raise translate(error_of(error), f"offsets of {partition}") from error
 
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first record at or after a time (ms), a partition."""
+        if not times_ms:
+            return {}
+        wanted: dict[KafkaPartition, OffsetSpec] = {
+            theirs(partition): OffsetSpec.for_timestamp(time_ms)
+            for partition, time_ms in times_ms.items()
+        }
+        listed: _Listed = self._client.list_offsets(wanted, request_timeout=_ANSWER_TIMEOUT_S)
+        found = {one: self._offset(listed[theirs(one)], one) for one in times_ms}
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
         answer = self._client.describe_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)

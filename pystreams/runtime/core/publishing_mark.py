@@ -1,4 +1,4 @@
-"""The mark of a group whose state is being published by somebody else than its tasks.
+"""The marks of a group whose state is being, or was, published by somebody else than its tasks.
 
 A backfill fills an application's changelogs and hands its group over at the end. Until then every
 partition of the group has a committed offset with this text as its metadata, so that
@@ -14,14 +14,31 @@ Format, words separated by a blank:
 
 A blank is not in base64's alphabet: to a reader of partition times (`offsets`, Kafka Streams) the
 text holds none, and is ignored. It stays far below Kafka's `offset.metadata.max.bytes` (4096).
+
+At the end, what the application would have committed itself takes its place (`offsets`): the
+partition time, and one entry of processor metadata, which is nobody's but says what was published.
+The application's first own commit leaves it out. Base64 of:
+
+    0x02 | int64 partition time | int32 1 | int32 length, key in UTF-8 | int64 0
+
+    time 1000, publication "ab" -> key "pystreams-published ab"
+    02 00000000000003e8 00000001 00000016 7079...6162 0000000000000000
+
+Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMetadata`.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
 from typing import NamedTuple
 
 _WORD = "pystreams-publishing"
 _VERSION = "1"
+_PUBLISHED = b"pystreams-published "
+_HEAD = struct.Struct(">bqii")
+_VALUE = struct.Struct(">q")
 _OUTPUTS = {True: "outputs", False: "state"}
 
 
@@ -61,3 +78,30 @@ class PublishingMark(NamedTuple):
 def is_being_published(metadata: str) -> bool:
     """Return whether a committed offset's metadata is such a mark, of whatever version."""
     return metadata.startswith(f"{_WORD} ")
+
+
+def encode_published(partition_time: int, publication: str) -> str:
+    """Return the metadata text of a partition that was handed over.
+
+    Args:
+        partition_time: The highest timestamp of its history (ms), -1 if unknown.
+        publication: Identifies what was published.
+    """
+    key = _PUBLISHED + publication.encode()
+    data = _HEAD.pack(2, partition_time, 1, len(key)) + key + _VALUE.pack(0)
+    return base64.b64encode(data).decode()
+
+
+def published_by(metadata: str) -> str | None:
+    """Return what was published when a partition was handed over; None for any other text."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if len(data) < _HEAD.size + len(_PUBLISHED) or data[0] != 2:
+        return None
+    _, _, count, length = _HEAD.unpack_from(data)
+    key = data[_HEAD.size : _HEAD.size + length]
+    if count != 1 or not key.startswith(_PUBLISHED):
+        return None
+    return key.removeprefix(_PUBLISHED).decode(errors="replace")

@@ -253,6 +253,17 @@ class SimulatedAdmin:
         for partition, offset in before.items():
             self._broker.log(partition).delete_before(offset)
 
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first committed record at or after a time, a partition."""
+        self._lifeline.pulse("offsets_at")
+        found = {}
+        for partition, time_ms in times_ms.items():
+            for record in self._broker.log(partition).committed_records():
+                if record.timestamp_ms >= time_ms:
+                    found[partition] = record.message_offset
+                    break
+        return found
+
     def group_members(self, group: str) -> list[str]:
         """Return the members of the broker's one group."""
         self._lifeline.pulse("group_members")

@@ -1,0 +1,208 @@
+"""History from Kafka itself, through Spark's Kafka connector.
+
+The bounds of each partition are fixed before anything is read, so that the history is the same
+however long the backfill takes and however often it runs: from the first offset, an offset or a
+time, up to the last stable offset at the start, an offset or a time. Only committed records are
+read. Offsets have gaps then (markers and records of aborted transactions, compaction), and the
+history goes up to its bound whether or not the last offsets are records: the live application goes
+on right there.
+
+Differs from Spark: `timestamp` is milliseconds, and a topic is read by explicit offsets only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
+from pystreams.errors import MissingSourceTopicError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.ports import AdminPort
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FIXED_OPTIONS = frozenset(
+    {
+        "assign",
+        "subscribe",
+        "subscribepattern",
+        "startingoffsets",
+        "endingoffsets",
+        "startingtimestamp",
+        "endingtimestamp",
+        "startingoffsetsbytimestamp",
+        "endingoffsetsbytimestamp",
+        "includeheaders",
+        "kafka.bootstrap.servers",
+        "kafka.isolation.level",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaBound:
+    """Where the history of some partitions begins, or ends.
+
+    Attributes:
+        offsets: Offsets, by partition.
+        times_ms: Times (ms since the epoch), by topic: the first record at or after it.
+    """
+
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    times_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSource:
+    """History that is still in Kafka.
+
+    Attributes:
+        bootstrap_servers: The brokers, as Spark's workers reach them.
+        admin: Asks the brokers for topics and offsets.
+        start: Where partitions begin, as far as not at their first offset.
+        end: Where they end (the record there is not read), as far as not at their end now.
+        options: More options of Spark's reader, such as `kafka.security.protocol`.
+    """
+
+    bootstrap_servers: str
+    admin: AdminPort
+    start: KafkaBound = field(default_factory=KafkaBound)
+    end: KafkaBound = field(default_factory=KafkaBound)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
+        """Return the history; see `HistorySource`.
+
+        Raises:
+            HistoryError: A bound is not in its partition, or the session has no Kafka connector.
+            MissingSourceTopicError: A topic does not exist.
+        """
+        counts, bounds = self.bounds(wanted)
+        return History(self._frame(spark, bounds), bounds, counts, gaps_allowed=True)
+
+    def bounds(
+        self, wanted: WantedTopics
+    ) -> tuple[dict[str, int], dict[TopicPartition, PartitionBounds]]:
+        """Return the partition count of all topics, and the bounds of the wanted ones.
+
+        Raises:
+            HistoryError: A bound is not in its partition.
+            MissingSourceTopicError: A topic does not exist.
+        """
+        counts = self.admin.partition_counts()
+        missing = [name for name in wanted.names if name not in counts]
+        if missing:
+            raise MissingSourceTopicError(missing)
+        topics = wanted.among(counts)
+        partitions = [
+            TopicPartition(topic, number) for topic in topics for number in range(counts[topic])
+        ]
+        ranges = self.admin.offset_ranges(partitions)
+        self._refuse_unknown(partitions)
+        starts = self._offsets(self.start, partitions)
+        ends = self._offsets(self.end, partitions)
+        found = {}
+        for partition in partitions:
+            held = ranges[partition]
+            first = starts.get(partition, held.beginning)
+            if partition.topic in self.start.times_ms and partition not in starts:
+                first = held.end
+            end = min(ends.get(partition, held.end), held.end)
+            _check(partition, first, ends.get(partition), held)
+            end = max(first, end)
+            found[partition] = PartitionBounds(first, end, end - first)
+        return counts, found
+
+    def _offsets(
+        self, bound: KafkaBound, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        times = {one: bound.times_ms[one.topic] for one in partitions if one[0] in bound.times_ms}
+        return {**self.admin.offsets_at(times), **bound.offsets}
+
+    def _refuse_unknown(self, partitions: Sequence[TopicPartition]) -> None:
+        topics = {partition.topic for partition in partitions}
+        for what, bound in (("start", self.start), ("end", self.end)):
+            for partition in bound.offsets:
+                if partition not in partitions:
+                    raise HistoryError(
+                        f"the {what} of {partition} is given, which the topology does not read: "
+                        f"it reads {', '.join(sorted(topics))}"
+                    )
+            for topic in bound.times_ms:
+                if topic not in topics:
+                    raise HistoryError(
+                        f"the {what} of topic {topic!r} is given, which the topology does not "
+                        f"read: it reads {', '.join(sorted(topics))}"
+                    )
+
+    def _frame(
+        self, spark: SparkSession, bounds: Mapping[TopicPartition, PartitionBounds]
+    ) -> DataFrame:
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
+        if fixed:
+            raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
+        options = {
+            "failOnDataLoss": "true",
+            **self.options,
+            "kafka.bootstrap.servers": self.bootstrap_servers,
+            "kafka.isolation.level": "read_committed",
+            "includeHeaders": "true",
+            "assign": _by_topic({one: number for number, one in enumerate(bounds)}, numbers=True),
+            "startingOffsets": _by_topic({one: has.first for one, has in bounds.items()}),
+            "endingOffsets": _by_topic({one: has.end for one, has in bounds.items()}),
+        }
+        try:
+            found = spark.read.format("kafka").options(**options).load()
+        except AnalysisException as error:
+            first_line = str(error).strip().splitlines()[0]
+            raise HistoryError(
+                f"Spark can't read from Kafka: {first_line}. A session of your own needs Spark's "
+                "Kafka connector (spark.jars or spark.jars.packages) from its start: see "
+                "pystreams.backfill.connector_jars"
+            ) from error
+        return found.select(
+            "topic",
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("timestamp"),
+            "key",
+            "value",
+            "headers",
+        )
+
+
+def _by_topic(values: Mapping[TopicPartition, int], *, numbers: bool = False) -> str:
+    """Return Spark's JSON of partitions: `{"t": [0, 1]}`, or with values `{"t": {"0": 12}}`."""
+    found: dict[str, dict[str, int]] = {}
+    for partition, value in values.items():
+        found.setdefault(partition.topic, {})[str(partition.partition)] = value
+    if numbers:
+        return json.dumps({topic: [int(number) for number in has] for topic, has in found.items()})
+    return json.dumps(found)
+
+
+def _check(partition: TopicPartition, first: int, end: int | None, held: OffsetRange) -> None:
+    """Check that bounds lie in their partition.
+
+    Raises:
+        HistoryError: They do not.
+    """
+    if first < held.beginning or first > held.end:
+        raise HistoryError(
+            f"the history of {partition} is to begin at offset {first}, and the partition holds "
+            f"{held.beginning} to {held.end}: choose an offset there, or take what is gone from an "
+            "archive"
+        )
+    if end is not None and (end < first or end > held.end):
+        raise HistoryError(
+            f"the history of {partition} is to end at offset {end}, and there is "
+            f"{first} to {held.end} to choose from"
+        )

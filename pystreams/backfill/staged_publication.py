@@ -1,0 +1,130 @@
+"""A staging directory as what is published. Reads Parquet with pyarrow; Spark is not needed.
+
+A task's rows come in one order, however often they are read: output before state, those of an
+earlier stage first, by name of topic or store, by sequence. Going on somewhere in the middle reads
+what stands before and drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.staging import (
+    BackfillIdentity,
+    Manifest,
+    StagedStage,
+    StagingDirectory,
+    read_manifest,
+)
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.topology.nodes import SinkNode
+from pystreams.topology.plan import TopologyPlan
+
+
+def staged_publication(path: Path, plan: TopologyPlan) -> Publication:
+    """Return what a complete staging directory holds.
+
+    Args:
+        path: The staging directory.
+        plan: The topology that its state is published for.
+
+    Raises:
+        StagingError: The directory is not complete, or holds no results.
+        PublishingRefusedError: They are of another application or another topology.
+    """
+    manifest = read_manifest(path)
+    identity = manifest.identity
+    _check_identity(path, identity, plan)
+    staging = StagingDirectory(path)
+    tasks = [
+        _task(staging, stages, number, identity)
+        for stages in _whole_stages(manifest)
+        for number in range(stages[-1].num_tasks)
+    ]
+    publication_id = f"{identity.fingerprint}-{manifest.started_ms}"
+    return Publication(publication_id, identity.num_partitions, tasks, edge_topics(plan))
+
+
+def edge_topics(plan: TopologyPlan) -> frozenset[str]:
+    """Return the topics, by real name, that a topology both writes and reads."""
+    written = {
+        plan.topic_name(node.topic)
+        for node in plan.topology.nodes.values()
+        if isinstance(node, SinkNode) and isinstance(node.topic, str)
+    }
+    read = {topic for topic in written if plan.source_of_topic(topic) is not None}
+    return frozenset(read) | frozenset(plan.repartition_topics())
+
+
+def _check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -> None:
+    """Refuse results of another application or topology.
+
+    Raises:
+        PublishingRefusedError: They are; says what differs.
+    """
+    if identity.application_id != plan.application_id:
+        raise PublishingRefusedError(
+            f"{path} holds results for application.id {identity.application_id!r}, and this is "
+            f"{plan.application_id!r}: publish them under their own, or run the backfill again"
+        )
+    if identity.topology != BackfillIdentity.of(plan, {}, {}, {}).topology:
+        raise PublishingRefusedError(
+            f"the topology is not the one that {path} holds results of: publish with that one, or "
+            "run the backfill again in another directory"
+        )
+
+
+def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:
+    """Return the stages of each sub-topology, the whole one last, those that feed others first."""
+    parts: dict[int, list[StagedStage]] = {}
+    for stage in manifest.stages:
+        parts.setdefault(stage.subtopology, []).append(stage)
+        if stage.only_topic is None:
+            yield parts.pop(stage.subtopology)
+
+
+def _task(
+    staging: StagingDirectory,
+    stages: list[StagedStage],
+    number: int,
+    identity: BackfillIdentity,
+) -> TaskResults:
+    whole = stages[-1]
+    bounds = identity.partition_bounds()
+    ends = {
+        TopicPartition(end.name, end.partition): end
+        for name in staging.names(whole.position, ResultKind.END, number)
+        for end in staging.rows(whole.position, ResultKind.END, name, number)
+    }
+    histories = {}
+    for topic in whole.topics:
+        if number < identity.num_partitions.get(topic, 1):
+            one = TopicPartition(topic, number)
+            histories[one] = _history(bounds.get(one), ends.get(one))
+    return TaskResults(
+        TaskId(whole.subtopology, number),
+        histories,
+        lambda first: islice(_rows(staging, stages, number), first, None),
+    )
+
+
+def _history(bounds: PartitionBounds | None, end: Result | None) -> PartitionHistory:
+    """Return what was covered of a partition; one without records is covered to its end."""
+    start = 0 if bounds is None else bounds.first
+    covered = start if bounds is None else bounds.end
+    if end is None or end.timestamp < 0:
+        return PartitionHistory(start, covered)
+    return PartitionHistory(start, max(end.sequence, covered), end.timestamp)
+
+
+def _rows(staging: StagingDirectory, stages: list[StagedStage], number: int) -> Iterator[Result]:
+    for kind in (ResultKind.OUTPUT, ResultKind.STATE):
+        for stage in stages:
+            for name in staging.names(stage.position, kind, number):
+                yield from staging.rows(stage.position, kind, name, number)

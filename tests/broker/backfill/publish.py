@@ -1,0 +1,70 @@
+"""A publisher in a process of its own, to be killed.
+
+    python publish.py <pickled job>
+
+Prints a line of JSON for each transaction of rows, and one at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pystreams.backfill.publishing import (
+    Published,
+    Publisher,
+    PublishingSettings,
+    publishing_config,
+)
+from pystreams.backfill.rows import Result
+from pystreams.config import StreamsConfig
+from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.topics import TopicManager
+from pystreams.topology.plan import TopologyPlan
+from tests.backfill.publications import publication_of
+from tests.broker.exactly_once import counting
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a publisher needs; the topology is the counting one."""
+
+    servers: str
+    application_id: str
+    results: list[Result]
+    num_partitions: Mapping[str, int]
+    settings: PublishingSettings
+
+    def run(self) -> Published:
+        config = publishing_config(
+            StreamsConfig.of(
+                {"application.id": self.application_id, "bootstrap.servers": self.servers}
+            )
+        )
+        plan = TopologyPlan(counting.topology(), self.application_id)
+        clients = ConfluentClients(config)
+        topics = TopicManager(plan, clients.admin(), config.topic_config(), 86_400_000)
+        publication = publication_of(plan, self.results, self.num_partitions)
+        publisher = Publisher(
+            publication,
+            plan,
+            topics,
+            clients,
+            self.settings,
+            lambda task, records: tell("transaction", task=str(task.task_id), records=records),
+        )
+        return publisher.run()
+
+
+def tell(message: str, **fields: object) -> None:
+    print(json.dumps({"message": message, **fields}), flush=True)
+
+
+if __name__ == "__main__":
+    job: Job = pickle.loads(Path(sys.argv[1]).read_bytes())
+    done = job.run()
+    tell("published", records=done.records, resumed=done.resumed, was_done=done.was_done)

@@ -1,0 +1,234 @@
+"""Results of a backfill, published to a real broker by a process that is killed; then a live run.
+
+Records keep arriving all the time. In the end each output holds 1, 2, ..., n a key for a
+read_committed reader, and each store what its compacted changelog says.
+
+`pytest -m sweep tests/broker/backfill` kills 20 times; `KILL_SEED=...` draws the same moments
+again.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing import Published, PublishingSettings
+from pystreams.backfill.rows import ResultKind
+from pystreams.broker import DevelopmentBroker
+from tests.backfill.in_process import Row, run
+from tests.broker.application import Running
+from tests.broker.backfill import publish
+from tests.broker.backfill.publish import Job
+from tests.broker.exactly_once import counting
+from tests.broker.exactly_once.arena import (
+    GROUPS,
+    PARTITIONS,
+    SUBTOPOLOGY_OF_STORE,
+    Arena,
+    one_to,
+)
+from tests.broker.exactly_once.feed import KEYS
+from tests.broker.reading import (
+    committed_offsets,
+    delete_topics,
+    group_members,
+    produce,
+    read_all,
+)
+from tests.broker.waiting import wait_until
+
+ROUNDS = 20
+RECORDS = 30
+MOMENTS = 60
+"""There are about a hundred transactions of so many records: enough for the kills."""
+KILLS = 4
+ARRIVING_PER_S = 1000
+SEED = 5
+ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
+ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
+CONFIG = {"statestore.cache.max.bytes": 0}
+NO_CACHE: dict[str, object] = {"statestore_cache_max_bytes": 0}
+SHORT_SESSION: dict[str, object] = {**NO_CACHE, "consumer_session_timeout_ms": 6000}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A counting application that has never run, a history in its topic, and its results."""
+
+    arena: Arena
+    job: Job
+    directory: Path
+
+    def publisher(self, number: int) -> Running:
+        """Publish in a process of its own."""
+        file = self.directory / "job.pickle"
+        file.write_bytes(pickle.dumps(self.job))
+        command = [sys.executable, str(publish.__file__), str(file)]
+        root = str(Path(publish.__file__).parents[3])
+        environment = os.environ | {"COUNTING_NAME": self.arena.name, "PYTHONPATH": root}
+        return Running(command, environment, self.directory / f"publisher-{number}.log")
+
+    def publish(self, **settings: object) -> Published:
+        """Publish in this process."""
+        chosen = replace(self.job.settings, **settings)  # type: ignore[arg-type]
+        return replace(self.job, settings=chosen).run()
+
+    def check(self, rounds: int) -> None:
+        outputs = self.arena.outputs()
+        assert outputs.echo == one_to(rounds, ALL_KEYS)
+        assert outputs.by_key == one_to(rounds, ALL_KEYS)
+        assert outputs.by_group == one_to(rounds * KEYS // GROUPS, ALL_GROUPS)
+        for store in SUBTOPOLOGY_OF_STORE:
+            assert self.arena.stored(store) == self.arena.changelog(store)
+
+
+@pytest.fixture
+def scene(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    unique_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Scene]:
+    monkeypatch.setenv("COUNTING_NAME", unique_name)
+    arena = Arena.make(broker, admin, unique_name, tmp_path)
+    topic = f"{unique_name}-in"
+    keys = sorted(ALL_KEYS)
+    rounds = [(key, number.to_bytes(8, "big")) for number in range(1, ROUNDS + 1) for key in keys]
+    produce(arena.servers, topic, rounds)
+    history = [
+        Row(
+            topic,
+            message.partition() or 0,
+            message.offset() or 0,
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+        )
+        for message in read_all(arena.servers, topic)
+    ]
+    config = {"application.id": unique_name, **CONFIG}
+    counts = {f"{unique_name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
+    results = run(counting.topology(), config, history, counts, tmp_path / "backfill")
+    settings = PublishingSettings(with_outputs=True, transaction_records=RECORDS)
+    job = Job(arena.servers, unique_name, results, {topic: PARTITIONS}, settings)
+    yield Scene(arena, job, tmp_path)
+    delete_topics(admin, f"{unique_name}-")
+
+
+def draws(kills: int) -> random.Random:
+    given = os.environ.get("KILL_SEED")
+    seed = SEED if kills == KILLS else random.SystemRandom().getrandbits(32)
+    seed = seed if given is None else int(given)
+    print(f"KILL_SEED={seed}")
+    return random.Random(seed)
+
+
+@pytest.mark.parametrize(
+    "kills", [KILLS, pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(600)])]
+)
+def test_killed_publisher_goes_on_and_the_live_application_takes_over(
+    scene: Scene, kills: int
+) -> None:
+    draw = draws(kills)
+    arena = scene.arena
+    feed = arena.feed(ARRIVING_PER_S)
+    feed.rounds = ROUNDS
+    with arena.application("exactly_once", **NO_CACHE) as application:
+        with feed:
+            for number in range(kills):
+                running = scene.publisher(number)
+                if draw.random() < 0.25:
+                    # The moment itself: a delay drawn from the seed, not a wait for anything.
+                    threading.Event().wait(draw.uniform(0.3, 1.2))
+                else:
+                    count = draw.randint(1, MOMENTS // kills)
+                    running.wait_for("transaction", "published", count=count)
+                    threading.Event().wait(draw.uniform(0, 0.02))
+                running.kill()
+            last = scene.publisher(kills)
+            assert last.ended() == 0, last.tail()
+            print(last.tail())
+        running = application.start()
+        arena.wait_for_outputs(feed.rounds, running)
+        running.stop()
+    scene.check(feed.rounds)
+
+
+def test_two_publishers_at_once_publish_once(scene: Scene) -> None:
+    scene = replace(scene, job=replace(scene.job, settings=PublishingSettings(True, 5)))
+    first = scene.publisher(1)
+    first.wait_for("transaction", count=3)
+    second = scene.publisher(2)
+    codes = sorted([first.ended(), second.ended()])
+
+    assert codes == [0, 1], f"{first.tail()}\n{second.tail()}"
+    outputs = scene.arena.outputs()
+    assert outputs.by_key == one_to(ROUNDS, ALL_KEYS)
+    assert outputs.by_group == one_to(ROUNDS * KEYS // GROUPS, ALL_GROUPS)
+
+
+def test_state_alone_is_taken_over_and_published_twice_changes_nothing(scene: Scene) -> None:
+    arena = scene.arena
+    once = scene.publish(with_outputs=False)
+    again = scene.publish(with_outputs=False)
+    state = sum(result.kind is ResultKind.STATE for result in scene.job.results)
+    assert (once.records, once.was_done, again.was_done) == (state, False, True)
+
+    feed = arena.feed(ARRIVING_PER_S)
+    feed.rounds = ROUNDS
+    # Everything but the id is different under this guarantee: producers, members, offsets.
+    with arena.application("at_least_once", **NO_CACHE) as application:
+        with feed:
+            running = application.start()
+            running.wait_for("task running", count=2 * PARTITIONS)
+        arena.wait_for_outputs(feed.rounds, running)
+        running.stop()
+
+    expected = list(range(ROUNDS + 1, feed.rounds + 1))
+    assert arena.outputs().by_key == dict.fromkeys(ALL_KEYS, expected)
+    for store in SUBTOPOLOGY_OF_STORE:
+        assert arena.stored(store) == arena.changelog(store)
+
+
+def test_running_application_is_refused(scene: Scene) -> None:
+    with scene.arena.application("exactly_once_v2").running() as running:
+        running.wait_for("task running", count=2 * PARTITIONS)
+        with pytest.raises(PublishingRefusedError, match=r"has members .*Stop it"):
+            scene.publish()
+
+
+def test_application_that_has_run_is_refused_and_keeps_its_offsets(
+    scene: Scene, admin: AdminClient
+) -> None:
+    name = scene.arena.name
+    with scene.arena.application("exactly_once", **SHORT_SESSION).running() as running:
+        scene.arena.wait_for_outputs(ROUNDS, running)
+        running.stop()
+    wait_until(lambda: group_members(admin, name) == 0, "the end of the member's session")
+    before = committed_offsets(admin, name)
+
+    with pytest.raises(PublishingRefusedError, match="committed offsets of its own"):
+        scene.publish()
+    assert committed_offsets(admin, name) == before
+
+
+def test_live_application_does_not_start_on_half_a_publication(scene: Scene) -> None:
+    publisher = scene.publisher(1)
+    publisher.wait_for("transaction", count=3)
+    publisher.kill()
+
+    with scene.arena.application("at_least_once", **NO_CACHE).running() as running:
+        assert running.ended() == 1
+        (line,) = running.lines("stopped by an error")
+        assert "a backfill is publishing this application's state" in line["error"]
