@@ -6,14 +6,31 @@
 
 Reading order: `stages` (what runs after what), `rows` (what goes in and comes out), `order` (in
 which order a task takes its records), `history_task` (a task over its history); then Spark:
-`running` (the call), `history` and `archive` (what is read), `stage_rows` (the shuffle), `worker`
-(tasks in Spark's workers), `execution` (stage by stage), `staging` (the results).
+`running` (the call), `history`, `archive` and `kafka_source` (what is read), `stage_rows` (the
+shuffle), `worker` (tasks in Spark's workers), `execution` (stage by stage), `staging` (the
+results). And publishing: `publication` (what is published), `hand_over` (where a group stands),
+`publishing` (transactions and marks), `staged_publication`, `publish` (the call).
 
 Importing this needs no Spark; running a backfill does.
 """
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.history import History, HistoryError, HistorySource
+from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.publish import publish
+from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.running import BackfillResult, run
 
-__all__ = ["ArchiveSource", "BackfillResult", "History", "HistoryError", "HistorySource", "run"]
+__all__ = [
+    "ArchiveSource",
+    "BackfillResult",
+    "History",
+    "HistoryError",
+    "HistorySource",
+    "KafkaBound",
+    "KafkaSource",
+    "Published",
+    "PublishingSettings",
+    "publish",
+    "run",
+]

@@ -62,7 +62,7 @@ class BackfillResult:
 
 def run(
     topology: Topology,
-    config: Mapping[str, object],
+    config: Mapping[str, object] | StreamsConfig,
     *,
     source: HistorySource,
     output: Path | str,
@@ -94,7 +94,11 @@ def run(
     """
     require_pyspark()
     clock = SystemClock()
-    settings = StreamsConfig.of({"bootstrap.servers": _NO_BROKER, **config})
+    settings = (
+        config
+        if isinstance(config, StreamsConfig)
+        else StreamsConfig.of({"bootstrap.servers": _NO_BROKER, **config})
+    )
     plan = TopologyPlan(topology, settings.application_id)
     staging = StagingDirectory(_local_path(output))
     with spark_session(master, spark_conf) as spark:

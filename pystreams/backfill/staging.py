@@ -223,6 +223,16 @@ class StagingDirectory:
 _ROW_COLUMNS = ("partition", "sequence", "timestamp", "key", "value", "headers")
 
 
+def begun_identity(path: Path) -> BackfillIdentity | None:
+    """Return what the backfill in a directory is of, complete or not; None when there is none.
+
+    Raises:
+        StagingError: What is there can't be read.
+    """
+    begun = path / _BEGUN
+    return _identity(_read(begun)["identity"]) if begun.is_file() else None
+
+
 def read_manifest(path: Path) -> Manifest:
     """Return the manifest of a complete staging directory.
 
