@@ -28,6 +28,10 @@ class _SubCommand(NamedTuple):
 
 SUB_COMMANDS = {
     "run": _SubCommand("pystreams.cli.run:run", "Run a topology until it is stopped."),
+    "backfill": _SubCommand(
+        "pystreams.cli.backfill:backfill",
+        "Run a topology over history on Spark, and hand over to the live application.",
+    ),
     "describe": _SubCommand(
         "pystreams.cli.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",
