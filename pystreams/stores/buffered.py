@@ -33,7 +33,7 @@ from pystreams.stores.metadata import StoreMetadata, pack_long
 from pystreams.stores.opening import open_engine
 from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
-from pystreams.stores.sorted_keys import SortedKeys
+from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.uncommitted import UncommittedBytes
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class BufferedKeyValueStore(UncommittedBytes):
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
         dirty_get: What a read of the owner calls first, `dirty.get`.
+        readers_keys: The keys of `dirty` in order, for other threads.
         committed_get: Committed bytes of a key, for the owner: through the read cache.
         engine_get: Committed bytes of a key; like the next two, for any thread.
         engine_range: Iterates over committed bytes.
@@ -109,6 +110,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         "is_open",
         "key_prefix_bytes",
         "name",
+        "readers_keys",
         "value_prefix_bytes",
         "write",
     )
@@ -143,6 +145,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.engine_num_entries = engine.approximate_num_entries
         self._spec_caching = caching
         self._sorted = SortedKeys(self.dirty)
+        self.readers_keys = ReadersKeys(self.dirty)
         self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
         self._metadata = StoreMetadata()
         self._restored = restored
@@ -390,6 +393,7 @@ class BufferedKeyValueStore(UncommittedBytes):
     def _clear(self) -> None:
         self.dirty.clear()
         self._sorted.clear()
+        self.readers_keys.clear()
         self.uncommitted_bytes = 0
         self._delete_below = None
         self.generation += 1

@@ -73,3 +73,65 @@ class SortedKeys:
         """Forget all keys; called when the dict is cleared."""
         self.keys.clear()
         self.version += 1
+
+
+class ReadersKeys:
+    """The ordered keys of one dict for threads that do not own it, shared by all of them.
+
+    A reader takes in the keys that are new since the last one asked, so that a read costs what it
+    asks for and not what the dict holds. What a reader got is never changed, only replaced.
+
+    Threads: the owner calls `clear`, any thread `between`. Under the GIL taking the newest keys
+    out of the dict is one step: no Python code runs in it. If the dict changed just before it,
+    the interpreter says so, and the reader looks again.
+    """
+
+    __slots__ = ("_known", "_life", "_source")
+
+    def __init__(self, source: dict[bytes, Any]) -> None:
+        """Order the keys of `source`, a dict that only grows until it is cleared."""
+        self._source = source
+        self._life = 0
+        self._known: tuple[int, list[bytes]] = (0, [])
+
+    def between(self, start: bytes | None, end: bytes | None) -> list[bytes]:
+        """Return the keys from `start` (inclusive) to `end` (exclusive), ascending.
+
+        They may be of a dict that has been cleared by now: a key that is not found is gone.
+        """
+        keys = self._all()
+        first = 0 if start is None else bisect_left(keys, start)
+        last = len(keys) if end is None else bisect_left(keys, end)
+        return keys[first:last]
+
+    def clear(self) -> None:
+        """Forget all keys; called by the owner after the dict was cleared."""
+        self._life += 1
+        self._known = (self._life, [])
+
+    def _all(self) -> list[bytes]:
+        source = self._source
+        while True:
+            life = self._life
+            known_life, keys = self._known
+            if known_life != life:
+                keys = []
+            newest_first = reversed(source)
+            missing = len(source) - len(keys)
+            try:
+                fresh = list(islice(newest_first, missing)) if missing > 0 else []
+            except RuntimeError:  # The owner wrote or committed meanwhile.
+                continue
+            if self._life == life:
+                break
+        if fresh:
+            keys = sorted(keys + fresh) if len(fresh) > _FEW else _with_each(keys, fresh)
+            self._known = (life, keys)
+        return keys
+
+
+def _with_each(keys: list[bytes], fresh: list[bytes]) -> list[bytes]:
+    keys = keys.copy()
+    for key in fresh:
+        insort(keys, key)
+    return keys

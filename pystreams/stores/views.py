@@ -4,8 +4,10 @@ Safe beside a writing owner, without a lock:
 - A dict operation on bytes keys runs no Python code, so that under the GIL each is atomic.
 - A commit writes the engine first and clears the dirty map second; a reader asks the dirty map
   first and the engine second. Whatever was in the map is therefore found in one or the other.
-- A range copies the dirty map (one atomic operation) before it opens the engine's iterator, for
-  the same reason. The copy is the reader's price, the owner pays nothing.
+- A range copies what the dirty map holds between its bounds before it opens the engine's iterator,
+  for the same reason: a key that is gone from the map when its turn comes is in the engine, or was
+  rolled back. The copy is the reader's price, the owner pays nothing; the map as a whole is not
+  copied.
 """
 
 from __future__ import annotations
@@ -60,21 +62,19 @@ class UncommittedView:
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
         """Iterate over the dirty map as it is now and the engine as it is now or later."""
-        dirty = self._store.dirty.copy()
-        overlay = sorted(
-            (
-                entry
-                for entry in dirty.items()
-                if (start is None or entry[0] >= start) and (end is None or entry[0] < end)
-            ),
-            reverse=reverse,
-            key=itemgetter(0),
-        )
+        store = self._store
+        dirty_get = store.dirty.get
+        written: dict[bytes, bytes | None] = {}
+        for key in store.readers_keys.between(start, end):
+            stored = dirty_get(key, ABSENT)
+            if stored is not ABSENT:
+                written[key] = stored
         committed = (
             entry
-            for entry in self._store.engine_range(start, end, reverse=reverse)
-            if dirty.get(entry[0], ABSENT) is ABSENT
+            for entry in store.engine_range(start, end, reverse=reverse)
+            if entry[0] not in written
         )
+        overlay = reversed(written.items()) if reverse else written.items()
         for key, value in merge(overlay, committed, key=itemgetter(0), reverse=reverse):
             if value is not None:
                 yield key, value

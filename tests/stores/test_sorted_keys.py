@@ -1,0 +1,102 @@
+"""The ordered keys of a dict that grows: for its owner, and for threads that do not own it."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.stores.sorted_keys import ReadersKeys
+from pystreams.stores.spec import StoreEngine
+from tests.stores.support import Home, spec_of
+
+FEW = 3
+MANY = 100
+
+
+def names(*numbers: int) -> list[bytes]:
+    return [b"%05d" % number for number in numbers]
+
+
+@pytest.mark.parametrize("step", [FEW, MANY])
+def test_readers_find_the_keys_between_bounds_however_many_are_new(step: int) -> None:
+    source: dict[bytes, Any] = {}
+    keys = ReadersKeys(source)
+    assert keys.between(None, None) == []
+    for begin in range(0, 5 * step, step):
+        source.update(dict.fromkeys(names(*range(1000 + begin, 1000 + begin + step))))
+        source.update(dict.fromkeys(names(*range(900 - begin, 900 - begin - step, -1))))
+        assert keys.between(None, None) == sorted(source)
+        assert keys.between(None, names(1000)[0]) == sorted(source)[: begin + step]
+        assert keys.between(names(1000)[0], None) == sorted(source)[begin + step :]
+        assert keys.between(*names(900, 1001)) == names(900, 1000)
+    assert keys.between(*names(1001, 900)) == []
+
+
+def test_what_a_reader_got_is_not_changed_by_the_next_one() -> None:
+    source: dict[bytes, Any] = dict.fromkeys(names(2, 4))
+    keys = ReadersKeys(source)
+    first = keys.between(None, None)
+    source[b"00003"] = None
+    assert keys.between(None, None) == names(2, 3, 4)
+    assert first == names(2, 4)
+
+
+def test_readers_of_a_cleared_dict_start_again_even_if_it_is_as_full_as_before() -> None:
+    source: dict[bytes, Any] = dict.fromkeys(names(1, 2))
+    keys = ReadersKeys(source)
+    assert keys.between(None, None) == names(1, 2)
+    source.clear()
+    keys.clear()
+    source.update(dict.fromkeys(names(3, 4)))
+    assert keys.between(None, None) == names(3, 4)
+
+
+def test_a_reader_beside_the_owner_misses_no_key_that_was_there_before_it_asked() -> None:
+    source: dict[bytes, Any] = {}
+    keys = ReadersKeys(source)
+    written = rounds = 0
+    done = threading.Event()
+    faults: list[object] = []
+
+    def read() -> None:
+        nonlocal rounds
+        while not done.is_set() and not faults:
+            life, there = rounds, written
+            found = keys.between(None, None)
+            if life == rounds and not set(names(*range(there))) <= set(found):
+                faults.append((life, there, found))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for _ in range(100):
+        for number in range(200):
+            source[b"%05d" % number] = None
+            written = number + 1
+        written, rounds = 0, rounds + 1
+        source.clear()
+        keys.clear()
+    done.set()
+    thread.join()
+    assert faults == []
+
+
+def test_a_small_range_beside_many_uncommitted_entries_takes_little(tmp_path: Path) -> None:
+    """Another thread's read copies what it asks for, not all that waits for the commit."""
+    store: Any = Home(tmp_path).open(spec_of(StoreEngine.IN_MEMORY))
+    for number in range(20_000):
+        store.put(f"{number:05d}", number)
+    view = store.read_only(IsolationLevel.READ_UNCOMMITTED)
+    asked = [("00007", 7), ("00008", 8)]
+    assert list(view.range("00007", "00008")) == asked
+    tracemalloc.start()
+    try:
+        assert list(view.range("00007", "00008")) == asked
+        assert tracemalloc.get_traced_memory()[1] < 20_000
+    finally:
+        tracemalloc.stop()
+    store.close()
