@@ -22,12 +22,9 @@ What goes wrong on the way is mended like a crash: new producer, fence, read the
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar
 
 import structlog
 
@@ -42,7 +39,9 @@ from pystreams.backfill.hand_over import (
     standing,
 )
 from pystreams.backfill.publication import Publication, TaskResults
+from pystreams.backfill.publishing_checks import PublishingChecks
 from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.waiting import ATTEMPTS, REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from pystreams.ids import TopicPartition
@@ -50,14 +49,12 @@ from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.publishing_mark import PublishingMark
 from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
-from pystreams.runtime.side_by_side import SideBySide, waiting_pool
+from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 
 _log = structlog.get_logger("pystreams.backfill")
 
-_ATTEMPTS = 20
-_RETRY_PAUSE_S = 0.2
 _ROW_BYTES = 64
 """What a record takes beside its key, value and headers, about."""
 
@@ -65,8 +62,6 @@ _TAKEN_OVER = (
     "another publisher of this backfill, or the live application, has taken over; nothing is "
     "repeated or lost. Let one of them run alone"
 )
-
-_T = TypeVar("_T")
 
 
 class FencedPublisherError(PublishingRefusedError):
@@ -86,19 +81,6 @@ class PublishingSettings:
     with_outputs: bool = False
     transaction_records: int = 10_000
     transaction_bytes: int = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """How a publisher waits; a simulation has ways of its own.
-
-    Attributes:
-        pause: Waits so many seconds.
-        make_pool: Makes what calls that wait for the broker run on, side by side.
-    """
-
-    pause: Callable[[float], None] = time.sleep
-    make_pool: Callable[[], Executor] = waiting_pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +129,7 @@ class Publisher:
         clients: ClientFactory,
         settings: PublishingSettings,
         progress: Callable[[TaskResults, int], None] = lambda _task, _records: None,
-        waiting: Waiting = Waiting(),
+        waiting: Waiting = REAL_WAITING,
     ) -> None:
         self._publication = publication
         self._plan = plan
@@ -158,6 +140,7 @@ class Publisher:
         self._waiting = waiting
         self._group = plan.application_id
         self._admin = clients.admin()
+        self._checks = PublishingChecks(publication, plan, self._admin, waiting)
         self._records = 0
         self._transactions = 0
 
@@ -171,10 +154,10 @@ class Publisher:
             TopologyError: An internal topic has another partition count.
             RetriableClientError: The broker stays unreachable.
         """
-        self._check_partition_counts()
+        self._checks.check_partition_counts()
         consumer = self._clients.consumer(f"{self._group}-publisher", "")
         try:
-            self._check_members()
+            self._checks.check_members()
             self._fence()
             # Looked at before anything is created, so that a refusal leaves nothing behind.
             before = self._standing(consumer)
@@ -184,7 +167,7 @@ class Publisher:
             self._claim(consumer)
             for task in self._publication.tasks:
                 self._publish(task, consumer)
-            self._check_members()
+            self._checks.check_members()
             self._hand_over(consumer)
         except TaskMigratedError as error:
             raise FencedPublisherError(_TAKEN_OVER) from error
@@ -195,47 +178,10 @@ class Publisher:
 
     # ------------------------------------------------------------------ checks
 
-    def _check_partition_counts(self) -> None:
-        existing = self._admin.partition_counts()
-        for topic, count in sorted(self._publication.num_partitions.items()):
-            found = existing.get(topic, count)
-            if found != count:
-                raise PublishingRefusedError(
-                    f"topic {topic!r} has {found} partitions, and had {count} in the backfill: "
-                    "keys would meet another task's state. Run the backfill again"
-                )
-
-    def _check_members(self) -> None:
-        members = self._retried(lambda: self._admin.group_members(self._group))
-        if members:
-            raise PublishingRefusedError(
-                f"group {self._group!r} has members ({', '.join(members[:4])}): the application "
-                "runs, or was stopped less than session.timeout.ms ago. Stop it, wait for its "
-                "session to end, and publish again"
-            )
-
     def _standing(self, consumer: ConsumerPort) -> Standing:
         partitions = partitions_of(self._publication)
-        committed = self._retried(lambda: consumer.committed(partitions))
+        committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         return standing(self._publication, committed, with_outputs=self._settings.with_outputs)
-
-    def _check_changelogs(self) -> None:
-        """Refuse changelogs with records: a claim is always before the first record of ours."""
-        changelogs = [
-            TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
-            for task in self._publication.tasks
-            for store in self._plan.logged_stores(
-                self._plan.subtopologies[task.task_id.subtopology]
-            )
-        ]
-        ranges = self._retried(lambda: self._admin.offset_ranges(changelogs))
-        filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
-        if filled:
-            raise PublishingRefusedError(
-                f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
-                "group no offsets: an earlier life of the application left them. Delete its "
-                "internal topics, or publish under another application.id"
-            )
 
     def _fence(self) -> None:
         """Abort what a dead publisher left open: its offsets would be waited for."""
@@ -251,14 +197,15 @@ class Publisher:
     def _claim(self, consumer: ConsumerPort) -> None:
         self._with_producer("publisher", lambda producer: self._claim_once(producer, consumer))
         # Who joined before the claim, without having seen it, is a member by now.
-        self._check_members()
+        self._checks.check_members()
 
     def _claim_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
         if self._standing(consumer) is not Standing.FREE:
             return
-        self._check_changelogs()
+        self._checks.check_changelogs()
+        self._checks.check_sources()
         edges = self._edges()
-        ranges = self._retried(lambda: self._admin.offset_ranges(edges))
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
         starts = claimed_offsets(self._publication, ranges)
         mark = PublishingMark(self._publication.id, 0, self._settings.with_outputs)
         offsets = {
@@ -276,11 +223,11 @@ class Publisher:
         if self._standing(consumer) is Standing.DONE:
             return
         edges = self._edges()
-        committed = self._retried(lambda: consumer.committed(edges))
+        committed = self._waiting.until_answered(lambda: consumer.committed(edges))
         offsets = {partition: committed[partition].next_offset for partition in edges}
         if self._settings.with_outputs:
             # What was published to them has had its effect already.
-            ranges = self._retried(lambda: self._admin.offset_ranges(edges))
+            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
             offsets = {partition: held.high_watermark for partition, held in ranges.items()}
         self._commit(producer, (), handed_over(self._publication, offsets), consumer)
         _log.info("group handed over", group=self._group, backfill=self._publication.id)
@@ -292,7 +239,7 @@ class Publisher:
     # ------------------------------------------------------------------ rows
 
     def _publish(self, task: TaskResults, consumer: ConsumerPort) -> None:
-        self._check_members()
+        self._checks.check_members()
         self._with_producer(
             str(task.task_id), lambda producer: self._publish_rows(task, producer, consumer)
         )
@@ -303,7 +250,7 @@ class Publisher:
         if self._standing(consumer) is Standing.DONE:
             raise FencedPublisherError(_TAKEN_OVER)
         partitions = sorted(task.histories)
-        committed = self._retried(lambda: consumer.committed(partitions))
+        committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         done = published_rows(task, committed, self._publication)
         starts = {partition: committed[partition].next_offset for partition in partitions}
         rows = task.rows(done)
@@ -360,35 +307,23 @@ class Publisher:
 
     def _with_producer(self, name: str, work: Callable[[ProducerPort], None]) -> None:
         """Do something with a producer that has fenced its predecessors; again after trouble."""
-        left = _ATTEMPTS
+        left = ATTEMPTS
         while True:
             transactions = self._transactions
             transactional_id = f"{self._group}-{name}"
             producer = self._clients.producer(f"{transactional_id}-publisher", transactional_id)
             try:
-                self._retried(producer.init_transactions)
+                self._waiting.until_answered(producer.init_transactions)
                 work(producer)
                 return
             except (RetriableClientError, TransactionAbortableError) as error:
-                left = _ATTEMPTS if self._transactions > transactions else left - 1
+                left = ATTEMPTS if self._transactions > transactions else left - 1
                 if left == 0:
                     raise
-                self._waiting.pause(_RETRY_PAUSE_S)
+                self._waiting.before_retry()
                 _log.warning("publishing again from the last mark", of=name, why=str(error))
             finally:
                 producer.close()
-
-    def _retried(self, call: Callable[[], _T]) -> _T:
-        """Repeat a request until it is answered."""
-        left = _ATTEMPTS
-        while True:
-            try:
-                return call()
-            except RetriableClientError:
-                left -= 1
-                if left == 0:
-                    raise
-                self._waiting.pause(_RETRY_PAUSE_S)
 
 
 def _nothing_more(_: ProducerPort) -> None:

@@ -18,9 +18,9 @@ from pystreams.backfill.publishing import (
     Published,
     Publisher,
     PublishingSettings,
-    Waiting,
 )
 from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.waiting import Waiting
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
@@ -308,7 +308,13 @@ def numbers(messages: list[StaticMessage]) -> dict[bytes, list[int]]:
 # ---------------------------------------------------------------------- refusals
 
 
+def create_internal_topics(arena: Arena) -> None:
+    for topic in ("app-keys-changelog", "app-groups-changelog", "app-group-repartition"):
+        arena.broker.create_topic(topic, 2)
+
+
 def refusal(arena: Arena, **chosen: Any) -> str:
+    arena.broker.settle()
     before = dict(arena.broker.group.offsets), arena.broker.partition_counts()
     with pytest.raises(PublishingRefusedError) as refused:
         arena.publish(**chosen)
@@ -324,13 +330,13 @@ def test_running_application_is_refused_by_name(arena: Arena) -> None:
 
 def test_application_that_starts_during_the_claim_is_seen(arena: Arena) -> None:
     publisher, _ = arena.publisher()
-    claim = publisher._check_changelogs
+    claim = publisher._checks.check_changelogs
 
     def while_claiming() -> None:
         claim()
         arena.broker.group.join("shop-1", ["in"])
 
-    publisher._check_changelogs = while_claiming  # type: ignore[method-assign]
+    publisher._checks.check_changelogs = while_claiming  # type: ignore[method-assign]
     with pytest.raises(PublishingRefusedError, match="has members"):
         publisher.run()
 
@@ -378,6 +384,23 @@ def test_going_on_with_other_options_is_refused(arena: Arena) -> None:
     assert "go on without --publish-outputs" in refusal(arena, with_outputs=True)
 
 
+def test_history_beyond_the_end_of_the_topic_is_refused(arena: Arena) -> None:
+    create_internal_topics(arena)
+    arena.broker.delete_topic("in")
+    arena.broker.create_topic("in", 2)
+
+    assert "in-0 goes up to offset 12, and the partition holds 0 to 0" in refusal(arena)
+
+
+def test_history_before_what_the_topic_still_holds_is_refused(arena: Arena) -> None:
+    create_internal_topics(arena)
+    for number in range(2):
+        arena.broker.append("in", number, [(b"v", b"k", 1, ())] * 5)
+        arena.broker.log(TopicPartition("in", number)).delete_before(14)
+
+    assert "in-0 goes up to offset 12, and the partition holds 14 to 17" in refusal(arena)
+
+
 def test_changed_partition_count_is_refused(arena: Arena) -> None:
     arena.broker.delete_topic("in")
     arena.broker.create_topic("in", 3)
@@ -386,8 +409,7 @@ def test_changed_partition_count_is_refused(arena: Arena) -> None:
 
 
 def test_changelog_with_other_records_is_refused(arena: Arena) -> None:
-    for topic in ("app-keys-changelog", "app-groups-changelog", "app-group-repartition"):
-        arena.broker.create_topic(topic, 2)
+    create_internal_topics(arena)
     arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
 
     assert "app-keys-changelog-1" in refusal(arena)

@@ -1,0 +1,90 @@
+"""What the brokers must look like for results to be published to them."""
+
+from __future__ import annotations
+
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.publication import Publication
+from pystreams.backfill.waiting import Waiting
+from pystreams.ids import TopicPartition
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan import TopologyPlan
+
+
+class PublishingChecks:
+    """Looks before anything is written. Every check raises `PublishingRefusedError`.
+
+    Args:
+        publication: What is to be published.
+        plan: The topology's plan.
+        admin: Asks the brokers.
+        waiting: How it waits for them.
+    """
+
+    def __init__(
+        self, publication: Publication, plan: TopologyPlan, admin: AdminPort, waiting: Waiting
+    ) -> None:
+        self._publication = publication
+        self._plan = plan
+        self._admin = admin
+        self._waiting = waiting
+
+    def check_partition_counts(self) -> None:
+        """Refuse topics whose keys would meet another task's state."""
+        existing = self._admin.partition_counts()
+        for topic, count in sorted(self._publication.num_partitions.items()):
+            found = existing.get(topic, count)
+            if found != count:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} has {found} partitions, and had {count} in the backfill: "
+                    "keys would meet another task's state. Run the backfill again"
+                )
+
+    def check_members(self) -> None:
+        """Refuse a group that somebody is in."""
+        members = self._waiting.until_answered(
+            lambda: self._admin.group_members(self._plan.application_id)
+        )
+        if members:
+            raise PublishingRefusedError(
+                f"group {self._plan.application_id!r} has members ({', '.join(members[:4])}): the "
+                "application runs, or was stopped less than session.timeout.ms ago. Stop it, wait for its "
+                "session to end, and publish again"
+            )
+
+    def check_changelogs(self) -> None:
+        """Refuse changelogs with records: a claim is always before the first record of ours."""
+        changelogs = [
+            TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
+            for task in self._publication.tasks
+            for store in self._plan.logged_stores(
+                self._plan.subtopologies[task.task_id.subtopology]
+            )
+        ]
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
+        filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
+        if filled:
+            raise PublishingRefusedError(
+                f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
+                "group no offsets: an earlier life of the application left them. Delete its "
+                "internal topics, or publish under another application.id"
+            )
+
+    def check_sources(self) -> None:
+        """Refuse a hand-over to offsets that are not in the topics: records would be lost."""
+        edges = self._publication.edge_topics
+        ends = {
+            partition: history.next_offset
+            for task in self._publication.tasks
+            for partition, history in task.histories.items()
+            if partition.topic not in edges
+        }
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        for partition, end in sorted(ends.items()):
+            held = ranges[partition]
+            if not held.beginning <= end <= held.high_watermark:
+                raise PublishingRefusedError(
+                    f"the history of {partition} goes up to offset {end}, and the partition holds "
+                    f"{held.beginning} to {held.high_watermark}: the application could not go on "
+                    "there without a gap. The history must reach into what the topic still holds, "
+                    "with the topic's own offsets"
+                )

@@ -1,0 +1,53 @@
+"""How a publisher waits for brokers, and asks them again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pystreams.errors import RetriableClientError
+from pystreams.runtime.side_by_side import waiting_pool
+
+ATTEMPTS = 20
+_RETRY_PAUSE_S = 0.2
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How a publisher waits; a simulation has ways of its own.
+
+    Attributes:
+        pause: Waits so many seconds.
+        make_pool: Makes what calls that wait for the broker run on, side by side.
+    """
+
+    pause: Callable[[float], None] = time.sleep
+    make_pool: Callable[[], Executor] = waiting_pool
+
+    def before_retry(self) -> None:
+        """Wait a little, so that the broker may come to itself."""
+        self.pause(_RETRY_PAUSE_S)
+
+    def until_answered(self, call: Callable[[], _T]) -> _T:
+        """Repeat a request until it is answered.
+
+        Raises:
+            RetriableClientError: It was not, so many times.
+        """
+        left = ATTEMPTS
+        while True:
+            try:
+                return call()
+            except RetriableClientError:
+                left -= 1
+                if left == 0:
+                    raise
+                self.before_retry()
+
+
+REAL_WAITING = Waiting()
