@@ -70,9 +70,10 @@ def run(
         now_ms=0,
     )
     results: list[Result] = []
-    rows = list(history)
+    sequences: list[list[Result]] = []
     for position, stage in enumerate(stages_of(plan, counts)):
         topics = stage.topics
+        rows = [*history, *written(sequences, history)]
         for number in range(partitions.num_tasks[stage.subtopology.id]):
             task_id = TaskId(stage.subtopology.id, number)
             home = directory / f"{position}-{task_id}"
@@ -88,7 +89,7 @@ def run(
                 found += task.feed(TopicPartition(topic, number), messages)
             found += task.finish()
             results += found
-            rows += written(found, rows)
+            sequences.append([one for one in found if one.kind is ResultKind.OUTPUT])
     return results
 
 
@@ -103,27 +104,27 @@ def in_order(rows: Sequence[Row]) -> list[Row]:
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def written(results: Sequence[Result], before: Sequence[Row]) -> list[Row]:
-    """Return the output records as history for the stages that read them."""
-    next_offsets: dict[tuple[str, int], int] = {}
-    for row in before:
-        key = (row.topic, row.partition)
-        next_offsets[key] = max(next_offsets.get(key, 0), row.offset + 1)
-    rows = []
-    for result in results:
-        if result.kind is ResultKind.OUTPUT:
-            key = (result.name, result.partition)
-            offset = next_offsets.get(key, 0)
-            next_offsets[key] = offset + 1
-            rows.append(
-                Row(
-                    result.name,
-                    result.partition,
-                    offset,
-                    result.timestamp,
-                    result.key,
-                    result.value,
-                    result.headers,
-                )
+def written(sequences: Sequence[Sequence[Result]], history: Sequence[Row]) -> list[Row]:
+    """Return output records as history for the stages that read them.
+
+    What a task wrote into a partition is a sequence; sequences are merged by their heads.
+    """
+    keyed: dict[tuple[str, int], list[tuple[int, int, Result]]] = {}
+    for place, sequence in enumerate(sequences):
+        found: dict[tuple[str, int], list[Result]] = {}
+        for result in sequence:
+            found.setdefault((result.name, result.partition), []).append(result)
+        for partition, own in found.items():
+            times = waiting_times(result.timestamp for result in own)
+            keyed.setdefault(partition, []).extend(
+                (waits, place, result) for waits, result in zip(times, own, strict=True)
             )
+    rows = []
+    for (topic, number), merged in keyed.items():
+        before = [row.offset for row in history if (row.topic, row.partition) == (topic, number)]
+        first = max(before, default=-1) + 1
+        # What is equal is of one sequence, and stays in its order.
+        for place, (_, _, one) in enumerate(sorted(merged, key=lambda key: key[:2])):
+            offset = first + place
+            rows.append(Row(topic, number, offset, one.timestamp, one.key, one.value, one.headers))
     return rows

@@ -1,0 +1,219 @@
+"""Topologies with histories that are backfilled on Spark: between them, all operators."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from pystreams import serdes
+from pystreams.partitioner import partition_of
+from pystreams.record import Record
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.extractors import ConsumerRecord
+from pystreams.topology.options import Materialized
+from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
+from pystreams.topology.topology import Topology
+from tests.backfill.in_process import Row
+from tests.backfill.test_history_task import history_of
+from tests.every_store import everywhere
+from tests.parity.golden import Observations
+from tests.parity.topologies import TOPOLOGIES
+
+TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+COUNT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+CONFIG = {
+    "application.id": "app",
+    "default.key.serde": "string",
+    "default.value.serde": "string",
+    "statestore.cache.max.bytes": 0,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One backfill.
+
+    Attributes:
+        build: Makes the topology.
+        rows: Its history.
+        num_partitions: Partition counts.
+        config: More configuration.
+        in_event_time: The history with the timestamps that the topology's extractors give, where
+            it has any: the order of tasks without Spark is by the rows' own.
+    """
+
+    build: Callable[[], Topology]
+    rows: list[Row]
+    num_partitions: Mapping[str, int]
+    config: Mapping[str, object] = field(default_factory=dict)
+    in_event_time: list[Row] | None = None
+
+
+def spread(rows: list[Row], count: int) -> list[Row]:
+    """Spread rows over partitions by key, as a producer would."""
+    spread_rows, offsets = [], dict[tuple[str, int], int]()
+    for row in rows:
+        number = 0 if row.key is None else partition_of(row.key, count)
+        offset = offsets.get((row.topic, number), 0)
+        offsets[row.topic, number] = offset + 1
+        spread_rows.append(
+            Row(row.topic, number, offset, row.timestamp, row.key, row.value, row.headers)
+        )
+    return spread_rows
+
+
+def made_up(topic: str, seed: int, count: int, *, keys: int = 40, num_partitions: int = 3) -> Any:
+    """Records with timestamps that go back and forth, a few keys much more often than others."""
+    chance = random.Random(seed)
+    rows = []
+    for number in range(count):
+        key = f"k{min(int(chance.expovariate(6 / keys)), keys - 1)}".encode()
+        timestamp = max(0, 1000 * number + chance.randint(-20_000, 5_000))
+        headers = (("n", str(number).encode()),) if number % 5 == 0 else ()
+        value = None if chance.random() < 0.05 else f"v{chance.randint(0, 9)}".encode()
+        rows.append(Row(topic, 0, 0, timestamp, key, value, headers))
+    return spread(rows, num_partitions)
+
+
+def parity_case(name: str) -> Case:
+    rows = spread(history_of(name), 2)
+    topics = {row.topic for row in rows}
+    return Case(lambda: TOPOLOGIES[name](Observations()), rows, dict.fromkeys(topics, 2))
+
+
+def temporal_join() -> Topology:
+    """A stream and a versioned table, whose records arrive out of order, with grace."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", **TEXT)
+    table = builder.table(
+        "right", materialized=Materialized(name="history", history_retention_ms=100_000), **TEXT
+    )
+    joined = stream.join(table, lambda value, row: f"{value}{row}", grace_period_ms=5_000)
+    joined.to("joined", **TEXT)
+    return builder.build()
+
+
+def two_repartitions() -> Topology:
+    """Three partitions become five, and five become two, with a count after each."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", **TEXT).filter(lambda _, value: value is not None)
+    wide = stream.select_key(lambda _, value: value).repartition(
+        name="wide", num_partitions=5, **TEXT
+    )
+    counts = wide.group_by_key().count(name="by-value").to_stream()
+    by_count = counts.map(lambda key, value: (str(value % 3), key)).repartition(
+        name="narrow", num_partitions=2, **TEXT
+    )
+    by_count.group_by_key().count(name="by-count").to_stream().to("counts", **COUNT)
+    counts.to("values", **COUNT)
+    return builder.build()
+
+
+def event_time(record: ConsumerRecord, partition_time: int) -> int:
+    """A time from the value: the records' own timestamps say nothing of the order."""
+    if record.value is None:
+        return partition_time
+    return int(record.value[1:]) * 1000 + record.offset % 7
+
+
+def with_event_times(rows: list[Row]) -> list[Row]:
+    """The rows with the timestamps that `event_time` gives them."""
+    found, highest = [], dict[tuple[str, int], int]()
+    for row in rows:
+        key = (row.topic, row.partition)
+        asked = ConsumerRecord(
+            row.topic,
+            row.partition,
+            row.offset,
+            row.timestamp,
+            row.key,
+            row.value and row.value.decode(),
+            (),
+            0,
+        )
+        timestamp = event_time(asked, highest.get(key, -1))
+        highest[key] = max(highest.get(key, -1), timestamp)
+        found.append(replace(row, timestamp=timestamp))
+    return found
+
+
+def own_timestamps() -> Topology:
+    """Two topics that meet in a table lookup, in the order of an extractor of the user's own."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", timestamp_extractor=event_time, **TEXT)
+    table = builder.table("right", timestamp_extractor=event_time, **TEXT)
+    stream.left_join(table, lambda value, row: f"{value}/{row}").to("joined", **TEXT)
+    return builder.build()
+
+
+class Ticking(Processor[str, str, str, str]):
+    """Tells how many records came since the last tick, and that it lives, from the first on."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+        self.count = 0
+        context.schedule(10_000, PunctuationType.STREAM_TIME, self.tick)
+        context.schedule(1, PunctuationType.WALL_CLOCK_TIME, self.never)
+
+    def process(self, record: Record[str, str]) -> None:
+        self.count += 1
+
+    def tick(self, time_ms: int) -> None:
+        self.context.forward(Record("tick", str(self.count), time_ms))
+        self.count = 0
+
+    def never(self, time_ms: int) -> None:
+        raise AssertionError("wall-clock punctuations do not fire in a backfill")
+
+
+def ticks_to_chosen_topics() -> Topology:
+    """A topic extractor and a partitioner, behind punctuations on stream time."""
+    topology = Topology()
+    topology.add_source("source", "left", **TEXT)
+    topology.add_processor("tick", Ticking, "source")
+    topology.add_sink(
+        "sink",
+        lambda *found: "busy" if int(found[1]) > 9 else "quiet",
+        "tick",
+        partitioner=lambda *found: int(found[2]) % found[3],
+        **TEXT,
+    )
+    return topology
+
+
+def through_a_topic_with_a_history() -> Topology:
+    """A topic that others have written to as well: what is written stands behind its history."""
+    builder = StreamsBuilder()
+    builder.stream("left", **TEXT).map_values(lambda value: value or "none").to("right", **TEXT)
+    middle = builder.stream("right", **TEXT)
+    other = builder.table("rows", **TEXT)
+    middle.left_join(other, lambda value, row: f"{value}{row}").to("joined", **TEXT)
+    return builder.build()
+
+
+LEFT, RIGHT = made_up("left", 1, 600), made_up("right", 2, 500)
+BOTH = {"left": 3, "right": 3}
+CASES: dict[str, Case] = {
+    **{name: parity_case(name) for name in TOPOLOGIES},
+    "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
+    "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
+    "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
+    "own_timestamps": Case(
+        own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
+    ),
+    "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
+    "topic_with_a_history": Case(
+        through_a_topic_with_a_history,
+        LEFT + RIGHT + made_up("rows", 3, 200),
+        {**BOTH, "rows": 3},
+    ),
+    "state_larger_than_the_buffers": Case(
+        partial(everywhere, "left", "counts"),
+        made_up("left", 4, 1500, keys=900, num_partitions=1),
+        {"left": 1},
+        {"statestore.uncommitted.max.bytes": 20_000},
+    ),
+}
