@@ -47,8 +47,8 @@ class PublishingChecks:
         if members:
             raise PublishingRefusedError(
                 f"group {self._plan.application_id!r} has members ({', '.join(members[:4])}): the "
-                "application runs, or was stopped less than session.timeout.ms ago. Stop it, wait for its "
-                "session to end, and publish again"
+                "application runs, or was stopped less than session.timeout.ms ago. Stop it, wait "
+                "for its session to end, and publish again"
             )
 
     def check_changelogs(self) -> None:
