@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.spark import spark_session
+from pystreams.backfill.spark import find_spark_java, missing_modules, spark_session
 
 SMALL = {
     # Tests have few rows: compiling code for them would take longer than running without.
@@ -35,6 +35,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A local session with two cores, where a task that fails is tried once more."""
+    missing = missing_modules(find_spark_java().executable)
+    if missing:
+        pytest.skip(f"this machine's Java lacks modules that Spark needs: {', '.join(missing)}")
     with spark_session("local[2,2]", SMALL) as session:
         assert session.sparkContext.pythonExec == sys.executable
         yield session

