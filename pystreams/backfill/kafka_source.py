@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
+from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import OffsetRange
@@ -143,50 +144,59 @@ class KafkaSource:
     def _frame(
         self, spark: SparkSession, bounds: Mapping[TopicPartition, PartitionBounds]
     ) -> DataFrame:
+        """Return the records, a scan a topic: a stage that reads one does not scan the others."""
         from pyspark.errors import AnalysisException
-        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
         fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
         if fixed:
             raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
+        found: DataFrame | None = None
+        for topic in sorted({partition.topic for partition in bounds}):
+            own = {one.partition: has for one, has in bounds.items() if one.topic == topic}
+            try:
+                scan = self._scan(spark, topic, own)
+            except AnalysisException as error:
+                first_line = str(error).strip().splitlines()[0]
+                raise HistoryError(
+                    f"Spark can't read from Kafka: {first_line}. A session of your own needs "
+                    "Spark's Kafka connector (spark.jars or spark.jars.packages) from its start: "
+                    "see pystreams.backfill.connector_jars"
+                ) from error
+            found = scan if found is None else found.unionByName(scan)
+        return spark.createDataFrame([], HISTORY_TYPE) if found is None else found
+
+    def _scan(
+        self, spark: SparkSession, topic: str, bounds: Mapping[int, PartitionBounds]
+    ) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        first = {str(number): has.first for number, has in bounds.items()}
+        end = {str(number): has.end for number, has in bounds.items()}
         options = {
             "failOnDataLoss": "true",
             **self.options,
             "kafka.bootstrap.servers": self.bootstrap_servers,
             "kafka.isolation.level": "read_committed",
             "includeHeaders": "true",
-            "assign": _by_topic({one: number for number, one in enumerate(bounds)}, numbers=True),
-            "startingOffsets": _by_topic({one: has.first for one, has in bounds.items()}),
-            "endingOffsets": _by_topic({one: has.end for one, has in bounds.items()}),
+            "assign": json.dumps({topic: list(bounds)}),
+            "startingOffsets": json.dumps({topic: first}),
+            "endingOffsets": json.dumps({topic: end}),
         }
-        try:
-            found = spark.read.format("kafka").options(**options).load()
-        except AnalysisException as error:
-            first_line = str(error).strip().splitlines()[0]
-            raise HistoryError(
-                f"Spark can't read from Kafka: {first_line}. A session of your own needs Spark's "
-                "Kafka connector (spark.jars or spark.jars.packages) from its start: see "
-                "pystreams.backfill.connector_jars"
-            ) from error
-        return found.select(
-            "topic",
-            "partition",
-            "offset",
-            F.unix_millis("timestamp").alias("timestamp"),
-            "key",
-            "value",
-            "headers",
+        # The topic as a constant lets Spark leave out the scan when it is filtered away.
+        return (
+            spark.read.format("kafka")
+            .options(**options)
+            .load()
+            .select(
+                F.lit(topic).alias("topic"),
+                "partition",
+                "offset",
+                F.unix_millis("timestamp").alias("timestamp"),
+                "key",
+                "value",
+                "headers",
+            )
         )
-
-
-def _by_topic(values: Mapping[TopicPartition, int], *, numbers: bool = False) -> str:
-    """Return Spark's JSON of partitions: `{"t": [0, 1]}`, or with values `{"t": {"0": 12}}`."""
-    found: dict[str, dict[str, int]] = {}
-    for partition, value in values.items():
-        found.setdefault(partition.topic, {})[str(partition.partition)] = value
-    if numbers:
-        return json.dumps({topic: [int(number) for number in has] for topic, has in found.items()})
-    return json.dumps(found)
 
 
 def _check(partition: TopicPartition, first: int, end: int | None, held: OffsetRange) -> None:

@@ -15,7 +15,7 @@ import random
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -68,15 +68,18 @@ class Scene:
     arena: Arena
     job: Job
     directory: Path
+    started: list[Running] = field(default_factory=list)
 
-    def publisher(self, number: int) -> Running:
+    def publisher(self) -> Running:
         """Publish in a process of its own."""
         file = self.directory / "job.pickle"
         file.write_bytes(pickle.dumps(self.job))
         command = [sys.executable, str(publish.__file__), str(file)]
         root = str(Path(publish.__file__).parents[3])
         environment = os.environ | {"COUNTING_NAME": self.arena.name, "PYTHONPATH": root}
-        return Running(command, environment, self.directory / f"publisher-{number}.log")
+        log = self.directory / f"publisher-{len(self.started)}.log"
+        self.started.append(Running(command, environment, log))
+        return self.started[-1]
 
     def publish(self, **settings: object) -> Published:
         """Publish in this process."""
@@ -122,7 +125,10 @@ def scene(
     results = run(counting.topology(), config, history, counts, tmp_path / "backfill")
     settings = PublishingSettings(with_outputs=True, transaction_records=RECORDS)
     job = Job(arena.servers, unique_name, results, {topic: PARTITIONS}, settings)
-    yield Scene(arena, job, tmp_path)
+    made = Scene(arena, job, tmp_path)
+    yield made
+    for running in made.started:
+        running.kill()
     delete_topics(admin, f"{unique_name}-")
 
 
@@ -146,8 +152,8 @@ def test_killed_publisher_goes_on_and_the_live_application_takes_over(
     feed.rounds = ROUNDS
     with arena.application("exactly_once", **NO_CACHE) as application:
         with feed:
-            for number in range(kills):
-                running = scene.publisher(number)
+            for _ in range(kills):
+                running = scene.publisher()
                 if draw.random() < 0.25:
                     # The moment itself: a delay drawn from the seed, not a wait for anything.
                     threading.Event().wait(draw.uniform(0.3, 1.2))
@@ -156,7 +162,7 @@ def test_killed_publisher_goes_on_and_the_live_application_takes_over(
                     running.wait_for("transaction", "published", count=count)
                     threading.Event().wait(draw.uniform(0, 0.02))
                 running.kill()
-            last = scene.publisher(kills)
+            last = scene.publisher()
             assert last.ended() == 0, last.tail()
             print(last.tail())
         running = application.start()
@@ -167,9 +173,9 @@ def test_killed_publisher_goes_on_and_the_live_application_takes_over(
 
 def test_two_publishers_at_once_publish_once(scene: Scene) -> None:
     scene = replace(scene, job=replace(scene.job, settings=PublishingSettings(True, 5)))
-    first = scene.publisher(1)
+    first = scene.publisher()
     first.wait_for("transaction", count=3)
-    second = scene.publisher(2)
+    second = scene.publisher()
     codes = sorted([first.ended(), second.ended()])
 
     assert codes == [0, 1], f"{first.tail()}\n{second.tail()}"
@@ -224,7 +230,7 @@ def test_application_that_has_run_is_refused_and_keeps_its_offsets(
 
 
 def test_live_application_does_not_start_on_half_a_publication(scene: Scene) -> None:
-    publisher = scene.publisher(1)
+    publisher = scene.publisher()
     publisher.wait_for("transaction", count=3)
     publisher.kill()
 
