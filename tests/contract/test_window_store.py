@@ -200,6 +200,20 @@ def test_fetch_all_and_all_give_windows_of_all_keys(shop: Shop) -> None:
     assert next(store.all()) == (Windowed("a", Window(0, SIZE_MS)), shop.value(1000))
 
 
+def test_open_ends_find_windows_of_keys_made_of_zeros(shop: Shop) -> None:
+    keys = ["\x00", "\x00\x00", "\x00\x00\x00"]
+    for key in keys:
+        shop.put(key, 1, 0)
+    shop.commit()
+    for key in keys:
+        shop.put(key, 2, 10)
+    found = {(windowed.key, windowed.window.start) for windowed, _ in shop.store.all()}
+    assert found == {(key, start) for key in keys for start in (0, 10)}
+    for entries in (shop.store.fetch_range(None, None, 0, 10), shop.store.fetch_all(0, 10)):
+        assert {(windowed.key, windowed.window.start) for windowed, _ in entries} == found
+    assert starts(shop.store.fetch(keys[1], 0, 10)) == [0, 10]
+
+
 def test_an_open_iterator_goes_on_over_puts_and_commits(shop: Shop) -> None:
     shop.put_all("a0 a20 a60")
     iterator = shop.store.fetch("a", 0, 99)
