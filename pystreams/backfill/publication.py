@@ -33,7 +33,8 @@ class PartitionHistory:
 
     Attributes:
         start: The first offset of the history.
-        next_offset: The offset behind its last record; `start` when it had none.
+        next_offset: The offset behind its last record; `start` when it had none. Of a topic the
+            topology feeds, behind what it held before.
         partition_time: The highest timestamp (ms), -1 when it had no record.
     """
 
@@ -48,7 +49,7 @@ class TaskResults:
 
     Attributes:
         task_id: The task.
-        histories: Its source partitions. Of those the topology feeds, only the time counts.
+        histories: Its source partitions.
         rows: Returns its output and state rows from the given one on, always in the same order.
     """
 

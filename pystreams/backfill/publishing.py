@@ -204,6 +204,7 @@ class Publisher:
             return
         self._checks.check_changelogs()
         self._checks.check_sources()
+        self._checks.check_edges()
         edges = self._edges()
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
         starts = claimed_offsets(self._publication, ranges)

@@ -69,6 +69,25 @@ class PublishingChecks:
                 "internal topics, or publish under another application.id"
             )
 
+    def check_edges(self) -> None:
+        """Refuse the user's own topics in the middle that hold more than the history has."""
+        internal = self._plan.repartition_topics()
+        ends = {
+            partition: history.next_offset
+            for task in self._publication.tasks
+            for partition, history in task.histories.items()
+            if partition.topic in self._publication.edge_topics and partition.topic not in internal
+        }
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        for partition, end in sorted(ends.items()):
+            if ranges[partition].high_watermark > end:
+                raise PublishingRefusedError(
+                    f"{partition} goes up to offset {ranges[partition].high_watermark}, and the "
+                    f"history of it to {end}: the topology writes to this topic itself, so that "
+                    "the application goes on at its end, and would miss what others wrote. Stop "
+                    "them, and run the backfill again with all of it in the history"
+                )
+
     def check_sources(self) -> None:
         """Refuse a hand-over to offsets that are not in the topics: records would be lost."""
         edges = self._publication.edge_topics

@@ -40,15 +40,16 @@ def staged_publication(path: Path, plan: TopologyPlan) -> Publication:
     """
     manifest = read_manifest(path)
     identity = manifest.identity
-    _check_identity(path, identity, plan)
+    check_identity(path, identity, plan)
     staging = StagingDirectory(path)
+    edges = edge_topics(plan)
     tasks = [
-        _task(staging, stages, number, identity)
+        _task(staging, stages, TaskId(stages[-1].subtopology, number), identity, edges)
         for stages in _whole_stages(manifest)
         for number in range(stages[-1].num_tasks)
     ]
     publication_id = f"{identity.fingerprint}-{manifest.started_ms}"
-    return Publication(publication_id, identity.num_partitions, tasks, edge_topics(plan))
+    return Publication(publication_id, identity.num_partitions, tasks, edges)
 
 
 def edge_topics(plan: TopologyPlan) -> frozenset[str]:
@@ -62,7 +63,7 @@ def edge_topics(plan: TopologyPlan) -> frozenset[str]:
     return frozenset(read) | frozenset(plan.repartition_topics())
 
 
-def _check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -> None:
+def check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -> None:
     """Refuse results of another application or topology.
 
     Raises:
@@ -92,10 +93,12 @@ def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:
 def _task(
     staging: StagingDirectory,
     stages: list[StagedStage],
-    number: int,
+    task_id: TaskId,
     identity: BackfillIdentity,
+    edges: frozenset[str],
 ) -> TaskResults:
     whole = stages[-1]
+    number = task_id.partition
     bounds = identity.partition_bounds()
     ends = {
         TopicPartition(end.name, end.partition): end
@@ -106,21 +109,27 @@ def _task(
     for topic in whole.topics:
         if number < identity.num_partitions.get(topic, 1):
             one = TopicPartition(topic, number)
-            histories[one] = _history(bounds.get(one), ends.get(one))
+            histories[one] = _history(bounds.get(one), ends.get(one), is_edge=topic in edges)
     return TaskResults(
-        TaskId(whole.subtopology, number),
+        task_id,
         histories,
         lambda first: islice(_rows(staging, stages, number), first, None),
     )
 
 
-def _history(bounds: PartitionBounds | None, end: Result | None) -> PartitionHistory:
-    """Return what was covered of a partition; one without records is covered to its end."""
+def _history(
+    bounds: PartitionBounds | None, end: Result | None, *, is_edge: bool
+) -> PartitionHistory:
+    """Return what was covered of a partition; one without records is covered to its end.
+
+    An edge's end counts what the backfill wrote there itself, which has no offset in Kafka.
+    """
     start = 0 if bounds is None else bounds.first
     covered = start if bounds is None else bounds.end
     if end is None or end.timestamp < 0:
         return PartitionHistory(start, covered)
-    return PartitionHistory(start, max(end.sequence, covered), end.timestamp)
+    next_offset = covered if is_edge else max(end.sequence, covered)
+    return PartitionHistory(start, next_offset, end.timestamp)
 
 
 def _rows(staging: StagingDirectory, stages: list[StagedStage], number: int) -> Iterator[Result]:

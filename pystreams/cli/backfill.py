@@ -252,12 +252,15 @@ class _Backfill:
         """Return the results, running what of the backfill is not staged yet."""
         from pystreams.backfill.running import run
         from pystreams.backfill.spark import require_pyspark
+        from pystreams.backfill.staged_publication import check_identity
         from pystreams.backfill.staging import read_manifest
         from pystreams.cli.backfill_display import show_progress
 
         if (self._path / "manifest.json").is_file():
+            manifest = read_manifest(self._path)
+            check_identity(self._path, manifest.identity, self._plan)
             click.echo(f"The results in {self._path} are complete", err=True)
-            return read_manifest(self._path)
+            return manifest
         require_pyspark()
         spark_conf = self._spark_conf
         if self._options.from_kafka:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pystreams import serdes
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publication import Publication
+from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.publishing import (
     FencedPublisherError,
     Published,
@@ -22,7 +22,7 @@ from pystreams.backfill.publishing import (
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.waiting import Waiting
 from pystreams.errors import FatalStreamsError, RetriableClientError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import encode_published
 from pystreams.runtime.topics import TopicManager
@@ -399,6 +399,34 @@ def test_history_before_what_the_topic_still_holds_is_refused(arena: Arena) -> N
         arena.broker.log(TopicPartition("in", number)).delete_before(14)
 
     assert "in-0 goes up to offset 12, and the partition holds 14 to 17" in refusal(arena)
+
+
+@pytest.mark.parametrize(("held", "is_refused"), [(3, False), (4, True)])
+def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refused: bool) -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **TYPES).to("middle", **TYPES)
+    builder.stream("middle", **TYPES).to("out", **TYPES)
+    broker = SimulatedBroker(ManualClock(), Faults(0))
+    for topic in ("in", "middle", "out"):
+        broker.create_topic(topic, 1)
+    broker.append("middle", 0, [(b"v", b"k", 1, ())] * held)
+    tasks = [
+        TaskResults(
+            TaskId(number, 0),
+            {TopicPartition(topic, 0): PartitionHistory(0, end)},
+            lambda _: iter(()),
+        )
+        for number, (topic, end) in enumerate([("in", 0), ("middle", 3)])
+    ]
+    publication = Publication("b", {"in": 1, "middle": 1}, tasks, frozenset({"middle"}))
+    arena = Arena(broker, TopologyPlan(builder.build(), "app"), [], publication)
+
+    if is_refused:
+        assert "middle-0 goes up to offset 4, and the history of it to 3" in refusal(arena)
+    else:
+        arena.publish()
+        broker.settle()
+        assert broker.group.offsets[TopicPartition("middle", 0)].next_offset == 3
 
 
 def test_changed_partition_count_is_refused(arena: Arena) -> None:
