@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,6 +143,8 @@ def backfill(
     chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     chosen.check()
     configure_logging(log_level, log_format)
+    # It tells of each of its connections, at the level of our stages.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     with streams_errors_as_exit_codes():
         loaded = load_topology(topology)
         if not (dev or chosen.needs_broker):

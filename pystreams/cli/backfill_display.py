@@ -37,7 +37,8 @@ def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
             str(stage.num_tasks),
             f"{stage.records:,}",
         )
-    click.echo(f"Backfill of {application_id}: {len(stages)} stages; nothing was run")
+    num_stages = f"{len(stages)} stage{'s' if len(stages) != 1 else ''}"
+    click.echo(f"Backfill of {application_id}: {num_stages}; nothing was run")
     _console().print(table)
 
 

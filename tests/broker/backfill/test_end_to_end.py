@@ -150,6 +150,6 @@ def test_dry_run_shows_the_stages_and_leaves_nothing(
     told = backfills.done("--dry-run", "--output", str(arena.directory / "staged"))
 
     assert "2 stages; nothing was run" in told
-    assert f"{arena.name}-KSTREAM-AGGREGATE" in told
+    assert f"{arena.name}-by-group-repartition (from an earlier stage)" in told
     assert not (arena.directory / "staged").exists()
     assert committed_offsets(admin, arena.name) == {}

@@ -1,0 +1,71 @@
+"""`pystreams backfill` over an archive, in this process, with a Spark session of its own kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyarrow import parquet
+
+from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.staging import StagingDirectory
+from pystreams.cli.backfill import backfill
+
+TOPOLOGY = """
+from pystreams import StreamsBuilder, serdes
+
+config = {"application.id": "app", "statestore.cache.max.bytes": 0}
+builder = StreamsBuilder()
+source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+source.group_by_key().count(name="counts").to_stream().to("out")
+"""
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> list[str]:
+    """An archive without a topic column, whose columns have names of their own."""
+    (tmp_path / "counts.py").write_text(TOPOLOGY)
+    archive = {
+        "part": pa.array([0, 1, 0], pa.int32()),
+        "offset": pa.array([4, 0, 5], pa.int64()),
+        "at": pa.array([10, 20, 30], pa.int64()),
+        "key": pa.array([b"a", b"b", b"a"], pa.binary()),
+        "value": pa.array([b"x", b"y", b"z"], pa.binary()),
+    }
+    parquet.write_table(pa.table(archive), tmp_path / "archive.parquet")
+    return [
+        str(tmp_path / "counts.py"),
+        *("--from", f"parquet:{tmp_path / 'archive.parquet'}", "--topic", "in"),
+        *("--column", "partition=part", "--column", "timestamp=at"),
+        *("--partitions", "in=2", "--no-publish", "--output", str(tmp_path / "staged")),
+    ]
+
+
+def command(arguments: list[str]) -> str:
+    result = CliRunner().invoke(backfill, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_archive_is_shown_then_staged_and_then_complete(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    shown = command([*arguments, "--dry-run"])
+    assert not (tmp_path / "staged").exists()
+    staged = command(arguments)
+    again = command(arguments)
+
+    assert "1 stage; nothing was run" in shown
+    assert "Stage 1 of 1: 3 records of in" in staged
+    assert "are complete" in again
+    staging = StagingDirectory(tmp_path / "staged")
+    counts = [
+        (one.key, one.value[-1] if one.value else None)
+        for task in range(2)
+        for one in staging.rows(0, ResultKind.OUTPUT, "out", task)
+    ]
+    assert counts == [(b"a", 1), (b"a", 2), (b"b", 1)]
