@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pystreams.backfill.failures import spark_words
 from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.partitioner import partition_of
@@ -71,18 +72,17 @@ class ArchiveSource:
             HistoryError: The archive can't be read, lacks a column, has one of another type, or
                 its offsets are wrong.
         """
-        from pyspark.errors import AnalysisException
-
         try:
             found = spark.read.format(self.reader).options(**self.options).load(self.path)
-        except AnalysisException as error:
-            first_line = str(error).strip().splitlines()[0]
+            frame = self._as_history(found, wanted)
+            return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
+        except HistoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise HistoryError(
                 f"can't read the archive {self._name()} with Spark's reader {self.reader!r}: "
-                f"{first_line}"
-            ) from error
-        frame = self._as_history(found, wanted)
-        return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
+                f"{spark_words(error, lines_max=3)}"
+            ) from None
 
     # ------------------------------------------------------------------ columns
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.event_times import add_event_times, needs_event_times
-from pystreams.backfill.failures import failure_in
+from pystreams.backfill.failures import failure_in, spark_words
 from pystreams.backfill.history import History, PartitionBounds
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
@@ -171,9 +169,7 @@ class Execution:
         with self._writers_open(names or 0):
             try:
                 writer.partitionBy("kind", "name", "task").parquet(f"file://{path}")
-            except PySparkException as error:
-                raise _failed(error, position) from None
-            except Exception as error:  # noqa: BLE001 - py4j's, for what Spark does not translate
+            except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
                 raise _failed(error, position) from None
 
     def _job(self, stage: Stage) -> StageJob:
@@ -325,15 +321,12 @@ def _num_names(job: StageJob) -> int | None:
     return len(sinks) + len(job.stage.subtopology.stores) + len(job.stage.topics)
 
 
-def _failed(error: Any, position: int) -> StreamsError:
+def _failed(error: Exception, position: int) -> StreamsError:
     """Return the error to raise for one of Spark's, without Java's stack where it is a task's."""
-    text = str(error)
-    failure = failure_in(text)
+    failure = failure_in(str(error))
     if failure is not None:
         return failure
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    shown = "\n".join(lines[:20])
     return BackfillError(
         f"stage {position} failed in Spark; run the backfill again when the cause is gone, and it "
-        f"goes on with this stage. Spark says:\n{shown}"
+        f"goes on with this stage. Spark says:\n{spark_words(error)}"
     )

@@ -86,6 +86,19 @@ def failure_in(text: str) -> BackfillTaskError | None:
     )
 
 
+def spark_words(error: Exception, lines_max: int = 20) -> str:
+    """Return what Spark says in an exception, without Java's stack."""
+    text = str(error)
+    lines = [
+        line.removeprefix(": ")
+        for line in text.splitlines()
+        if line.strip()
+        and not line.lstrip().startswith(("at ", "... "))
+        and not line.startswith("An error occurred while calling ")
+    ]
+    return "\n".join(lines[:lines_max])
+
+
 def _users_lines(error: BaseException | None) -> str:
     """Return the lines of a traceback that are not ours, with what was raised."""
     if error is None:

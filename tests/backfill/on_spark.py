@@ -33,7 +33,7 @@ SCHEMA = pa.schema(
 def write_archive(rows: Sequence[Row], path: Path) -> Path:
     """Write rows as Parquet, in no order."""
     path.mkdir(parents=True)
-    shuffled = sorted(rows, key=lambda row: (row.offset % 7, row.topic, -row.offset))
+    shuffled = sorted(rows, key=lambda row: (row.offset % 7, -row.offset))
     columns: Any = zip(
         *(
             (

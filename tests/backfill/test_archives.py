@@ -1,0 +1,162 @@
+"""Archives: with our columns, with other ones, with some missing, and wrong ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
+from pystreams.ids import TopicPartition
+from pystreams.partitioner import partition_of
+from tests.backfill.in_process import Row
+from tests.backfill.on_spark import write_archive
+
+WANTED = WantedTopics(("events",), ())
+ROWS = [Row("events", 0, offset, 10 * offset, b"k", b"v") for offset in range(4)]
+
+
+@pytest.fixture
+def read(spark: Any, tmp_path: Path) -> Any:
+    """Reads rows that are written as an archive first."""
+
+    def read_rows(rows: Sequence[Row], **how: Any) -> History:
+        path = write_archive(rows, tmp_path / "archive")
+        return ArchiveSource(str(path), **how).read(spark, WANTED)
+
+    return read_rows
+
+
+def test_bounds_and_counts_are_those_of_the_records(read: Any) -> None:
+    rows = [*ROWS, Row("events", 2, 7, 5, None, None), Row("other", 9, 0, 5, None, None)]
+
+    history = read(rows)
+
+    assert history.bounds == {
+        TopicPartition("events", 0): PartitionBounds(0, 4, 4),
+        TopicPartition("events", 2): PartitionBounds(7, 8, 1),
+    }
+    assert history.num_partitions == {"events": 3}
+    assert history.frame.count() == 5
+
+
+def test_gap_in_offsets_is_refused_with_the_offsets_around_it(read: Any) -> None:
+    with pytest.raises(HistoryError, match=r"events-0 has a gap: offset 1 is followed by 3 \(.*pa"):
+        read([*ROWS[:2], *ROWS[3:]])
+
+
+def test_gap_may_be_allowed(read: Any) -> None:
+    history = read([*ROWS[:2], *ROWS[3:]], gaps_allowed=True)
+
+    assert history.bounds == {TopicPartition("events", 0): PartitionBounds(0, 4, 3)}
+
+
+def test_offset_that_comes_twice_is_refused(read: Any) -> None:
+    with pytest.raises(HistoryError, match="events-0 has offset 2 more than once"):
+        read([*ROWS, ROWS[2]])
+
+
+def test_record_without_a_topic_is_refused_with_its_file(read: Any) -> None:
+    nowhere: Any = None
+    with pytest.raises(HistoryError, match=r"'topic' is empty for a record in .*rows\.parquet"):
+        read([*ROWS, replace(ROWS[0], topic=nowhere)])
+
+
+def test_partition_beyond_the_topic_s_is_refused(read: Any) -> None:
+    with pytest.raises(HistoryError, match=r"events-5, but topic 'events' has 2 partitions"):
+        read([*ROWS, Row("events", 5, 0, 0, None, None)], num_partitions={"events": 2})
+
+
+def test_topic_without_records_is_refused_unless_it_is_meant_to_be_empty(read: Any) -> None:
+    others = [replace(row, topic="other") for row in ROWS]
+    with pytest.raises(HistoryError, match=r"no records of topic 'events' \(topics in it: other\)"):
+        read(others)
+
+
+def write(columns: dict[str, Any], path: Path) -> str:
+    path.mkdir()
+    parquet.write_table(pa.table(columns), path / "rows.parquet")
+    return str(path)
+
+
+def test_archive_with_other_columns_gets_kafka_s_partitions_and_offsets_by_time(
+    spark: Any, tmp_path: Path
+) -> None:
+    keys = ["a", "b", "c", "d", "a", None]
+    times = pa.array([60, 50, 40, 30, 20, 10], pa.timestamp("ms", tz="UTC"))
+    path = write({"id": keys, "at": times, "body": ["x"] * 6}, tmp_path / "archive")
+    source = ArchiveSource(
+        path,
+        columns={
+            "key": "id",
+            "value": "body",
+            "timestamp": "at",
+            "partition": None,
+            "offset": None,
+        },
+        topic="events",
+        num_partitions={"events": 3},
+    )
+
+    rows = source.read(spark, WANTED).frame.collect()
+
+    assert len(rows) == 6
+    assert {row.topic for row in rows} == {"events"}
+    assert all(
+        row.partition == partition_of(bytes(row.key), 3) for row in rows if row.key is not None
+    )
+    for number in range(3):
+        own = sorted((row.offset, row.timestamp) for row in rows if row.partition == number)
+        assert [offset for offset, _ in own] == list(range(len(own)))
+        assert own == sorted(own, key=lambda pair: pair[1])
+    assert sorted(row.timestamp for row in rows) == [10, 20, 30, 40, 50, 60]
+
+
+@pytest.mark.parametrize(
+    ("changed", "how", "message"),
+    [
+        ({"offset": None}, {}, r"no column 'offset' for offset .*columns=\{'offset': None\}"),
+        ({"topic": None}, {}, r"no column 'topic' .*give the topic of all records"),
+        ({"timestamp": ["1"]}, {}, r"'timestamp' of .* is of type string, .*bigint \(millisec"),
+        ({"key": [1]}, {}, r"column 'key' of .* is of type bigint, and key must be binary"),
+        ({"partition": None}, {"columns": {"partition": None}}, "give num_partitions={'events'"),
+        ({}, {"columns": {"colour": "blue"}}, "names 'colour', which history does not have"),
+        ({}, {"columns": {"value": None}}, "without value is no history"),
+        ({}, {"reader": "no-such-reader"}, "can't read the archive .* 'no-such-reader'"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else "",
+)
+def test_wrong_archive_is_refused_by_column(
+    changed: dict[str, Any], how: dict[str, Any], message: str, spark: Any, tmp_path: Path
+) -> None:
+    columns = {
+        "topic": ["events"],
+        "partition": [0],
+        "offset": [0],
+        "timestamp": [1],
+        "key": [b"k"],
+        "value": [b"v"],
+    }
+    given = {name: value for name, value in {**columns, **changed}.items() if value is not None}
+    path = write(given, tmp_path / "archive")
+
+    with pytest.raises(HistoryError, match=message):
+        ArchiveSource(path, **how).read(spark, WANTED)
+
+
+def test_file_that_is_no_parquet_is_named(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1" + bytes(100))
+    with pytest.raises(HistoryError, match=r"can't read the archive .*parquet") as raised:
+        ArchiveSource(str(tmp_path)).read(spark, WANTED)
+    assert "\tat " not in str(raised.value)
+
+
+def test_path_that_does_not_exist_is_named(spark: Any, tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match=r"can't read the archive .*nowhere"):
+        ArchiveSource(str(tmp_path / "nowhere")).read(spark, WANTED)

@@ -1,0 +1,172 @@
+"""What goes wrong in a worker: retried without a trace, or told with its place and cure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams import serdes
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.failures import BackfillTaskError
+from pystreams.backfill.running import run as run_backfill
+from pystreams.backfill.staging import StagingError, read_manifest
+from pystreams.errors import TopologyError
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.topology import Topology
+from tests.backfill.covered import CONFIG, COUNT, TEXT, made_up
+from tests.backfill.in_process import Row, run
+from tests.backfill.on_spark import run_on_spark, write_archive
+from tests.backfill.test_on_spark import in_order
+
+ROWS = made_up("in", 7, 60, num_partitions=2)
+
+
+def counting(look: Callable[[str, Any], Any]) -> Topology:
+    """Counts values by key, after a look at each record."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TEXT).map_values(look, with_key=True)
+    stream.group_by_key().count(name="counts").to_stream().to("out", **COUNT)
+    return builder.build()
+
+
+def test_task_that_fails_on_its_first_attempt_leaves_one_result(spark: Any, tmp_path: Path) -> None:
+    failed = tmp_path / "failed"
+
+    def fail_once(key: str, value: str) -> str:
+        if not failed.exists():
+            failed.touch()
+            raise ConnectionError("the first attempt only")
+        return value
+
+    done, found = run_on_spark(counting(fail_once), CONFIG, ROWS, {"in": 2}, tmp_path)
+
+    expected = run(counting(lambda _, value: value), CONFIG, ROWS, {"in": 2}, tmp_path / "expected")
+    assert failed.exists()
+    assert in_order(found) == in_order(expected)
+    assert done.outputs == {"out": sum(row.value is not None for row in ROWS)}
+    assert leftovers(spark) == []
+
+
+def leftovers(spark: Any) -> list[Path]:
+    """Directories of tasks that are still there."""
+    from pyspark import SparkFiles
+
+    return list(Path(SparkFiles.getRootDirectory()).glob("pystreams-*"))
+
+
+def test_error_of_the_user_s_code_names_task_record_and_line(spark: Any, tmp_path: Path) -> None:
+    bad = next(row for row in ROWS if row.partition == 1 and row.offset == 5)
+
+    def refuse(key: str, value: str) -> str:
+        if key == bad.key.decode() and value == "sesame":
+            raise ValueError(f"no {value}")
+        return value
+
+    rows = [
+        Row("in", 1, 5, row.timestamp, row.key, b"sesame") if row is bad else row for row in ROWS
+    ]
+    with pytest.raises(BackfillTaskError) as raised:
+        run_on_spark(counting(refuse), CONFIG, rows, {"in": 2}, tmp_path)
+
+    error = raised.value
+    assert (error.task_id, error.topic, error.partition, error.offset) == ("0_1", "in", 1, 5)
+    assert error.error == "ProcessingError"
+    assert "no sesame" in str(error)
+    assert "test_failures_on_spark.py" in error.user_traceback
+    assert error.user_traceback.endswith("ValueError: no sesame")
+    assert "org.apache.spark" not in str(error)
+    assert leftovers(spark) == []
+    with pytest.raises(StagingError, match="not complete: run it again"):
+        read_manifest(tmp_path / "staging")
+
+
+def test_record_that_can_t_be_decoded_is_named(spark: Any, tmp_path: Path) -> None:
+    rows = [Row("in", 0, 0, 1, b"k", b"\xff\xfe"), Row("in", 0, 1, 2, b"k", b"v")]
+
+    with pytest.raises(BackfillTaskError, match=r"can't read the value .* in-0 offset 0") as raised:
+        run_on_spark(counting(lambda _, value: value), CONFIG, rows, {"in": 1}, tmp_path)
+
+    assert raised.value.error == "SerializationError"
+    assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("in", 0, 0)
+
+
+def test_topology_that_holds_a_lock_is_refused_with_the_cure(spark: Any, tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def guarded(key: str, value: str) -> str:
+        with lock:
+            return value
+
+    with pytest.raises(TopologyError, match=r"can't be sent to Spark's workers.*lock.*init"):
+        run_on_spark(counting(guarded), CONFIG, ROWS, {"in": 2}, tmp_path)
+
+
+def test_record_for_a_topic_that_was_read_already_is_refused(spark: Any, tmp_path: Path) -> None:
+    topology = Topology()
+    topology.add_source("source", "in", **TEXT)
+    topology.add_sink("sink", lambda *_: "in", "source", **TEXT)
+
+    with pytest.raises(TopologyError, match=r"records to topic 'in', which .* read already"):
+        run_on_spark(topology, CONFIG, ROWS, {"in": 2}, tmp_path)
+
+
+def two_stages() -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TEXT).filter(lambda _, value: value is not None)
+    grouped = stream.group_by(lambda _, value: value, name="by-value", **TEXT)
+    grouped.count(name="counts").to_stream().to("out", **COUNT)
+    return builder.build()
+
+
+def test_run_again_does_what_is_missing_and_nothing_else(spark: Any, tmp_path: Path) -> None:
+    archive = ArchiveSource(str(write_archive(ROWS, tmp_path / "archive")))
+    output = tmp_path / "staging"
+    first = run_backfill(two_stages(), CONFIG, source=archive, output=output)
+
+    def again() -> tuple[Any, list[tuple[int, bool]]]:
+        told: list[tuple[int, bool]] = []
+        result = run_backfill(
+            two_stages(),
+            CONFIG,
+            source=archive,
+            output=output,
+            progress=lambda now: told.append((now.position, now.was_staged)),
+        )
+        return result, told
+
+    complete, told = again()
+    assert complete.manifest == first.manifest
+    assert told == [(0, True), (1, True)]
+
+    (output / "manifest.json").unlink()
+    (output / "stage-1" / "_SUCCESS").unlink()
+    resumed, told = again()
+    assert told == [(0, True), (1, False), (1, False)]
+    assert (resumed.outputs, resumed.state) == (first.outputs, first.state)
+    assert resumed.manifest.started_ms == first.manifest.started_ms
+
+    with pytest.raises(
+        StagingError, match=r"another backfill \(its topology, number of partitions"
+    ):
+        run_backfill(
+            counting(lambda _, value: value),
+            {**CONFIG, "application.id": "app"},
+            source=archive,
+            output=output,
+        )
+
+
+def test_key_that_is_no_text_is_a_result_like_any_other(spark: Any, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    raw: Any = {"key_serde": serdes.BYTES, "value_serde": serdes.BYTES}
+    builder.stream("in", **raw).to("out", **raw)
+    rows = [Row("in", 0, 0, 1, b"\xff\x00", b"\x80" * 70_000), Row("in", 0, 1, 2, None, None)]
+
+    _, found = run_on_spark(builder.build(), CONFIG, rows, {"in": 1}, tmp_path)
+
+    written = [(one.key, one.value) for one in found if one.name == "out"]
+    assert written == [(b"\xff\x00", b"\x80" * 70_000), (None, None)]
