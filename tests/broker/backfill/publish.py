@@ -38,11 +38,16 @@ class Job:
     results: list[Result]
     num_partitions: Mapping[str, int]
     settings: PublishingSettings
+    protocol: str = "classic"
 
     def run(self) -> Published:
         config = publishing_config(
             StreamsConfig.of(
-                {"application.id": self.application_id, "bootstrap.servers": self.servers}
+                {
+                    "application.id": self.application_id,
+                    "bootstrap.servers": self.servers,
+                    "group.protocol": self.protocol,
+                }
             )
         )
         plan = TopologyPlan(counting.topology(), self.application_id)

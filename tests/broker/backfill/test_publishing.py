@@ -184,8 +184,15 @@ def test_two_publishers_at_once_publish_once(scene: Scene) -> None:
     assert outputs.by_group == one_to(ROUNDS * KEYS // GROUPS, ALL_GROUPS)
 
 
-def test_state_alone_is_taken_over_and_published_twice_changes_nothing(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("guarantee", "protocol"), [("at_least_once", "classic"), ("exactly_once_v2", "consumer")]
+)
+def test_state_alone_is_taken_over_and_published_twice_changes_nothing(
+    scene: Scene, guarantee: str, protocol: str
+) -> None:
+    """Producers, members and offsets of these applications differ in all but the group's id."""
     arena = scene.arena
+    scene = replace(scene, job=replace(scene.job, protocol=protocol))
     once = scene.publish(with_outputs=False)
     again = scene.publish(with_outputs=False)
     state = sum(result.kind is ResultKind.STATE for result in scene.job.results)
@@ -193,8 +200,7 @@ def test_state_alone_is_taken_over_and_published_twice_changes_nothing(scene: Sc
 
     feed = arena.feed(ARRIVING_PER_S)
     feed.rounds = ROUNDS
-    # Everything but the id is different under this guarantee: producers, members, offsets.
-    with arena.application("at_least_once", **NO_CACHE) as application:
+    with arena.application(guarantee, **NO_CACHE, group_protocol=protocol) as application:
         with feed:
             running = application.start()
             running.wait_for("task running", count=2 * PARTITIONS)
