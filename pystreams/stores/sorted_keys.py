@@ -18,6 +18,8 @@ from typing import Any
 
 _FEW = 16
 """Up to this many new keys are inserted one by one; more are appended and sorted together."""
+_RECENT_SHARE = 16
+"""One in this many of a reader's keys may be in the small list; above that the lists are joined."""
 
 
 class SortedKeys:
@@ -79,7 +81,8 @@ class ReadersKeys:
     """The ordered keys of one dict for threads that do not own it, shared by all of them.
 
     A reader takes in the keys that are new since the last one asked, so that a read costs what it
-    asks for and not what the dict holds. What a reader got is never changed, only replaced.
+    asks for and not what the dict holds. They go into a second, small list first, which joins the
+    large one now and then. What a reader got is never changed, only replaced.
 
     Threads: the owner calls `clear`, any thread `between`. Under the GIL taking the newest keys
     out of the dict is one step: no Python code runs in it. If the dict changed just before it,
@@ -92,32 +95,33 @@ class ReadersKeys:
         """Order the keys of `source`, a dict that only grows until it is cleared."""
         self._source = source
         self._life = 0
-        self._known: tuple[int, list[bytes]] = (0, [])
+        self._known: tuple[int, list[bytes], list[bytes]] = (0, [], [])
 
     def between(self, start: bytes | None, end: bytes | None) -> list[bytes]:
         """Return the keys from `start` (inclusive) to `end` (exclusive), ascending.
 
         They may be of a dict that has been cleared by now: a key that is not found is gone.
         """
-        keys = self._all()
-        first = 0 if start is None else bisect_left(keys, start)
-        last = len(keys) if end is None else bisect_left(keys, end)
-        return keys[first:last]
+        keys, recent = self._look()
+        found = _between(keys, start, end)
+        found_recent = _between(recent, start, end)
+        return sorted(found + found_recent) if found_recent else found
 
     def clear(self) -> None:
         """Forget all keys; called by the owner after the dict was cleared."""
         self._life += 1
-        self._known = (self._life, [])
+        self._known = (self._life, [], [])
 
-    def _all(self) -> list[bytes]:
+    def _look(self) -> tuple[list[bytes], list[bytes]]:
+        """Return all keys, in two lists that are each in order."""
         source = self._source
         while True:
             life = self._life
-            known_life, keys = self._known
+            known_life, keys, recent = self._known
             if known_life != life:
-                keys = []
+                keys, recent = [], []
             newest_first = reversed(source)
-            missing = len(source) - len(keys)
+            missing = len(source) - len(keys) - len(recent)
             try:
                 fresh = list(islice(newest_first, missing)) if missing > 0 else []
             except RuntimeError:  # The owner wrote or committed meanwhile.
@@ -125,13 +129,14 @@ class ReadersKeys:
             if self._life == life:
                 break
         if fresh:
-            keys = sorted(keys + fresh) if len(fresh) > _FEW else _with_each(keys, fresh)
-            self._known = (life, keys)
-        return keys
+            recent = sorted(recent + fresh)
+            if len(recent) * _RECENT_SHARE > len(keys):
+                keys, recent = sorted(keys + recent), []
+            self._known = (life, keys, recent)
+        return keys, recent
 
 
-def _with_each(keys: list[bytes], fresh: list[bytes]) -> list[bytes]:
-    keys = keys.copy()
-    for key in fresh:
-        insort(keys, key)
-    return keys
+def _between(keys: list[bytes], start: bytes | None, end: bytes | None) -> list[bytes]:
+    first = 0 if start is None else bisect_left(keys, start)
+    last = len(keys) if end is None else bisect_left(keys, end)
+    return keys[first:last]

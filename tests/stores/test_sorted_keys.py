@@ -37,6 +37,17 @@ def test_readers_find_the_keys_between_bounds_however_many_are_new(step: int) ->
     assert keys.between(*names(1001, 900)) == []
 
 
+def test_readers_find_a_few_new_keys_between_many_known_ones() -> None:
+    source: dict[bytes, Any] = dict.fromkeys(names(*range(0, 2000, 2)))
+    keys = ReadersKeys(source)
+    assert len(keys.between(None, None)) == 1000
+    for number in (1001, 7, 1999, 1003):
+        source.update(dict.fromkeys(names(number)))
+        assert keys.between(None, None) == sorted(source)
+    assert keys.between(*names(1000, 1004)) == names(1000, 1001, 1002, 1003)
+    assert keys.between(*names(8, 1000)) == names(*range(8, 1000, 2))
+
+
 def test_what_a_reader_got_is_not_changed_by_the_next_one() -> None:
     source: dict[bytes, Any] = dict.fromkeys(names(2, 4))
     keys = ReadersKeys(source)
