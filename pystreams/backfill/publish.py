@@ -14,7 +14,6 @@ from pystreams.backfill.publishing import (
 )
 from pystreams.backfill.staged_publication import staged_publication
 from pystreams.config import StreamsConfig
-from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -46,6 +45,9 @@ def publish(
         MissingSourceTopicError: A source topic does not exist.
         BrokerNotAvailableError: No broker answered.
     """
+    # Imported here: Spark's workers import this package, and talk to no broker.
+    from pystreams.runtime.adapters.factory import ConfluentClients
+
     own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
     plan = TopologyPlan(topology, own.application_id)
     publication = staged_publication(Path(output), plan)
