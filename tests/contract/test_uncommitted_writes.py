@@ -166,39 +166,46 @@ def test_an_open_iterator_goes_on_over_the_end_of_its_transaction(slots: Slots, 
             assert list(iterator) == [entry for entry in further if entry[0] != passed], name
 
 
+def readers_of(slots: Slots) -> list[Any]:
+    return [slots.store, *(slots.store.read_only(level) for level in LEVELS)]
+
+
 @iterated
-@pytest.mark.parametrize("level", [None, *LEVELS])
-def test_a_closed_iterator_gives_nothing_more(slots: Slots, level: IsolationLevel | None) -> None:
+def test_a_closed_iterator_gives_nothing_more(slots: Slots) -> None:
     """KAFKA-20777: a closed merge of staged and committed entries could still be asked."""
     stage(slots)
-    reader = slots.store if level is None else slots.store.read_only(level)
-    for name, read in (*slots.kind.forward.items(), *slots.kind.backward.items()):
-        begun, fresh = read(reader), read(reader)
-        next(begun)
-        for iterator in (begun, fresh):
-            iterator.close()
-            iterator.close()
-            assert list(iterator) == [], name
+    for reader in readers_of(slots):
+        for name, read in (*slots.kind.forward.items(), *slots.kind.backward.items()):
+            begun, fresh = read(reader), read(reader)
+            next(begun)
+            for iterator in (begun, fresh):
+                iterator.close()
+                iterator.close()
+                assert list(iterator) == [], name
 
 
 @iterated
-@pytest.mark.parametrize("level", [None, *LEVELS])
-def test_an_iterator_over_a_store_that_closed_says_so_and_frees_it(
-    slots: Slots, level: IsolationLevel | None
-) -> None:
+def test_an_iterator_over_a_store_that_closed_says_so_and_frees_it(slots: Slots) -> None:
     """No entries that were never committed, and no lock on the directory, outlive the store."""
     stage(slots)
-    reader = slots.store if level is None else slots.store.read_only(level)
-    read = slots.kind.forward["all" if "all" in slots.kind.forward else "fetch"]
-    abandoned = read(reader)
-    next(abandoned)
+    readers = readers_of(slots)
+    abandoned = [
+        read(reader)
+        for reader in readers
+        for read in (*slots.kind.forward.values(), *slots.kind.backward.values())
+    ]
+    for iterator in abandoned:
+        next(iterator)
     slots.store.close()
-    with pytest.raises(StoreNotAvailableError):
-        next(read(reader))
+    for reader in readers:
+        for name, read in slots.kind.forward.items():
+            with pytest.raises(StoreNotAvailableError):
+                assert next(read(reader)) is None, name
     slots.open()
     if slots.store.persistent:
         slots.holds(OLD)
-    abandoned.close()
+    for iterator in abandoned:
+        iterator.close()
 
 
 # ---------------------------------------------------------------------- commit and rollback
