@@ -1,7 +1,10 @@
 """One task over its history: the runtime's own `StreamTask`, given rows, giving results.
 
-The caller hands over the records in the order in which the task is to process them (`order`), in
-batches of one partition each. Whatever a live task would send is a result row; changelog records
+The caller hands over the records in the order in which the task is to process them (`order`), a
+batch of that order at a time, each partition's records of it together. The task's queues put them
+in order again: a record that is late in its partition follows its predecessors directly, in this
+order, so at the beginning of a batch one partition at most has late records, and they are what the
+queues give first. Whatever a live task would send is a result row; changelog records
 are not, because the state at the end is given as a whole.
 
 Commits are the stores' only, whenever they hold as much uncommitted as a thread may: there is no
@@ -82,16 +85,18 @@ class HistoryTask:
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
 
-    def feed(
-        self, partition: TopicPartition, messages: Sequence[ConsumedMessage]
-    ) -> Iterator[Result]:
-        """Process a batch of one partition; return what it wrote.
+    def feed(self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]) -> Iterator[Result]:
+        """Process a batch, the next ones in order; return what it wrote.
+
+        Args:
+            batch: The records of each partition, in the order of their offsets.
 
         Raises:
             StreamsError: As in a live run: a record can't be decoded, the user's code raised.
         """
         task = self._task
-        task.add_records(partition, messages)
+        for partition, messages in batch.items():
+            task.add_records(partition, messages)
         while (run := task.next_run(_RUN_RECORDS)) is not None:
             task.process(*run)
             task.punctuate_stream_time()

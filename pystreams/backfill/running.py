@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pystreams.backfill.history import History
 
 _NO_BROKER = "none:9092"
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
+_GLOB = re.compile(r"[*?\[\]{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +141,21 @@ def _local_path(output: Path | str) -> Path:
     """Return the staging directory's path.
 
     Raises:
-        ConfigError: It is a URL of something that is no file system here.
+        ConfigError: It is a URL of something that is no file system here, or a pattern.
     """
-    text = str(output).removeprefix("file://")
-    if "://" in text or (isinstance(output, str) and ":/" in output.removeprefix("file:")):
+    text = str(output).removeprefix("file://").removeprefix("file:")
+    if _SCHEME.match(text):
         raise ConfigError(
             f"results can't be staged in {output}: name a directory, one that is mounted under the "
             "same path on all workers if they are on other machines"
         )
-    return Path(text.removeprefix("file:")).absolute()
+    path = Path(text).absolute()
+    if _GLOB.search(str(path)):
+        raise ConfigError(
+            f"results can't be staged in {path}: Spark would take the path for a pattern; choose "
+            "one without any of * ? [ ] { }"
+        )
+    return path
 
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -209,10 +210,10 @@ def _check_adopted(session: SparkSession, master: str | None) -> None:
             f"a Spark session with master {context.master!r} is active, and the backfill is to "
             f"run on {master!r}: stop the session first (spark.stop()), or give no master"
         )
-    python = context.pythonExec
-    if is_local(str(context.master)) and os.path.realpath(python) != os.path.realpath(
-        sys.executable
-    ):
+    python = str(context.pythonExec)
+    # Links are not followed: those of two virtual environments lead to one Python.
+    directory = Path(shutil.which(python) or python).absolute().parent
+    if is_local(str(context.master)) and directory != Path(sys.executable).absolute().parent:
         raise ConfigError(
             f"the active Spark session runs its workers with {python!r}, which is not the Python "
             f"of this process and may lack its packages: make it with "

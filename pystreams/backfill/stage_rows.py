@@ -74,7 +74,9 @@ def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
 
     Before the rows of each task stands one with nothing but its number in `partition`.
     """
-    rows = spark.range(0, given.num_tasks, 1, numPartitions=1).select(*(_marker_column(name) for name in ROWS))
+    rows = spark.range(0, given.num_tasks, 1, numPartitions=1).select(
+        *(_marker_column(name) for name in ROWS)
+    )
     if given.history is not None:
         origin = (F.lit(-1).alias("stage"), F.lit(-1).alias("task"), F.col("offset").alias("place"))
         rows = rows.unionByName(given.history.select(*COLUMNS, *origin))

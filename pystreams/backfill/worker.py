@@ -51,6 +51,10 @@ _SCHEMA = pa.schema(
 )
 
 
+Batch = dict[TopicPartition, list[HistoryMessage]]
+"""Records of one task, by partition: some that follow one another in the order it takes them."""
+
+
 @dataclass(frozen=True, slots=True)
 class StageJob:
     """What a worker needs to run the tasks of a stage.
@@ -102,10 +106,10 @@ def run_tasks(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     """
     job: StageJob = unpack(payload)
     settings = job.settings()
-    for number, runs in groupby(_runs(batches), key=lambda run: run[0]):
+    for number, parts in groupby(_by_task(batches), key=lambda part: part[0]):
         task_id = TaskId(job.stage.subtopology.id, number)
         try:
-            yield from _in_batches(_run_task(job, settings, task_id, runs))
+            yield from _in_batches(_run_task(job, settings, task_id, parts))
         except Exception as error:
             raise WorkerFailureError.of(error, task_id) from error
 
@@ -114,7 +118,7 @@ def _run_task(
     job: StageJob,
     settings: HistoryTaskSettings,
     task_id: TaskId,
-    runs: Iterator[tuple[int, str | None, list[HistoryMessage]]],
+    parts: Iterator[tuple[int, Batch]],
 ) -> Iterator[Result]:
     """Run one task, with stores in a directory that goes when it ends, however it ends.
 
@@ -137,11 +141,10 @@ def _run_task(
             task_id, job.plan, job.stage, partitions, Path(directory), settings, start
         )
         closing.callback(_close_after_failure, task)
-        for _, topic, messages in runs:
-            if topic is not None:
-                partition = TopicPartition(topic, number)
+        for _, batch in parts:
+            for partition, messages in batch.items():
                 offsets.check(partition, messages)
-                yield from task.feed(partition, messages)
+            yield from task.feed(batch)
         yield from task.finish()
 
 
@@ -159,7 +162,7 @@ class _Offsets:
         self._next: dict[TopicPartition, int] = {}
 
     def check(self, partition: TopicPartition, messages: Sequence[HistoryMessage]) -> None:
-        """Look at a run of one partition, in order.
+        """Look at the next records of one partition, in order.
 
         Raises:
             StreamsError: An offset is there twice, or missing.
@@ -185,23 +188,32 @@ class _Offsets:
             expected = offset + 1
 
 
-def _runs(
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[int, str | None, list[HistoryMessage]]]:
-    """Return (task's number, topic, messages) for each run of rows of one partition."""
+def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Batch]]:
+    """Return (task's number, records by partition) for the rows of each task in each batch."""
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns[:6]]
         headers = headers_of(batch.column(6))
-        topics, partitions = columns[0], columns[1]
+        topics, numbers = columns[0], columns[1]
         begin = 0
-        for (number, topic), group in groupby(zip(partitions, topics, strict=True)):
+        for number, group in groupby(numbers):
             end = begin + sum(1 for _ in group)
-            if topic is None:
-                yield number, None, []
-            else:
-                parts = (column[begin:end] for column in (*columns, headers))
-                yield number, topic, list(map(HistoryMessage, *parts))
+            rows = [column[begin:end] for column in (*columns, headers)]
+            yield number, _by_partition(number, topics[begin:end], rows)
             begin = end
+
+
+def _by_partition(number: int, topics: Sequence[str | None], rows: Sequence[list[Any]]) -> Batch:
+    """Return the messages of each topic; markers are none."""
+    messages = map(HistoryMessage, *rows)
+    found: dict[str | None, list[HistoryMessage]] = {topic: [] for topic in dict.fromkeys(topics)}
+    if len(found) == 1:
+        found[topics[0]].extend(messages)
+    else:
+        for topic, message in zip(topics, messages, strict=True):
+            found[topic].append(message)
+    return {
+        TopicPartition(topic, number): taken for topic, taken in found.items() if topic is not None
+    }
 
 
 def headers_of(column: pa.Array) -> list[Any]:

@@ -16,6 +16,8 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
+    # And they are to see what happens at the borders of batches.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
     "spark.default.parallelism": "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.driver.memory": "1g",

@@ -86,7 +86,7 @@ def run(
             found: list[Result] = []
             for topic, group in groupby(in_order(mine), key=lambda row: row.topic):
                 messages = [row.message() for row in group]
-                found += task.feed(TopicPartition(topic, number), messages)
+                found += task.feed({TopicPartition(topic, number): messages})
             found += task.finish()
             results += found
             sequences.append([one for one in found if one.kind is ResultKind.OUTPUT])

@@ -14,21 +14,41 @@ import pytest
 import pystreams.topology.processors
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.salts import salts_of, spark_hash
+from pystreams.backfill.spark import spark_session
+from pystreams.errors import ConfigError
 from pystreams.topology.nodes import ProcessorNode
 from pystreams.topology.processors.table_view import TableOperator
-from tests.backfill.covered import CASES, CONFIG
+from tests.backfill.covered import CASES, CONFIG, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark
 
 
 def in_order(results: Sequence[Result]) -> list[Result]:
-    """Results by task, kind and name; what a task wrote stays in its order."""
-    return sorted(results, key=lambda one: (one.task, one.kind, one.name))
+    """Results by task, kind, name and partition; what a task wrote there stays in its order.
+
+    Where a partitioner of the user's own chooses, the order between partitions is that of batches;
+    so outputs are compared without the numbers that stand for it.
+    """
+    comparable = [
+        one._replace(sequence=-1) if one.kind is ResultKind.OUTPUT else one for one in results
+    ]
+    return sorted(comparable, key=lambda one: (one.task, one.kind, one.name, one.partition))
 
 
 def without_unread_ends(results: Sequence[Result]) -> list[Result]:
     """Without the ends of partitions that have no records, which only Spark's run tells."""
     return [one for one in results if one.kind is not ResultKind.END or one.timestamp >= 0]
+
+
+def outputs_are_numbered(results: Sequence[Result]) -> bool:
+    """Whether the outputs of each task come in the order of their numbers, from 0 a topic."""
+    numbers: dict[tuple[int, str], list[int]] = {}
+    for one in results:
+        if one.kind is ResultKind.OUTPUT:
+            if one.sequence == 0:
+                numbers[one.task, one.name] = []
+            numbers[one.task, one.name].append(one.sequence)
+    return all(found == list(range(len(found))) for found in numbers.values())
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -45,6 +65,24 @@ def test_outputs_and_stores_equal_those_of_tasks_without_spark(
     by_stage = [stage.subtopology for stage in done.stages]
     assert sorted(set(by_stage)) == list(range(len(set(by_stage))))
     assert in_order(without_unread_ends(found)) == in_order(without_unread_ends(expected))
+    assert outputs_are_numbered(found)
+
+
+def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path) -> None:
+    rows = made_up("left", 5, 30, num_partitions=1)
+
+    _, found = run_on_spark(CASES["ticks"].build(), CONFIG, rows, {"left": 3}, tmp_path)
+
+    ends = {
+        one.partition: (one.sequence, one.timestamp) for one in found if one.kind is ResultKind.END
+    }
+    latest = max(row.timestamp for row in rows)
+    assert ends == {0: (30, latest), 1: (0, -1), 2: (0, -1)}
+
+
+def test_active_session_with_another_master_is_not_taken_for_it(spark: Any) -> None:
+    with pytest.raises(ConfigError, match=r"master 'local\[2,2\]' is active.*stop the session"):
+        spark_session("local[7]").__enter__()
 
 
 def test_every_operator_is_in_a_topology_that_is_backfilled() -> None:

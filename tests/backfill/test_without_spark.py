@@ -83,9 +83,13 @@ def test_local_masters_are_those_in_the_driver_s_process() -> None:
     assert [is_local(master) for master in masters] == [True, True, True, False, False]
 
 
-def test_object_storage_is_refused_as_staging_directory() -> None:
-    with pytest.raises(ConfigError, match="can't be staged in s3a://bucket/x: name a directory"):
-        run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output="s3a://bucket/x")
+@pytest.mark.parametrize(
+    ("output", "cure"),
+    [("s3a://bucket/x", "name a directory"), ("staged-[1]", "take the path for a pattern")],
+)
+def test_staging_directory_that_spark_can_t_write_is_refused(output: str, cure: str) -> None:
+    with pytest.raises(ConfigError, match=cure):
+        run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output=output)
 
 
 # ---------------------------------------------------------------------- failures
