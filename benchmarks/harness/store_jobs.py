@@ -263,7 +263,7 @@ def bare(directory: Path) -> Subject:
     """Return rocksdict by hand: one put, one get, one iterator; no log, nothing kept back."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
-    database = Rdict(str(directory / "bare"), options)
+    database: Any = Rdict(str(directory / "bare"), options)
     no_log = WriteOptions()
     no_log.disable_wal = True  # type: ignore[method-assign, assignment]
 
@@ -274,13 +274,13 @@ def bare(directory: Path) -> Subject:
         entries.seek(name_of(key).encode())
         total = 0
         while entries.valid():
-            total += _unpack(entries.value())[0]  # type: ignore[arg-type]
+            total += _unpack(entries.value())[0]
             entries.next()
         return total
 
     return Subject(
         put=lambda key, value, _: database.put(key.encode(), value, write_opt=no_log),
-        get=lambda key, _: database.get(key.encode()),  # type: ignore[arg-type, return-value]
+        get=lambda key, _: database.get(key.encode()),
         range=scan,
         commit=lambda: None,
         close=database.close,

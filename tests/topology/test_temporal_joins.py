@@ -125,9 +125,7 @@ def test_headers_and_origin_are_those_of_the_waiting_record() -> None:
     driven.driver.pipe_raw("stream", b"k", b"1", 5, (("trace", b"one"),))
     driven.driver.pipe_raw("stream", b"k", b"2", 100, (("trace", b"two"),))
 
-    assert [record.headers for record in driven.joined.read_records()] == [
-        (("trace", b"one"),)
-    ]
+    assert [record.headers for record in driven.joined.read_records()] == [(("trace", b"one"),)]
     driven.driver.close()
 
 
