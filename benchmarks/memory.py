@@ -8,7 +8,7 @@ configured totals. More than the totals and the stated constants ends with exit 
 
 The constants: what Python and the libraries take before the first store is opened (measured at the
 start), what a store takes beside the shared memory (`_STORE_BYTES`: an empty memtable's first
-block, file metadata, options, threads' buffers), and what a commit holds in Python and what the
+block, options, metadata of its open files, what the allocator wastes around cached blocks), and what a commit holds in Python and what the
 allocator keeps of it (`_WORKING_BYTES`).
 """
 
@@ -40,7 +40,7 @@ from pystreams.stores.shared_memory import configure_shared_memory, shared_memor
 from pystreams.stores.spec import StoreSpec
 
 _MEBIBYTE = 1 << 20
-_STORE_BYTES = _MEBIBYTE
+_STORE_BYTES = 2 * _MEBIBYTE
 _WORKING_BYTES = 64 * _MEBIBYTE
 _COMMIT_ENTRIES = 10_000
 _READS_PER_STORE = 2_000
