@@ -8,8 +8,8 @@ configured totals. More than the totals and the stated constants ends with exit 
 
 The constants: what Python and the libraries take before the first store is opened (measured at the
 start), what a store takes beside the shared memory (`_STORE_BYTES`: an empty memtable's first
-block, options, metadata of its open files, what the allocator wastes around cached blocks), and what a commit holds in Python and what the
-allocator keeps of it (`_WORKING_BYTES`).
+block, options, metadata of its open files, what the allocator wastes around cached blocks), and
+what a commit holds in Python and what the allocator keeps of it (`_WORKING_BYTES`).
 """
 
 from __future__ import annotations
