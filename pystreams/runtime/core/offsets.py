@@ -2,9 +2,9 @@
 
 Format of the metadata text (Kafka Streams' `TopicPartitionMetadata`), base64 of:
 
-    0x02 | int64 partition time | int32 0 (no processor metadata)
+    0x02 | int64 partition time [ | processor metadata, which nothing here writes or needs ]
 
-    partition time 1000 -> 02 00000000000003e8 00000000 -> "AgAAAAAAAAPoAAAAAA=="
+    partition time 1000 -> 02 00000000000003e8 -> "AgAAAAAAAAPo"
 
 Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does.
 """
@@ -16,8 +16,7 @@ import binascii
 import struct
 from typing import NamedTuple
 
-_V1 = struct.Struct(">bq")
-_V2 = struct.Struct(">bqi")
+_TIME = struct.Struct(">bq")
 
 UNKNOWN_TIME = -1
 """Partition time before the first record."""
@@ -47,17 +46,17 @@ class OffsetRange(NamedTuple):
 
 def encode_partition_time(partition_time: int) -> str:
     """Return the metadata text for a partition time (ms, -1 if unknown)."""
-    return base64.b64encode(_V2.pack(2, partition_time, 0)).decode()
+    return base64.b64encode(_TIME.pack(2, partition_time)).decode()
 
 
 def decode_partition_time(metadata: str) -> int:
     """Return the partition time of a metadata text (ms), -1 when it holds none."""
     try:
         data = base64.b64decode(metadata, validate=True)
-        if len(data) >= _V2.size and data[0] == 2:
-            return int(_V2.unpack_from(data)[1])
-        if len(data) == _V1.size and data[0] == 1:
-            return int(_V1.unpack(data)[1])
+        if len(data) >= _TIME.size and data[0] == 2:
+            return int(_TIME.unpack_from(data)[1])
+        if len(data) == _TIME.size and data[0] == 1:
+            return int(_TIME.unpack(data)[1])
     except (binascii.Error, ValueError):
         return UNKNOWN_TIME
     return UNKNOWN_TIME
