@@ -78,10 +78,11 @@ def made_up(topic: str, seed: int, count: int, *, keys: int = 40, num_partitions
     return spread(rows, num_partitions)
 
 
-def parity_case(name: str) -> Case:
-    rows = spread(history_of(name), 2)
+def parity_case(name: str, num_partitions: int) -> Case:
+    rows = spread(history_of(name), num_partitions)
     topics = {row.topic for row in rows}
-    return Case(lambda: TOPOLOGIES[name](Observations()), rows, dict.fromkeys(topics, 2))
+    counts = dict.fromkeys(topics, num_partitions)
+    return Case(lambda: TOPOLOGIES[name](Observations()), rows, counts)
 
 
 def temporal_join() -> Topology:
@@ -197,7 +198,7 @@ def through_a_topic_with_a_history() -> Topology:
 LEFT, RIGHT = made_up("left", 1, 600), made_up("right", 2, 500)
 BOTH = {"left": 3, "right": 3}
 CASES: dict[str, Case] = {
-    **{name: parity_case(name) for name in TOPOLOGIES},
+    **{name: parity_case(name, 1) for name in TOPOLOGIES},
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
@@ -217,3 +218,5 @@ CASES: dict[str, Case] = {
         {"statestore.uncommitted.max.bytes": 20_000},
     ),
 }
+SPREAD_CASES: dict[str, Case] = {name: parity_case(name, 3) for name in TOPOLOGIES}
+"""The parity topologies again, with their history in three partitions."""

@@ -18,7 +18,7 @@ from pystreams.backfill.spark import spark_session
 from pystreams.errors import ConfigError
 from pystreams.topology.nodes import ProcessorNode
 from pystreams.topology.processors.table_view import TableOperator
-from tests.backfill.covered import CASES, CONFIG, made_up
+from tests.backfill.covered import CASES, CONFIG, SPREAD_CASES, Case, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark
 
@@ -55,7 +55,18 @@ def outputs_are_numbered(results: Sequence[Result]) -> bool:
 def test_outputs_and_stores_equal_those_of_tasks_without_spark(
     name: str, spark: Any, tmp_path: Path
 ) -> None:
-    case = CASES[name]
+    check_equality(CASES[name], tmp_path)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", SPREAD_CASES)
+def test_parity_topologies_give_the_same_over_several_partitions(
+    name: str, spark: Any, tmp_path: Path
+) -> None:
+    check_equality(SPREAD_CASES[name], tmp_path)
+
+
+def check_equality(case: Case, tmp_path: Path) -> None:
     config = {**CONFIG, **case.config}
 
     rows = case.in_event_time or case.rows
