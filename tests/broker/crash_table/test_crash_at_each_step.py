@@ -65,7 +65,8 @@ class Arena:
             {
                 "bootstrap.servers": self.servers,
                 "processing.guarantee": guarantee,
-                "commit.interval.ms": 50,
+                # Commits by volume, so that their number does not depend on the machine.
+                "statestore.uncommitted.max.bytes": 8000,
                 "max.poll.records": 100,
                 "rocksdb.config.setter": f"tests.broker.crash_table.{setter}:small_memtables",
             },
