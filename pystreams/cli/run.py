@@ -223,9 +223,10 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, *, is_child: bool) 
     stop = StopRequest(ends_at_second_signal=not is_child)
     if is_child:
         stop_with_parent(stop)
-    streams = KafkaStreams(loaded.topology, config)
-    log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
-    return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
+    with stop.by_signals():
+        streams = KafkaStreams(loaded.topology, config)
+        log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
+        return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:

@@ -95,7 +95,8 @@ class Running:
         return int(self.process.returncode)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask for a stop and see that it is a clean one."""
+        """Ask for a stop and see that it is a clean one; before it has begun, none can be."""
+        self.wait_for("connecting", "started")
         self.process.send_signal(number)
         code = self.ended()
         assert code == 0, f"exit code {code}\n{self.tail()}"

@@ -79,6 +79,7 @@ def test_counts_in_windows_are_exact_over_a_kill_and_a_deleted_store(
             killed.wait_until(lambda: counted() >= RECORDS // 4, "some records counted")
             killed.kill()
             again = application.start()
+            again.wait_for("task running")
             again.wait_until(lambda: counted() >= RECORDS // 2, "half of the records counted")
             again.stop()
             shutil.rmtree(application.state_directory / "0_0")

@@ -147,6 +147,7 @@ def check_kill(arena: Arena, guarantee: str, kill: str) -> None:
     ):
         followed = LastNumbers(consumer, [f"{arena.name}-out"])
         restarted = application.start()
+        restarted.wait_for("task running")
         restarted.wait_until(
             lambda: sum(followed.read()[f"{arena.name}-out"].values()) == RECORDS, "all counted"
         )
