@@ -4,10 +4,10 @@
 
     result = run(topology, config, source=ArchiveSource("events/"), output="staged")
 
-Reading order: `stages` (what runs after what), `rows` (what goes in and comes out), `order` (in
-which order a task takes its records), `history_task` (a task over its history); then Spark:
-`running` (the call), `history`, `archive` and `kafka_source` (what is read), `stage_rows` (the
-shuffle), `worker` (tasks in Spark's workers), `execution` (stage by stage), `staging` (the
+Reading order: `stages` (what runs after what), `rows` (what goes in and comes out),
+`history_task` (a task over its history); then Spark: `running` (the call), `history`, `archive`
+and `kafka_source` (what is read), `stage_rows` (the shuffle, and in which order a task takes its
+records), `worker` (tasks in Spark's workers), `execution` (stage by stage), `staging` (the
 results). And publishing: `publication` (what is published), `hand_over` (where a group stands),
 `publishing` (transactions and marks), `staged_publication`, `publish` (the call).
 

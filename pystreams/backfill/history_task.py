@@ -1,11 +1,11 @@
 """One task over its history: the runtime's own `StreamTask`, given rows, giving results.
 
-The caller hands over the records in the order in which the task is to process them (`order`), a
-batch of that order at a time, each partition's records of it together. The task's queues put them
-in order again: a record that is late in its partition follows its predecessors directly, in this
-order, so at the beginning of a batch one partition at most has late records, and they are what the
-queues give first. Whatever a live task would send is a result row; changelog records
-are not, because the state at the end is given as a whole.
+The caller hands over the records in the order in which the task is to process them
+(`stage_rows`), a batch of that order at a time, each partition's records of it together. The
+task's queues put them in order again: a record that is late in its partition follows its
+predecessors directly, in this order, so at the beginning of a batch one partition at most has late
+records, and they are what the queues give first. Whatever a live task would send is a result row;
+changelog records are not, because the state at the end is given as a whole.
 
 Commits are the stores' only, whenever they hold as much uncommitted as a thread may: there is no
 Kafka commit to wait for. Nothing here knows of Spark.

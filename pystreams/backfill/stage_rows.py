@@ -1,8 +1,18 @@
 """The rows of a stage, as its tasks take them: one Spark shuffle, then sorts within partitions.
 
+`PartitionGroup` merges the partitions of a task by their heads: the smallest timestamp first, and
+among equal ones the first partition by name. A record is taken as soon as it is at the head and
+nothing smaller is; so it waits for the highest timestamp that stands before it in its own
+partition, itself included, and for nothing else. Therefore sorting by
+
+    (highest timestamp so far in the partition, topic, offset)
+
+gives the same order. Example, timestamps of two partitions: a: 5 3 9, b: 4 6. The heads give
+b4 a5 a3 b6 a9; the keys are a: 5 5 9, b: 4 6, and sorted they give the same.
+
 Rows come from the history and, for topics between sub-topologies, from what earlier stages wrote.
 There each upstream task's records are a sequence, and the sequences are merged by their heads as
-partitions are (`order`): by (highest timestamp so far in the sequence, stage, task, place). The
+partitions are: by (highest timestamp so far in the sequence, stage, task, place). The
 place in the merged order is the record's offset, behind the history's own if the topic has any.
 
 The shuffle is by a salt that leads each task to a Spark partition of its own (`salts`). All window
@@ -12,6 +22,8 @@ functions partition by it, so Spark adds no other shuffle:
 
 A stage that reads one topic needs no times, one that reads no written topic no offsets. With a
 timestamp extractor of the user's own, the highest time so far is found in Python (`event_times`).
+
+Spec: KIP-353; `pystreams.runtime.core.partition_group`.
 """
 
 from __future__ import annotations

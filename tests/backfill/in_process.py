@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
-from pystreams.backfill.order import waiting_times
 from pystreams.backfill.rows import HistoryMessage, Result, ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.config import StreamsConfig
@@ -91,6 +90,14 @@ def run(
             results += found
             sequences.append([one for one in found if one.kind is ResultKind.OUTPUT])
     return results
+
+
+def waiting_times(timestamps: Iterable[int]) -> Iterator[int]:
+    """Return for each record of one partition the highest timestamp up to it (ms)."""
+    highest = -1
+    for timestamp in timestamps:
+        highest = max(highest, timestamp)
+        yield highest
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
