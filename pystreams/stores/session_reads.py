@@ -7,7 +7,7 @@ Spec: Kafka RocksDBSessionStore, AbstractRocksDBSegmentedBytesStore.getActualFro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pystreams.stores.session_keys import (
     MAX_TIMESTAMP,
@@ -20,11 +20,11 @@ from pystreams.stores.session_keys import (
     upper_bound_of_key,
     window_of,
 )
-from pystreams.stores.typed_state_store import TypedParts
+from pystreams.stores.typed_state_store import TypedParts, TypedView
 from pystreams.stores.windowed_api import Windowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
 
     from pystreams.stores.api import KeyValueIterator
     from pystreams.stores.segmented_reader import SegmentedReader
@@ -163,36 +163,19 @@ class SessionReads(TypedParts[K, R]):
             yield entry
 
 
-class SessionView(SessionReads[K, R]):
+class SessionView(SessionReads[K, R], TypedView[K, R]):
     """What other threads read a session store with.
 
     Args:
         reader: Where the bytes come from.
-        name: The store's name, for error messages.
-        topic: The topic the serdes were bound to.
-        serialize_key: Turns a key into bytes.
-        deserialize_key: Turns bytes into a key.
-        decode: Turns stored bytes into an aggregate.
+        parts: What `TypedView` takes.
     """
 
-    __slots__ = ("_decode", "_deserialize_key", "_name", "_reader", "_serialize_key", "_topic")
+    __slots__ = ("_reader",)
 
-    def __init__(
-        self,
-        reader: SegmentedReader,
-        *,
-        name: str,
-        topic: str,
-        serialize_key: Callable[[K], bytes],
-        deserialize_key: Callable[[bytes], K],
-        decode: Callable[[bytes], R],
-    ) -> None:
-        self._name = name
-        self._topic = topic
+    def __init__(self, reader: SegmentedReader, **parts: Any) -> None:
+        super().__init__(**parts)
         self._reader = reader
-        self._serialize_key = serialize_key
-        self._deserialize_key = deserialize_key
-        self._decode = decode
 
 
 def _in_time(time: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pystreams.stores.typed_state_store import TypedParts, TypedStateStore
+from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.views import BytesReader, view_of
 
 if TYPE_CHECKING:
@@ -89,36 +89,19 @@ class KeyValueReads(TypedParts[K, R]):
             yield entry
 
 
-class TypedReader(KeyValueReads[K, R]):
+class TypedReader(KeyValueReads[K, R], TypedView[K, R]):
     """What other threads read a key-value store with.
 
     Args:
         reader: Where the bytes come from.
-        name: The store's name, for error messages.
-        topic: The topic the serdes were bound to.
-        serialize_key: Turns a key into bytes.
-        deserialize_key: Turns bytes into a key.
-        decode: Turns stored bytes into what reads return.
+        parts: What `TypedView` takes.
     """
 
-    __slots__ = ("_decode", "_deserialize_key", "_name", "_reader", "_serialize_key", "_topic")
+    __slots__ = ("_reader",)
 
-    def __init__(
-        self,
-        reader: BytesReader,
-        *,
-        name: str,
-        topic: str,
-        serialize_key: Callable[[K], bytes],
-        deserialize_key: Callable[[bytes], K],
-        decode: Callable[[bytes], R],
-    ) -> None:
-        self._name = name
-        self._topic = topic
+    def __init__(self, reader: BytesReader, **parts: Any) -> None:
+        super().__init__(**parts)
         self._reader = reader
-        self._serialize_key = serialize_key
-        self._deserialize_key = deserialize_key
-        self._decode = decode
 
 
 class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):

@@ -67,6 +67,35 @@ class TypedParts(Generic[K, R]):
         return _nothing()
 
 
+class TypedView(TypedParts[K, R]):
+    """What the views of other threads have in common: serde functions of their own.
+
+    Args:
+        name: The store's name, for error messages.
+        topic: The topic the serdes were bound to.
+        serialize_key: Turns a key into bytes.
+        deserialize_key: Turns bytes into a key.
+        decode: Turns stored bytes into what reads return.
+    """
+
+    __slots__ = ("_decode", "_deserialize_key", "_name", "_serialize_key", "_topic")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        topic: str,
+        serialize_key: Callable[[K], bytes],
+        deserialize_key: Callable[[bytes], K],
+        decode: Callable[[bytes], R],
+    ) -> None:
+        self._name = name
+        self._topic = topic
+        self._serialize_key = serialize_key
+        self._deserialize_key = deserialize_key
+        self._decode = decode
+
+
 class TypedStateStore(TypedParts[K, R], StateStore):
     """A typed store as the runtime sees it; see `StateStore` for the contract.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pystreams.serdes import serialize_or_raise
-from pystreams.stores.typed_state_store import TypedParts, TypedStateStore
+from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.versioned_api import VersionedRecord
 
 if TYPE_CHECKING:
@@ -84,27 +84,14 @@ class VersionReads(TypedParts[K, V]):
             self._raise_undecodable(error, value)
 
 
-class TypedVersionsView(VersionReads[K, V]):
+class TypedVersionsView(VersionReads[K, V], TypedView[K, V]):
     """Typed reads for threads that do not own the store."""
 
-    __slots__ = ("_decode", "_deserialize_key", "_name", "_serialize_key", "_topic", "_versions")
+    __slots__ = ("_versions",)
 
-    def __init__(
-        self,
-        versions: BytesVersions,
-        *,
-        name: str,
-        topic: str,
-        serialize_key: Callable[[K], bytes],
-        deserialize_key: Callable[[bytes], K],
-        decode: Callable[[bytes], V],
-    ) -> None:
-        self._name = name
-        self._topic = topic
+    def __init__(self, versions: BytesVersions, **parts: Any) -> None:
+        super().__init__(**parts)
         self._versions = versions
-        self._serialize_key = serialize_key
-        self._deserialize_key = deserialize_key
-        self._decode = decode
 
 
 class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
