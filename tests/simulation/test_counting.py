@@ -14,7 +14,6 @@ import structlog
 from tests.simulation.counting import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.simulation
@@ -25,11 +24,9 @@ SWEPT = range(1000, 3000, 50)
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def _quiet() -> None:
     """The log of a simulation full of trouble is long; the trace of a failure tells more."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
