@@ -216,7 +216,7 @@ def count(bootstrap_servers: str, console: Console) -> str:
         raise streams.error
     if not closed:
         raise StalledError("everything is counted, but the application does not stop")
-    records, transactions = streams.statistics().records_processed, streams.statistics().commits
+    records, transactions = streams.statistics().processed_records, streams.statistics().commits
     seconds = time.monotonic() - begun_s
     return (
         f"Counted exactly once, in {seconds:.1f} s: {records:,} records in {transactions:,} "

@@ -54,7 +54,7 @@ class StatusLine:
 
     def text(self, statistics: Statistics, now_s: float) -> str:
         """Return the line for these statistics at this time (seconds, any origin)."""
-        processed_per_s = self._processed.rate(statistics.records_processed, now_s)
+        processed_per_s = self._processed.rate(statistics.processed_records, now_s)
         restored_per_s = self._restored.rate(statistics.restored_records, now_s)
         lag = statistics.lag_records
         parts = [
@@ -64,8 +64,8 @@ class StatusLine:
             f"lag {lag:,}" if lag is not None else "lag unknown",
             _counted(statistics.commits, "commit"),
         ]
-        if statistics.records_dropped:
-            parts.append(f"{statistics.records_dropped:,} dropped")
+        if statistics.dropped_records:
+            parts.append(f"{statistics.dropped_records:,} dropped")
         if statistics.uncommitted_bytes:
             parts.append(f"uncommitted {_in_units(statistics.uncommitted_bytes)}")
         if statistics.tasks_restoring:

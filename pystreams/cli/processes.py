@@ -6,27 +6,34 @@
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
 - A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
   that is the work of whoever started the parent, who also sees the exit code.
-- Children hold the read end of a pipe whose write end only the parent has. When the parent dies,
-  however that happens, they see its end and stop.
+- A child's standard input is a socket whose other end only the parent has. When the parent dies,
+  however that happens, children see its end and stop. On a terminal they tell the parent through
+  it how they are doing, and the parent shows one live line (`process_reports`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
+from pystreams.cli.display import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.process_reports import REPORT_OPTION, ChildReports
 from pystreams.cli.running import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 PROCESS_OPTION = "--process-number"
 """Hidden option of `pystreams run` that makes a process one of several."""
@@ -46,26 +53,42 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
             not given.
     """
     command = _this_command() if command is None else command
+    reports = ChildReports(count) if sys.stderr.isatty() else None
     stop = _StopChildren()
     with stop.by_signals():
-        children = [_start(command, number) for number in range(1, count + 1)]
-        stop.children = children
-        _log.info("started", processes=count, pids=[child.pid for child in children])
-        return _supervise(children, stop)
+        children = [_start(command, number, reports) for number in range(1, count + 1)]
+        stop.children = [child.process for child in children]
+        pids = [child.process.pid for child in children]
+        _log.info("started", processes=count, pids=pids)
+        try:
+            return _supervise(stop, reports)
+        finally:
+            for child in children:
+                child.channel.close()
 
 
 def stop_with_parent(stop: StopRequest) -> None:
     """Ask for a stop when the parent's end of standard input closes. Call once in a child."""
 
     def watch() -> None:
-        while os.read(0, 1):
-            pass
+        # A parent that dies with reports unread resets the connection.
+        with contextlib.suppress(ConnectionResetError):
+            while os.read(0, 1):
+                pass
         stop.request()
         # The main thread stops the client; if it can't, nobody is left who would kill it.
         time.sleep(CLOSE_TIMEOUT_S + _MARGIN_S)
         os._exit(ExitCode.FAILED)
 
     threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A started process and our end of its standard input."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
 
 
 class _StopChildren(StopRequest):
@@ -84,14 +107,42 @@ def _this_command() -> list[str]:
     return [sys.executable, *sys.orig_argv[1:]]
 
 
-def _start(command: Sequence[str], number: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*command, PROCESS_OPTION, str(number)], stdin=subprocess.PIPE)
+def _start(command: Sequence[str], number: int, reports: ChildReports | None) -> _Child:
+    """Start a child; with reports it tells how it is doing, and prints through us."""
+    channel, theirs = socket.socketpair()
+    with theirs:
+        if reports is None:
+            process = subprocess.Popen([*command, PROCESS_OPTION, str(number)], stdin=theirs)
+            return _Child(process, channel)
+        process = subprocess.Popen(
+            [*command, PROCESS_OPTION, str(number), REPORT_OPTION],
+            stdin=theirs,
+            # Output that goes to a file needs no way round.
+            stdout=subprocess.PIPE if sys.stdout.isatty() else None,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    reports.follow(number, channel)
+    for name, output in (("stdout", process.stdout), ("stderr", process.stderr)):
+        if output is not None:
+            reports.relay(number, output, name)
+    return _Child(process, channel)
 
 
-def _supervise(children: Sequence[subprocess.Popen[bytes]], stop: StopRequest) -> int:
-    """Wait for the end of all; return the first failure, or 0."""
+def _supervise(stop: _StopChildren, reports: ChildReports | None) -> int:
+    """Wait for the end of all, and show how they are doing; return the first failure, or 0."""
+    if reports is None:
+        return _wait_for_all(stop, lambda: None)
+    display = LiveDisplay(reports.statistics, SystemClock().monotonic_ms)
+    with display:
+        exit_code = _wait_for_all(stop, display.show_stopping)
+        reports.close(_MARGIN_S)
+    return exit_code
+
+
+def _wait_for_all(stop: _StopChildren, on_stopping: Callable[[], None]) -> int:
     exit_code = 0
-    running = list(children)
+    running = list(stop.children)
     kill_at_s: float | None = None
     while running:
         for child in [child for child in running if child.poll() is not None]:
@@ -103,6 +154,7 @@ def _supervise(children: Sequence[subprocess.Popen[bytes]], stop: StopRequest) -
                 stop.request()
         if stop.requested and kill_at_s is None:
             _log.info("stopping", processes=len(running))
+            on_stopping()
             _terminate(running)
             kill_at_s = time.monotonic() + CLOSE_TIMEOUT_S + _MARGIN_S
         if kill_at_s is not None and running and time.monotonic() > kill_at_s:

@@ -36,6 +36,7 @@ class RunOptions:
     processes: int
     threads: int | None
     process_number: int | None
+    report: bool = False
     metrics_port: int | None = None
     metrics_host: str | None = None
 
@@ -96,6 +97,7 @@ class RunOptions:
     help="auto: readable on a terminal, else JSON lines.",
 )
 @click.option("--process-number", type=int, hidden=True)
+@click.option("--report", is_flag=True, hidden=True)
 @click.pass_context
 def run(ctx: click.Context, /, log_level: str, log_format: str, **options: object) -> None:
     """Run a topology until it is stopped.
@@ -125,6 +127,8 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     """
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     number = chosen.process_number
+    if chosen.report and log_format == "auto":
+        log_format = "console"  # The parent shows the lines on its terminal.
     configure_logging(log_level, log_format, {} if number is None else {"process": number})
     with streams_errors_as_exit_codes():
         loaded = load_topology(chosen.topology)
@@ -133,7 +137,7 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
             from pystreams.cli.processes import run_processes
 
             ctx.exit(run_processes(chosen.processes))
-        ctx.exit(_run_here(loaded, config, is_child=number is not None))
+        ctx.exit(_run_here(loaded, config, chosen))
 
 
 def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:
@@ -209,10 +213,11 @@ def _development_broker() -> str:
     return broker.bootstrap_servers
 
 
-def _run_here(loaded: LoadedTopology, config: StreamsConfig, *, is_child: bool) -> int:
+def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
     """Run the client in this process; return the exit code."""
     import structlog
 
+    from pystreams.cli.process_reports import report_to_parent
     from pystreams.cli.processes import stop_with_parent
     from pystreams.cli.running import StopRequest, run_until_stopped
     from pystreams.runtime.client import KafkaStreams
@@ -220,17 +225,20 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, *, is_child: bool) 
     log = structlog.get_logger("pystreams.cli")
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
+    is_child = options.process_number is not None
     stop = StopRequest(ends_at_second_signal=not is_child)
     if is_child:
         stop_with_parent(stop)
     with stop.by_signals():
         streams = KafkaStreams(loaded.topology, config)
+        if options.report:
+            report_to_parent(streams.statistics)
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
-    """Return the live line; None without a terminal, or when several would fight for it."""
+    """Return the live line; None without a terminal, and in a child, whose parent shows it."""
     from pystreams.cli.display import LiveDisplay
     from pystreams.clock import SystemClock
 

@@ -143,5 +143,5 @@ def _outcome(streams: RunningStreams, *, closed_in_time: bool) -> int:
         sys.stdout.flush()
         os._exit(ExitCode.FAILED)
     statistics = streams.statistics()
-    _log.info("stopped", records=statistics.records_processed, commits=statistics.commits)
+    _log.info("stopped", records=statistics.processed_records, commits=statistics.commits)
     return ExitCode.DONE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +38,44 @@ class ThreadStatistics:
     cached_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """A whole application, at one moment: the sums over its threads.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics(ThreadStatistics):
+    """A whole application, at one moment: the sums over its threads, but for the most ever held.
 
     Attributes:
-        state: The client's state.
+        state: The client's state; of several processes how many are in which.
         threads: Stream threads alive.
-        records_processed: Records processed since the start.
-        records_dropped: Records dropped by running tasks.
-        tasks_running: Tasks that process.
-        tasks_restoring: Tasks on their way there.
-        commits: Commits since the start.
-        lag_records: Records known to wait; None when nothing is known.
-        restored_records: Records restored since the start.
-        restore_remaining_records: Offsets still to restore, at most.
-        uncommitted_bytes: What stores hold uncommitted.
-        max_uncommitted_bytes: The most a thread ever held.
-        cached_bytes: What record caches hold back.
     """
 
     state: str
     threads: int
-    records_processed: int
-    records_dropped: int
-    tasks_running: int
-    tasks_restoring: int
-    commits: int
-    lag_records: int | None
-    restored_records: int
-    restore_remaining_records: int
-    uncommitted_bytes: int
-    max_uncommitted_bytes: int
-    cached_bytes: int
 
 
-def total(state: str, threads: list[ThreadStatistics]) -> Statistics:
-    """Add the statistics of all threads up."""
-    lags = [one.lag_records for one in threads if one.lag_records is not None]
-    return Statistics(
-        state=state,
-        threads=len(threads),
-        records_processed=sum(one.processed_records for one in threads),
-        records_dropped=sum(one.dropped_records for one in threads),
-        tasks_running=sum(one.tasks_running for one in threads),
-        tasks_restoring=sum(one.tasks_restoring for one in threads),
-        commits=sum(one.commits for one in threads),
-        lag_records=sum(lags) if lags else None,
-        restored_records=sum(one.restored_records for one in threads),
-        restore_remaining_records=sum(one.restore_remaining_records for one in threads),
-        uncommitted_bytes=sum(one.uncommitted_bytes for one in threads),
-        max_uncommitted_bytes=max((one.max_uncommitted_bytes for one in threads), default=0),
-        cached_bytes=sum(one.cached_bytes for one in threads),
-    )
+def total(state: str, threads: Sequence[ThreadStatistics]) -> Statistics:
+    """Add the statistics of all threads of an application up."""
+    return Statistics(state=state, threads=len(threads), **_sums(threads))
+
+
+def together(state: str, processes: Sequence[Statistics]) -> Statistics:
+    """Add the statistics of several processes up.
+
+    Args:
+        state: What to call the state they are in.
+        processes: Their statistics.
+    """
+    threads = sum(one.threads for one in processes)
+    return Statistics(state=state, threads=threads, **_sums(processes))
+
+
+def _sums(parts: Sequence[ThreadStatistics]) -> dict[str, Any]:
+    sums: dict[str, Any] = {
+        name: sum(getattr(one, name) for one in parts) for name in _FIELDS - _NO_SUMS
+    }
+    lags = [one.lag_records for one in parts if one.lag_records is not None]
+    sums["lag_records"] = sum(lags) if lags else None
+    sums["max_uncommitted_bytes"] = max((one.max_uncommitted_bytes for one in parts), default=0)
+    return sums
+
+
+_FIELDS = {field.name for field in fields(ThreadStatistics)}
+_NO_SUMS = {"lag_records", "max_uncommitted_bytes"}

@@ -96,7 +96,7 @@ def test_uncommitted_bytes_stay_below_the_limit_with_no_needless_commit(
     streams.start()
     try:
         wait_until(
-            lambda: streams.error or streams.statistics().records_processed == len(records),
+            lambda: streams.error or streams.statistics().processed_records == len(records),
             "all records processed",
         )
         assert streams.error is None

@@ -46,14 +46,14 @@ def test_a_running_client() -> None:
     line.text(statistics(), 0.0)
 
     told = line.text(
-        statistics(tasks_running=2, records_processed=234_408, commits=1, lag_records=12_345), 2.0
+        statistics(tasks_running=2, processed_records=234_408, commits=1, lag_records=12_345), 2.0
     )
 
     assert told == "RUNNING | 2 tasks | 117,204 records/s | lag 12,345 | 1 commit"
 
 
 def test_what_is_rare_is_shown_when_it_is_there() -> None:
-    told = StatusLine().text(statistics(records_dropped=3, uncommitted_bytes=1_572_864), 0.0)
+    told = StatusLine().text(statistics(dropped_records=3, uncommitted_bytes=1_572_864), 0.0)
 
     assert "3 dropped" in told
     assert "uncommitted 1.5 MiB" in told

@@ -172,6 +172,36 @@ def test_several_processes_close_together() -> None:
         assert {line.get("process") for line in application.logs()} == {None, 1, 2, 3}
 
 
+def test_on_a_terminal_several_processes_share_one_live_line_and_their_logs_stand_above_it() -> (
+    None
+):
+    ours, theirs = pty.openpty()
+    with started("runs", "--processes", "2", stderr=theirs) as application:
+        os.close(theirs)
+        shown = b""
+        while b"6 tasks" not in shown:  # 3 of each.
+            shown += os.read(ours, 4096)
+        application.send(TERM)
+        assert application.end() == 0
+        shown += _rest(ours)
+
+    assert b"RUNNING | 6 tasks" in shown
+    assert b"STOPPING" in shown
+    assert shown.count(b"process=1") == shown.count(b"process=2") == 2  # "stopping" and "stopped"
+    assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
+
+
+def test_a_child_that_is_killed_on_a_terminal_ends_the_live_line() -> None:
+    ours, theirs = pty.openpty()
+    with started("runs", "--processes", "2", stderr=theirs) as application:
+        os.close(theirs)
+        application.wait_for("started", times=2)
+        os.kill(application.pid_of(1), KILL)
+        assert application.end() == 128 + KILL
+        assert application.told("closed") == [2]
+        _rest(ours)
+
+
 def test_ctrl_c_reaches_all_processes_and_counts_as_one() -> None:
     with started("runs", "--processes", "2") as application:
         application.wait_for("started", times=2)

@@ -12,6 +12,7 @@ import sys
 import threading
 
 from pystreams.cli.logs import configure_logging
+from pystreams.cli.process_reports import report_to_parent
 from pystreams.cli.processes import run_processes, stop_with_parent
 from pystreams.cli.run import _display
 from pystreams.cli.running import StopRequest, run_until_stopped
@@ -68,6 +69,7 @@ def main() -> int:
     parser.add_argument("behaviour")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--process-number", type=int)
+    parser.add_argument("--report", action="store_true")
     arguments = parser.parse_args()
     number = arguments.process_number
     configure_logging("info", fields={} if number is None else {"process": number})
@@ -78,6 +80,8 @@ def main() -> int:
     if is_child:
         stop_with_parent(stop)
     streams = StandIn(arguments.behaviour, number)
+    if arguments.report:
+        report_to_parent(streams.statistics)
     return run_until_stopped(streams, stop, _display(streams, is_child=is_child))
 
 
