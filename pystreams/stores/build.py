@@ -1,7 +1,8 @@
 """From spec to store: the only place where layers are put together.
 
 TypedKeyValueStore | TypedTimestampedKeyValueStore | AdaptedTimestampedKeyValueStore |
-TypedVersionedKeyValueStore | TypedSessionStore | TypedWindowStore | TypedTimestampedWindowStore
+TypedVersionedKeyValueStore | TypedSessionStore | TypedWindowStore |
+TypedTimestampedWindowStore | ListValueStore
   serdes, timestamps                             (timestamped, by spec.timestamped, adapted
             |                                     when not spec.engine_timestamped)
 BufferedKeyValueStore | WriteThroughKeyValueStore, or of those with versions | BufferedLruStore
@@ -20,6 +21,7 @@ from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.list_value import ListValueStore
 from pystreams.stores.lru import BufferedLruStore
 from pystreams.stores.restoring import plain_changes, timestamped_changes
 from pystreams.stores.segmented import SegmentedChanges
@@ -50,6 +52,7 @@ OwnStateStore = (
     | TypedVersionedKeyValueStore[Any, Any]
     | TypedSessionStore[Any, Any]
     | TimeOrderedBuffer
+    | ListValueStore[Any, Any]
 )
 
 
@@ -61,6 +64,8 @@ def build_store(spec: StoreSpec) -> OwnStateStore:
         return build_session_store(spec)
     if spec.kind is StoreKind.WINDOW:
         return build_window_store(spec)
+    if spec.kind is StoreKind.LIST_VALUE:
+        return build_list_value_store(spec)
     if spec.kind is StoreKind.BUFFER:
         return build_time_ordered_buffer(spec)
     return build_key_value_store(spec)
@@ -80,6 +85,13 @@ def build_time_ordered_buffer(spec: StoreSpec) -> TimeOrderedBuffer:
         spec.name, _engine(spec), value_prefix_bytes=0, caching=False, restored=restored_records
     )
     return TimeOrderedBuffer(buffer)
+
+
+def build_list_value_store(spec: StoreSpec) -> ListValueStore[Any, Any]:
+    """Return a new store of lists, not yet open; it has no record cache, whatever the spec."""
+    buffer_class = BufferedKeyValueStore if spec.transactional else WriteThroughKeyValueStore
+    buffer = buffer_class(spec.name, _engine(spec), value_prefix_bytes=0, caching=False)
+    return ListValueStore(buffer, spec.key_serde, spec.value_serde)
 
 
 def build_session_store(spec: StoreSpec) -> TypedSessionStore[Any, Any]:

@@ -25,6 +25,7 @@ class StoreKind(Enum):
     SESSION = "session"
     VERSIONED = "versioned"
     BUFFER = "buffer"
+    LIST_VALUE = "list-value"
 
 
 class StoreEngine(Enum):

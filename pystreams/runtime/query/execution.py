@@ -190,6 +190,7 @@ _CURES = {
     StoreKind.SESSION: "ask it with WindowRangeQuery with key",
     StoreKind.VERSIONED: "ask it with VersionedKeyQuery or MultiVersionedKeyQuery",
     StoreKind.BUFFER: "it is what an operation keeps for itself, ask a table made of its output",
+    StoreKind.LIST_VALUE: "it is what a join keeps for itself, ask a table made of its output",
 }
 
 
