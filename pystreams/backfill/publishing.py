@@ -1,12 +1,13 @@
 """Publish the results of a backfill to Kafka, exactly once.
 
-    check -> fence -> create internal topics -> claim -> each task's rows -> hand over
+    check -> fence -> create internal topics -> claim -> each task's rows (-> seed) -> hand over
 
 - **Claim**: one transaction commits, for every source partition of the group, where its history
   begins, with a mark (`runtime.core.publishing_mark`). From then on a live application refuses to
   start on this group.
 - **Rows**: a task's rows go out in transactions of bounded size; each commits the task's offsets
   again, with the number of rows published so far. Whoever comes after a crash goes on from there.
+- **Seed**, if asked for: the stores are built on this host from the same rows (`seeding`).
 - **Hand-over**: one transaction commits, for every partition, where the live application goes on.
 
 Whoever publishes is alone: the claim and the hand-over use the transactional id
@@ -41,6 +42,7 @@ from pystreams.backfill.hand_over import (
 from pystreams.backfill.publication import Publication, TaskResults
 from pystreams.backfill.publishing_checks import PublishingChecks
 from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.seeding import Seeded, StateSeeder
 from pystreams.backfill.waiting import ATTEMPTS, REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
@@ -92,12 +94,15 @@ class Published:
         transactions: Transactions it has committed, claim and hand-over included.
         resumed: Whether an earlier run had begun.
         was_done: Whether an earlier run had done everything.
+        seeded: What of the state was built on this host; None if it was not asked for, or an
+            earlier run had done everything.
     """
 
     records: int
     transactions: int
     resumed: bool
     was_done: bool
+    seeded: Seeded | None = None
 
 
 def publishing_config(config: StreamsConfig) -> StreamsConfig:
@@ -144,8 +149,12 @@ class Publisher:
         self._records = 0
         self._transactions = 0
 
-    def run(self) -> Published:
+    def run(self, seeder: StateSeeder | None = None) -> Published:
         """Publish everything, or what an earlier run has left.
+
+        Args:
+            seeder: Builds the stores on this host before the group is handed over; None to leave
+                that to a restore.
 
         Raises:
             PublishingRefusedError: The group is in use, belongs to something else, or does not fit
@@ -153,6 +162,8 @@ class Publisher:
             MissingSourceTopicError: A source topic does not exist.
             TopologyError: An internal topic has another partition count.
             RetriableClientError: The broker stays unreachable.
+            StateStoreError: A store can't be seeded. Published again, it goes on.
+            StateDirectoryError: Likewise.
         """
         self._checks.check_partition_counts()
         consumer = self._clients.consumer(f"{self._group}-publisher", "")
@@ -163,18 +174,23 @@ class Publisher:
             before = self._standing(consumer)
             if before is Standing.DONE:
                 return Published(0, 0, resumed=False, was_done=True)
+            if seeder is not None:
+                seeder.check(is_begun=before is Standing.BEGUN)
             self._topics.prepare()
             self._claim(consumer)
             for task in self._publication.tasks:
                 self._publish(task, consumer)
             self._checks.check_members()
+            seeded = None if seeder is None else seeder.seed(self._changelog_ends(consumer))
             self._hand_over(consumer)
         except TaskMigratedError as error:
             raise FencedPublisherError(_TAKEN_OVER) from error
         finally:
             consumer.close()
         resumed = before is Standing.BEGUN
-        return Published(self._records, self._transactions, resumed=resumed, was_done=False)
+        return Published(
+            self._records, self._transactions, resumed=resumed, was_done=False, seeded=seeded
+        )
 
     # ------------------------------------------------------------------ checks
 
@@ -232,6 +248,25 @@ class Publisher:
             offsets = {partition: held.high_watermark for partition, held in ranges.items()}
         self._commit(producer, (), handed_over(self._publication, offsets), consumer)
         _log.info("group handed over", group=self._group, backfill=self._publication.id)
+
+    def _changelog_ends(self, consumer: ConsumerPort) -> dict[TopicPartition, int]:
+        """Return the offsets behind all that is published, before anybody else writes there.
+
+        Nobody did if the group is still claimed after the brokers have answered. Markers that they
+        have yet to write are waited for, so that nothing at all is left to read; one that comes
+        later would be no record.
+        """
+        changelogs = self._checks.changelogs()
+        left = ATTEMPTS
+        while True:
+            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
+            left -= 1
+            if left == 0 or all(held.end == held.high_watermark for held in ranges.values()):
+                break
+            self._waiting.before_retry()
+        if self._standing(consumer) is not Standing.BEGUN:
+            raise FencedPublisherError(_TAKEN_OVER)
+        return {changelog: held.high_watermark for changelog, held in ranges.items()}
 
     def _edges(self) -> list[TopicPartition]:
         edges = self._publication.edge_topics

@@ -51,15 +51,19 @@ class PublishingChecks:
                 "for its session to end, and publish again"
             )
 
-    def check_changelogs(self) -> None:
-        """Refuse changelogs with records: a claim is always before the first record of ours."""
-        changelogs = [
+    def changelogs(self) -> list[TopicPartition]:
+        """Return the changelog partitions of all tasks."""
+        return [
             TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
             for task in self._publication.tasks
             for store in self._plan.logged_stores(
                 self._plan.subtopologies[task.task_id.subtopology]
             )
         ]
+
+    def check_changelogs(self) -> None:
+        """Refuse changelogs with records: a claim is always before the first record of ours."""
+        changelogs = self.changelogs()
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
         filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
         if filled:

@@ -15,11 +15,12 @@ RocksDBEngine | RocksDBSegmentEngine | MemoryEngine | spec.engine_factory(name)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
+from pystreams.stores.engines.rocksdb import BulkLoadEngine, RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.key_value import TypedKeyValueStore
 from pystreams.stores.list_value import ListValueStore
 from pystreams.stores.lru import BufferedLruStore
@@ -69,6 +70,18 @@ def build_store(spec: StoreSpec) -> OwnStateStore:
     if spec.kind is StoreKind.BUFFER:
         return build_time_ordered_buffer(spec)
     return build_key_value_store(spec)
+
+
+def build_bulk_loaded_store(spec: StoreSpec) -> tuple[OwnStateStore, BulkLoadEngine] | None:
+    """Return a new store that is to be filled by `restore` and closed, and its engine.
+
+    What it writes is what the store of `build_store` would have, made as sorted files. Not yet
+    open. None when the store does not keep its bytes in a RocksDB of ours.
+    """
+    if spec.engine_factory is not None or spec.engine is StoreEngine.IN_MEMORY:
+        return None
+    engine = BulkLoadEngine(_rocksdb_engine(spec))
+    return build_store(replace(spec, engine_factory=lambda _: engine)), engine
 
 
 def build_versioned_store(spec: StoreSpec) -> TypedVersionedKeyValueStore[Any, Any]:
@@ -170,6 +183,10 @@ def _engine(spec: StoreSpec) -> KeyValueEngine:
         return spec.engine_factory(spec.name)
     if spec.engine is StoreEngine.IN_MEMORY:
         return MemoryEngine(spec.name)
+    return _rocksdb_engine(spec)
+
+
+def _rocksdb_engine(spec: StoreSpec) -> RocksDBEngine | RocksDBSegmentEngine:
     if spec.kind in {StoreKind.WINDOW, StoreKind.SESSION} and spec.retention is not None:
         return RocksDBSegmentEngine(
             spec.name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped

@@ -30,6 +30,8 @@ What rocksdict does that one would not expect, and what is done about it here:
 - `create_column_family` and `drop_column_family` write the manifest (about 20 ms each) and flush
   nothing. A dropped family stays readable through its `Rdict` and iterators, which keep the
   database open like any other; closing that `Rdict` raises, letting go of it does not.
+- `SstFileWriter` takes no family, and fails to finish a file without an entry. An ingested file is
+  durable; one that overlaps with a memtable flushes that first.
 - It writes `rocksdict-config.json` into the directory. RocksDB ignores it, and a directory
   without it (written by Java) opens: raw mode is what we ask for, whatever the file says.
 - `ReadOptions.set_iterate_lower_bound` sets the upper bound; so lower bounds are our own affair.
@@ -38,8 +40,9 @@ What rocksdict does that one would not expect, and what is done about it here:
 Spec: KIP-892 "Atomic Checkpointing"; KIP-1035 "Proposed Changes"; Kafka RocksDBStore.openDB.
 """
 
+from pystreams.stores.engines.rocksdb.bulk_load import BulkLoadEngine
 from pystreams.stores.engines.rocksdb.engine import RocksDBEngine
 from pystreams.stores.engines.rocksdb.memory import MEMORY
 from pystreams.stores.engines.rocksdb.segments import RocksDBSegmentEngine
 
-__all__ = ["MEMORY", "RocksDBEngine", "RocksDBSegmentEngine"]
+__all__ = ["MEMORY", "BulkLoadEngine", "RocksDBEngine", "RocksDBSegmentEngine"]

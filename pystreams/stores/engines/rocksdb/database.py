@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from rocksdict import Rdict, ReadOptions, WriteBatch
+from rocksdict import (
+    IngestExternalFileOptions,
+    Rdict,
+    ReadOptions,
+    SstFileWriter,
+    WriteBatch,
+)
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
@@ -36,6 +42,9 @@ if TYPE_CHECKING:
 
 DEFAULT_CF = "default"
 OFFSETS_CF = "offsets"
+
+_RUN_FILE = "run.unfinished"
+"""A sorted file until it is ingested; the name is none of RocksDB's."""
 
 _log = structlog.get_logger(__name__)
 
@@ -205,6 +214,46 @@ class Database:
                 self._metadata.pop(key, None)
             else:
                 self._metadata[key] = value
+
+    def ingest(self, family: Rdict, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Add entries to a family as one sorted file; durable when this returns.
+
+        Args:
+            family: The family, open.
+            entries: One or more, in strictly ascending order of keys; None deletes.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        assert self._options is not None
+        file = self.directory / _RUN_FILE
+        how = IngestExternalFileOptions()
+        how.set_move_files(True)
+        try:
+            writer = SstFileWriter(self._options)
+            writer.open(str(file))
+            for key, value in entries:
+                if value is None:
+                    del writer[key]
+                else:
+                    writer[key] = value
+            writer.finish()
+            family.ingest_external_file([str(file)], how)
+        except Exception as error:
+            raise self.error("can't be written", error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                file.unlink()
+
+    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Add to `offsets` as a sorted file; for a database that has nothing unflushed in it.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        offsets = self.opened().get_column_family(OFFSETS_CF)
+        self.ingest(offsets, sorted(metadata.items()))
+        self._metadata.update(metadata)
 
     def flush_if_memory_is_short(self) -> bool:
         """Let RocksDB flush all families together, if it is short of memory.

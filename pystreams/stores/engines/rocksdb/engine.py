@@ -120,6 +120,26 @@ class RocksDBEngine:
 
         self._database.apply(fill_data, metadata)
 
+    def ingest(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Apply data as a sorted file, durably; None deletes.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        if changes:
+            data = self._data
+            if data is None:
+                raise self._database.closed_error()
+            self._database.ingest(data, ((key, changes[key]) for key in sorted(changes)))
+
+    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Apply metadata as a sorted file, durably.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        self._database.ingest_metadata(metadata)
+
     def metadata(self) -> dict[bytes, bytes]:
         """Return everything in the `offsets` column family."""
         return self._database.metadata()

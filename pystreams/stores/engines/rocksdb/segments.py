@@ -24,6 +24,7 @@ here: it goes with its last holder, and flushes nothing, because it is dropped.
 from __future__ import annotations
 
 import struct
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ _TIMESTAMPED_KEY = b"timestamped"
 
 _LONG = struct.Struct(">q")
 _PREFIX_BYTES = 8
+_PREFIX = slice(_PREFIX_BYTES)
 
 _Family = tuple[Rdict, Any]
 """A segment's data, and the handle that a write batch needs."""
@@ -158,6 +160,28 @@ class RocksDBSegmentEngine:
         self._database.apply(lambda batch: self._fill(batch, changes), metadata)
         if delete_below is not None:
             self._drop_below(delete_below)
+
+    def ingest(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Apply data as a sorted file a segment, durably; None deletes.
+
+        Raises:
+            StateStoreError: The disk is full or gone; some segments may have theirs.
+        """
+        self._database.opened()
+        self._create_families(changes)
+        for prefix, keys in groupby(sorted(changes), key=itemgetter(_PREFIX)):
+            family = self._families.get(prefix)
+            if family is not None:  # Else there is nothing to delete.
+                entries = ((key[_PREFIX_BYTES:], changes[key]) for key in keys)
+                self._database.ingest(family[0], entries)
+
+    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Apply metadata as a sorted file, durably.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        self._database.ingest_metadata(metadata)
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return everything in the `offsets` column family."""
