@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Self
+
+from pystreams.rate import RateMeter, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,31 +19,7 @@ if TYPE_CHECKING:
 
 _INTERVAL_S = 0.25
 _END_TIMEOUT_S = 1.0
-_RATE_WINDOW_S = 5.0
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-class RateMeter:
-    """Turns a growing total into a rate over the last seconds."""
-
-    def __init__(self, window_s: float = _RATE_WINDOW_S) -> None:
-        self._window_s = window_s
-        self._samples: deque[tuple[float, int]] = deque()
-
-    def rate(self, total: int, now_s: float) -> float:
-        """Add a sample and return the growth a second over the window; 0 for the first one.
-
-        A total that falls (tasks moved away) starts anew.
-        """
-        samples = self._samples
-        if samples and total < samples[-1][1]:
-            samples.clear()
-        samples.append((now_s, total))
-        # One sample from before the window stays, so that the window is always covered.
-        while len(samples) > 2 and samples[1][0] <= now_s - self._window_s:
-            samples.popleft()
-        then_s, before = samples[0]
-        return (total - before) / (now_s - then_s) if now_s > then_s else 0.0
 
 
 class StatusLine:
@@ -133,23 +110,13 @@ class LiveDisplay:
 
 def _restoring(statistics: Statistics, per_s: float) -> str:
     remaining = statistics.restore_remaining_records
-    left = f", {_duration(remaining / per_s)} left" if per_s > 0 else ""
+    left = f", {duration(remaining / per_s)} left" if per_s > 0 else ""
     tasks = _counted(statistics.tasks_restoring, "task")
     return f"restoring {tasks}: {per_s:,.0f} records/s, {remaining:,} to go{left}"
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def _in_units(number: int) -> str:

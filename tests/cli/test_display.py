@@ -7,7 +7,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from pystreams.cli.display import LiveDisplay, RateMeter, StatusLine
+from pystreams.cli.display import LiveDisplay, StatusLine
 from pystreams.runtime.statistics import Statistics, total
 
 if TYPE_CHECKING:
@@ -18,27 +18,6 @@ IDLE = total("RUNNING", [])
 
 def statistics(**fields: object) -> Statistics:
     return dataclasses.replace(IDLE, **fields)  # type: ignore[arg-type]
-
-
-def test_the_first_sample_has_no_rate() -> None:
-    assert RateMeter().rate(1000, now_s=3.0) == 0.0
-
-
-def test_the_rate_covers_the_window_only() -> None:
-    meter = RateMeter(window_s=5.0)
-    for second in range(11):
-        meter.rate(1000 * second, float(second))
-
-    assert meter.rate(10_000, 15.0) == 0.0
-    assert meter.rate(10_600, 16.0) == 100.0
-
-
-def test_a_falling_total_starts_anew() -> None:
-    meter = RateMeter()
-    meter.rate(1000, 0.0)
-
-    assert meter.rate(10, 1.0) == 0.0
-    assert meter.rate(20, 2.0) == 10.0
 
 
 def test_a_running_client() -> None:
