@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pystreams.backfill.rows import Result
 from pystreams.ids import TaskId, TopicPartition
@@ -73,3 +74,18 @@ class Publication:
     num_partitions: Mapping[str, int]
     tasks: Sequence[TaskResults]
     edge_topics: frozenset[str]
+
+
+class PublishedRecords(NamedTuple):
+    """Records of one task that have been published.
+
+    Attributes:
+        task_id: The task.
+        records: How many.
+        by_earlier_run: Whether an earlier, interrupted run has done it; else it was one transaction
+            just now.
+    """
+
+    task_id: TaskId
+    records: int
+    by_earlier_run: bool

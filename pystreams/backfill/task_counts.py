@@ -1,0 +1,120 @@
+"""How many records the tasks of a running stage have taken: from the workers to the driver.
+
+A stage is one Spark job, and its tasks run for minutes or hours. Spark's own counters do not tell
+how far they are: an accumulator arrives when its task has ended, and the metrics of running tasks
+come with heartbeats that no public interface gives to Python. A socket of ours would have to be
+reached from every worker. What all of them reach already is the staging directory. So each Spark
+partition has a file there that its worker rewrites, once a second at most, and the driver adds the
+files up:
+
+    staging/_progress-0/3        9 bytes: int64 records taken, 1 when there are no more
+
+A partition that runs twice (a retry, a speculative copy) has one file still, and the driver keeps
+the highest number it has seen of each: nothing counts twice, and the sum never falls. The numbers
+are for the eye. A file that can't be written or read costs the display its movement, and the
+backfill nothing; so it is not told anywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pystreams.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COUNT = struct.Struct(">q?")
+_INTERVAL_MS = 1000.0
+_TOPIC_COLUMN = 0
+
+
+def counted_here(batches: Iterable[pa.RecordBatch], directory: str) -> Iterator[pa.RecordBatch]:
+    """Return a Spark partition's batches, and count in its file how far they are taken.
+
+    Runs in a Spark worker.
+
+    Args:
+        batches: Columns of `rows.HISTORY_TYPE`; a row without topic is no record.
+        directory: Where the stage's files are.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "counted in a Spark worker"
+    file = Path(directory) / str(context.partitionId())
+    return counted(batches, file, SystemClock())
+
+
+def counted(
+    batches: Iterable[pa.RecordBatch], file: Path, clock: Clock
+) -> Iterator[pa.RecordBatch]:
+    """Return batches, and write into a file how many records of them have been taken.
+
+    A batch has been taken when the next one is asked for. The directory must be there: who comes
+    late, after the stage, finds none and leaves nothing behind.
+    """
+    records = 0
+    told_ms = -_INTERVAL_MS
+    for batch in batches:
+        yield batch
+        records += batch.num_rows - batch.column(_TOPIC_COLUMN).null_count
+        now_ms = clock.monotonic_ms()
+        if now_ms - told_ms >= _INTERVAL_MS:
+            told_ms = now_ms
+            _write(file, records, is_all=False)
+    _write(file, records, is_all=True)
+
+
+def _write(file: Path, records: int, *, is_all: bool) -> None:
+    with contextlib.suppress(OSError):
+        file.write_bytes(_COUNT.pack(records, is_all))
+
+
+class StageCounts:
+    """The driver's side: the files of one stage. Of one thread at a time.
+
+    Args:
+        directory: Where they are; made and removed here.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._taken: dict[str, int] = {}
+        self._ended: set[str] = set()
+
+    def prepare(self) -> None:
+        """Make the directory, without what an earlier driver has left there."""
+        self.remove()
+        with contextlib.suppress(OSError):
+            self.directory.mkdir(parents=True)
+
+    def remove(self) -> None:
+        """Remove the directory."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def records(self) -> int:
+        """Return how many records have been taken so far; reads the files of what still runs."""
+        with contextlib.suppress(OSError):
+            for file in self.directory.iterdir():
+                if file.name not in self._ended:
+                    self._look_at(file)
+        return sum(self._taken.values())
+
+    def _look_at(self, file: Path) -> None:
+        try:
+            content = file.read_bytes()
+        except OSError:
+            return
+        if len(content) != _COUNT.size:
+            # It is being written.
+            return
+        records, is_all = _COUNT.unpack(content)
+        self._taken[file.name] = max(records, self._taken.get(file.name, 0))
+        if is_all:
+            self._ended.add(file.name)
