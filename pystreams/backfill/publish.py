@@ -12,8 +12,12 @@ from pystreams.backfill.publishing import (
     PublishingSettings,
     publishing_config,
 )
+from pystreams.backfill.seeding import StateSeeder
 from pystreams.backfill.staged_publication import staged_publication
+from pystreams.backfill.staged_state import staged_state
 from pystreams.config import StreamsConfig
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.settings import task_settings
 from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -26,6 +30,7 @@ def publish(
     output: Path | str,
     settings: PublishingSettings | None = None,
     progress: Callable[[TaskResults, int], None] = lambda _task, _records: None,
+    seed_state: bool = False,
 ) -> Published:
     """Publish staged results to Kafka, exactly once, and hand the group over.
 
@@ -37,13 +42,18 @@ def publish(
         output: The staging directory.
         settings: How; without, the state alone is published.
         progress: Told the task and the records of each transaction that was committed.
+        seed_state: Whether to build the stores in `state.dir` of this host as well, so that an
+            application that starts here restores nothing.
 
     Raises:
         StagingError: The directory is not complete.
         PublishingRefusedError: The group is in use, belongs to something else, or does not fit the
-            results; or another publisher took over.
+            results; or another publisher took over; or there is state of something else in
+            `state.dir`.
         MissingSourceTopicError: A source topic does not exist.
         BrokerNotAvailableError: No broker answered.
+        StateDirectoryError: `state.dir` can't be written.
+        StateStoreError: A store there can't.
     """
     # Imported here: Spark's workers import this package, and talk to no broker.
     from pystreams.runtime.adapters.factory import ConfluentClients
@@ -59,4 +69,14 @@ def publish(
         own.windowstore_changelog_additional_retention_ms,
     )
     chosen = settings or PublishingSettings()
-    return Publisher(publication, plan, topics, clients, chosen, progress).run()
+    publisher = Publisher(publication, plan, topics, clients, chosen, progress)
+    if not seed_state:
+        return publisher.run()
+    stores = task_settings(own, num_partitions=topics.num_partitions).stores
+    directory = StateDirectory(own.state_dir, own.application_id)
+    try:
+        return publisher.run(
+            StateSeeder(publication, plan, staged_state(Path(output)), stores, directory)
+        )
+    finally:
+        directory.close()

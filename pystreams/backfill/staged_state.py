@@ -1,0 +1,49 @@
+"""The final state in a staging directory, as columns: what stores are seeded from.
+
+It is the same that is published to the changelogs, in the same order (`staged_publication`), read
+without making a row of each record. Reads Parquet with pyarrow; Spark is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.seeding import StateColumns, StateReader
+from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.ids import TaskId
+
+_BATCH_RECORDS = 10_000
+"""As a restore has them."""
+
+
+def staged_state(path: Path) -> StateReader:
+    """Return what reads the final state of a complete staging directory.
+
+    Raises:
+        StagingError: The directory is not complete, or holds no results.
+    """
+    staging = StagingDirectory(path)
+    stages = {
+        stage.subtopology: staging.stage_path(stage.position)
+        for stage in read_manifest(path).stages
+        if stage.only_topic is None
+    }
+
+    def read(task_id: TaskId, store: str) -> Iterator[StateColumns]:
+        names = f"kind={int(ResultKind.STATE)}", f"name={store}", f"task={task_id.partition}"
+        for file in sorted(stages[task_id.subtopology].joinpath(*names).glob("*.parquet")):
+            yield from _columns(file)
+
+    return read
+
+
+def _columns(file: Path) -> Iterator[StateColumns]:
+    from pyarrow import parquet
+
+    names = ["key", "value", "timestamp"]
+    with parquet.ParquetFile(file) as opened:
+        for batch in opened.iter_batches(_BATCH_RECORDS, columns=names):
+            keys, values, timestamps = (batch.column(name).to_pylist() for name in names)
+            yield keys, values, timestamps
