@@ -173,6 +173,8 @@ class Publisher:
             # Looked at before anything is created, so that a refusal leaves nothing behind.
             before = self._standing(consumer)
             if before is Standing.DONE:
+                if seeder is not None:
+                    _log.info("handed over before: what is not seeded is restored from changelogs")
                 return Published(0, 0, resumed=False, was_done=True)
             if seeder is not None:
                 seeder.check(is_begun=before is Standing.BEGUN)

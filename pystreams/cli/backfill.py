@@ -87,6 +87,11 @@ if TYPE_CHECKING:
     help="Fill the changelogs, and hand the group over to the live application.",
 )
 @click.option("--publish-outputs", is_flag=True, help="Publish output records too.")
+@click.option(
+    "--seed-state",
+    is_flag=True,
+    help="Build the stores in this host's state.dir too: what starts here restores nothing.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
 @click.option("--dev", is_flag=True, help="Use the development broker; see `pystreams run`.")
 @click.option("-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
@@ -293,5 +298,6 @@ class _Backfill:
                 output=self._path,
                 settings=settings,
                 progress=display.told,
+                seed_state=self._options.seed_state,
             )
         show_published(done, self._config.application_id)

@@ -80,7 +80,20 @@ def show_published(done: Published, application_id: str) -> None:
     again = "; went on where an earlier run had stopped" if done.resumed else ""
     click.echo(
         f"Published {done.records:,} records in {done.transactions:,} transactions{again}.\n"
+        f"{_seeded(done)}"
         f"Start the application now: pystreams run, with application.id={application_id}"
+    )
+
+
+def _seeded(done: Published) -> str:
+    """Return the line on what was built in the state directory; nothing if it was not asked for."""
+    seeded = done.seeded
+    if seeded is None:
+        return ""
+    left = f"; {seeded.left_stores} left to a restore" if seeded.left_stores else ""
+    return (
+        f"Seeded {seeded.stores} stores, {seeded.size_bytes / 1e6:,.1f} MB, "
+        f"in {seeded.directory}{left}.\n"
     )
 
 

@@ -36,6 +36,7 @@ class BackfillOptions:
     output: Path | None
     publish: bool
     publish_outputs: bool
+    seed_state: bool
     dry_run: bool
 
     @property
@@ -61,6 +62,10 @@ class BackfillOptions:
         """
         if self.publish_outputs and not self.publish:
             raise click.UsageError("--publish-outputs publishes, and --no-publish says not to")
+        if self.seed_state and not self.publish:
+            raise click.UsageError(
+                "--seed-state builds what is published, and --no-publish says not to publish"
+            )
         if not self.publish and self.output is None and not self.dry_run:
             raise click.UsageError("--no-publish leaves nothing behind: give --output DIR")
         for_archives = {
