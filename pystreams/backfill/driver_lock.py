@@ -1,0 +1,108 @@
+"""Who runs a backfill in a staging directory: an OS lock on a file there, as long as a driver lives.
+
+It ends with the process, however that ends: there is nothing to clean up after a crash.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import structlog
+
+LOCK_FILE = ".lock"
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+
+_log = structlog.get_logger("pystreams.backfill")
+
+
+class DriverLock:
+    """The lock of a staging directory, held by this process until `release`.
+
+    Args:
+        directory: The staging directory.
+        descriptor: Has the lock file open; owned.
+        is_exclusive: See below.
+
+    Attributes:
+        is_exclusive: Whether it keeps others out; False where the file system has no locks.
+    """
+
+    def __init__(self, directory: Path, descriptor: int, *, is_exclusive: bool) -> None:
+        self.is_exclusive = is_exclusive
+        self._directory = directory
+        self._descriptor = descriptor
+
+    @classmethod
+    def taken(cls, directory: Path) -> DriverLock | None:
+        """Make the directory and lock it; None when another process has it.
+
+        Raises:
+            OSError: The directory can't be made or written.
+        """
+        file = directory / LOCK_FILE
+        while True:
+            directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            try:
+                is_exclusive = _locked(descriptor, directory)
+                # Whoever had the lock may have removed the directory just before we got it.
+                if _is_file(descriptor, file):
+                    _sign(descriptor)
+                    return cls(directory, descriptor, is_exclusive=is_exclusive)
+            except BlockingIOError:
+                os.close(descriptor)
+                return None
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
+
+    @staticmethod
+    def holder(directory: Path) -> str:
+        """Return who has signed the lock last, for a message."""
+        with suppress(OSError):
+            return (directory / LOCK_FILE).read_text("utf-8", "replace").strip() or "just started"
+        return "just ended"
+
+    def release(self) -> None:
+        """Let others in. A directory that holds nothing else is removed."""
+        with suppress(OSError):
+            if self.is_exclusive and os.listdir(self._directory) == [LOCK_FILE]:
+                (self._directory / LOCK_FILE).unlink()
+                self._directory.rmdir()
+        os.close(self._descriptor)
+
+
+def _locked(descriptor: int, directory: Path) -> bool:
+    """Lock a file; return whether its file system has locks.
+
+    Raises:
+        BlockingIOError: Another process has the lock.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        _log.warning("no locks on this file system", directory=str(directory))
+        return False
+    return True
+
+
+def _sign(descriptor: int) -> None:
+    """Write who has the lock."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+
+
+def _is_file(descriptor: int, file: Path) -> bool:
+    """Return whether a path still names the file a descriptor has open."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,57 @@
+"""What goes wrong with the files of a staging directory, told with its cure."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pystreams.errors import StreamsError
+
+_CURES = {
+    errno.EACCES: "give this user write access, or choose another directory",
+    errno.EPERM: "give this user write access, or choose another directory",
+    errno.EROFS: "the file system is read-only: choose another directory",
+    errno.ENOSPC: "the disk is full: free some space, and run the backfill again, which goes on",
+    errno.EDQUOT: "the quota is used up: free some space, and run the backfill again, which goes on",
+    errno.EFBIG: "files may not be so large: lift the limit, and run the backfill again",
+    errno.ENOTDIR: "a file is in the way: remove it, or choose another directory",
+    errno.EEXIST: "a file is in the way: remove it, or choose another directory",
+}
+
+
+class StagingError(StreamsError):
+    """A staging directory can't be used: incomplete, of another backfill, or not readable."""
+
+
+@contextmanager
+def told(directory: Path) -> Iterator[None]:
+    """Turn the failure of a file operation in a staging directory into an error with its cure."""
+    try:
+        yield
+    except OSError as error:
+        cure = _CURES.get(error.errno or 0, "choose another directory")
+        reason = error.strerror or str(error)
+        raise StagingError(
+            f"the staging directory {directory} can't be used ({reason}): {cure}"
+        ) from error
+
+
+@contextmanager
+def readable(file: Path, stage: Path) -> Iterator[None]:
+    """Turn what pyarrow says about a file of a stage into an error with its cure."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # Arrow's own are ValueErrors.
+        raise StagingError(
+            f"{file} can't be read ({type(error).__name__}: {error}). {do_again(stage)}"
+        ) from error
+
+
+def do_again(stage: Path) -> str:
+    """Return what to do about a stage that is damaged."""
+    return (
+        f"Delete the directory {stage} and, if it is there, {stage.parent / 'manifest.json'}; then "
+        "run the backfill again, which does that stage again"
+    )
