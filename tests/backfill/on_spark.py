@@ -12,7 +12,7 @@ from pyarrow import parquet
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.running import BackfillResult, run
-from pystreams.backfill.staging import StagingDirectory
+from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row
 
@@ -70,10 +70,15 @@ def run_on_spark(
 
 def results_of(done: BackfillResult) -> list[Result]:
     """Return all rows, stage by stage and task by task; in a task by kind and name."""
-    staging = StagingDirectory(done.path)
+    return staged_results(done.path, done.stages)
+
+
+def staged_results(path: Path, stages: Sequence[StagedStage]) -> list[Result]:
+    """Return all rows of a staging directory; see `results_of`."""
+    staging = StagingDirectory(path)
     return [
         result
-        for stage in done.stages
+        for stage in stages
         for task in range(stage.num_tasks)
         for kind in ResultKind
         for name in staging.names(stage.position, kind, task)
