@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from typing import NamedTuple
@@ -114,16 +114,23 @@ def rows_of(topic: str, keys: pd.Series[str], frame: pd.DataFrame, times: list[i
     return [Row(topic, *row) for row in zip(names, json_lines, times, strict=True)]
 
 
-def read_rows() -> list[Row]:
-    """Return all records, in the order of time."""
-    flights = read_frame("flights")
+def flight_rows(flights: pd.DataFrame) -> list[Row]:
+    """Return flights as records, in the order of time."""
     flights = flights.assign(ms=scheduled_departure_ms(flights)).sort_values("ms", kind="stable")
     times = flights.pop("ms").tolist()
+    return rows_of("flights", flights["tailnum"], flights, times)
+
+
+def airline_rows(timestamp_ms: int) -> list[Row]:
+    """Return the airlines as records of one moment."""
     airlines = read_frame("airlines")
-    return [
-        *rows_of("airlines", airlines["carrier"], airlines, [times[0] - 1] * len(airlines)),
-        *rows_of("flights", flights["tailnum"], flights, times),
-    ]
+    return rows_of("airlines", airlines["carrier"], airlines, [timestamp_ms] * len(airlines))
+
+
+def read_rows() -> list[Row]:
+    """Return all records, in the order of time."""
+    flights = flight_rows(read_frame("flights"))
+    return [*airline_rows(flights[0].timestamp_ms - 1), *flights]
 
 
 def create_topics(bootstrap_servers: str) -> None:
@@ -165,7 +172,7 @@ def is_empty(bootstrap_servers: str, topic: str) -> bool:
         consumer.close()
 
 
-def produce(bootstrap_servers: str, rows: list[Row]) -> Iterator[int]:
+def produce(bootstrap_servers: str, rows: Iterable[Row]) -> Iterator[int]:
     """Write all rows in one transaction; yield how many are written so far.
 
     Others see all of them or none: a load that is interrupted leaves nothing that counts, and the
@@ -186,6 +193,7 @@ def produce(bootstrap_servers: str, rows: list[Row]) -> Iterator[int]:
     producer = Producer(settings)
     producer.init_transactions(30)
     producer.begin_transaction()
+    number = 0
     for number, row in enumerate(rows, 1):
         while True:
             try:
@@ -198,7 +206,7 @@ def produce(bootstrap_servers: str, rows: list[Row]) -> Iterator[int]:
             yield number
     # Raises if a single record could not be written.
     producer.commit_transaction(60)
-    yield len(rows)
+    yield number
 
 
 def load(bootstrap_servers: str, console: Console) -> Loaded:

@@ -291,8 +291,8 @@ def delete_group(admin: AdminClient, deadline_s: float) -> None:
 # --- telling --------------------------------------------------------------------------------------
 
 
-def carriers_table(carriers: dict[str, Any]) -> Table:
-    table = Table(title="Departures from New York in 2013", title_justify="left")
+def carriers_table(carriers: dict[str, Any], period: str) -> Table:
+    table = Table(title=f"Departures from New York {period}", title_justify="left")
     table.add_column("Carrier")
     table.add_column("Airline")
     table.add_column("Departures", justify="right")
@@ -317,12 +317,13 @@ def top_table(title: str, column: str, counts: dict[str, int]) -> Table:
     return table
 
 
-def report(bootstrap_servers: str, console: Console) -> None:
+def report(bootstrap_servers: str, console: Console, period: str = "in 2013") -> None:
     """Print what the output topics say."""
     routes = latest_values(bootstrap_servers, "flights-by-route")
     aircraft = latest_values(bootstrap_servers, "flights-by-aircraft")
     console.print()
-    console.print(carriers_table(latest_values(bootstrap_servers, "flights-by-carrier")))
+    carriers = latest_values(bootstrap_servers, "flights-by-carrier")
+    console.print(carriers_table(carriers, period))
     tables = (
         top_table(f"Top 10 of {len(routes):,} routes", "Route", routes),
         top_table(f"Top 10 of {len(aircraft):,} aircraft", "Tail number", aircraft),

@@ -7,12 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 import pandas as pd
@@ -25,47 +23,18 @@ from examples.flights_report import (
     APPLICATION,
     Progression,
     latest_values,
-    partitions_of,
-    read_to_end,
     reader,
     report,
 )
 from pystreams.serdes import JSON, STRING
 from pystreams.testing import TopologyTestDriver
+from tests.examples.flights_by_pandas import Expected, all_counts, assert_counts_without_gap
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
 ROOT = Path(__file__).parents[2]
 COUNTED_WITHIN_S = 140.0  # A limit, no target: on a busy machine it took 80 s.
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """What pandas finds in a frame.
-
-    A departure is a row with a `dep_time`: cancelled flights have none, and no delay either.
-    """
-
-    carriers: dict[str, dict[str, Any]]
-    routes: dict[str, int]
-    aircraft: dict[str, int]
-
-    @classmethod
-    def of(cls, flights: pd.DataFrame) -> Expected:
-        departures = flights[flights["dep_time"].notna()]
-        names = flights_loader.read_frame("airlines").set_index("carrier")["name"]
-        delays = departures.groupby("carrier")["dep_delay"].agg(["size", "mean"])
-        carriers = {
-            carrier: {
-                "airline": names[carrier],
-                "departures": size,
-                "mean_delay": pytest.approx(mean, rel=1e-12),
-            }
-            for carrier, size, mean in delays.itertuples()
-        }
-        routes = (departures["origin"] + "-" + departures["dest"]).value_counts().to_dict()
-        return cls(carriers, routes, departures["tailnum"].value_counts().to_dict())
 
 
 @pytest.fixture(scope="module")
@@ -143,14 +112,6 @@ def test_carrier_without_an_airline_is_not_counted() -> None:
         ]
 
 
-def assert_counts_without_gap(counted: list[tuple[str, int]], expected: dict[str, int]) -> None:
-    """Each key's counts are 1, 2, ... up to the expected one."""
-    counts = defaultdict(list)
-    for key, count in counted:
-        counts[key].append(count)
-    assert counts == {key: list(range(1, total + 1)) for key, total in expected.items()}
-
-
 @contextmanager
 def running_application(broker: DevelopmentBroker, tmp_path: Path) -> Iterator[None]:
     """Run `pystreams run examples/flights.py` as a user would, until the end of the block."""
@@ -194,13 +155,3 @@ def test_the_whole_year_through_a_broker_is_what_pandas_counts(
     printed = output.file.getvalue()  # type: ignore[attr-defined]  # it is the StringIO above
     assert "JetBlue Airways" in printed
     assert "328,521" in printed
-
-
-def all_counts(server: str, topic: str) -> list[tuple[str, int]]:
-    """Return every record that is committed, in each partition's order."""
-    with reader(server) as consumer:
-        messages = read_to_end(consumer, partitions_of(consumer, topic))
-        return [
-            ((message.key() or b"").decode(), orjson.loads(message.value() or b"null"))
-            for message in messages
-        ]
