@@ -3,7 +3,9 @@
     python benchmarks/stores.py --operations 300000
 
 Puts, gets, read-modify-writes and short ranges on one store of each kind, ours transactional and
-written through. What reads give is added up in every program; a sum that differs ends with exit
+written through. These two are then run in pairs, each one first in turn, because machines change
+their speed from one minute to the next: a ratio within a pair says more than two medians. What
+reads give is added up in every program; a sum that differs ends with exit
 code 1 and no number. Kafka Streams times itself, without its start and with a JVM that warms up on
 the way. Restore is measured last: changelog records into our store, in the runtime's batches.
 """
@@ -25,7 +27,7 @@ from benchmarks.harness import results
 from benchmarks.harness.programs import build_kafka_streams, store_bench_command
 from benchmarks.harness.store_jobs import KINDS, Measured, Size, bare, measure, ours
 from benchmarks.harness.store_restore import restore_per_s
-from benchmarks.harness.store_results import JOBS
+from benchmarks.harness.store_results import ALL_JOBS, JOBS, RATIO_COLUMNS, ratio_rows
 
 console = Console(stderr=True)
 
@@ -38,6 +40,7 @@ Program = Callable[[Path], list[Measured]]
 @click.option("--value-bytes", type=click.IntRange(8), default=100, help="Length of a value.")
 @click.option("--kinds", default=",".join(KINDS), help="What to measure, with commas.")
 @click.option("--runs", type=click.IntRange(1), default=3, help="Runs of each case; the median.")
+@click.option("--pairs", type=click.IntRange(0), default=9, help="Transactional beside not.")
 @click.option("--restored", type=click.IntRange(0), default=3_000_000, help="Records to restore.")
 @click.option("--java/--no-java", default=True, help="Kafka Streams beside it; needs Maven.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write results here.")
@@ -49,17 +52,25 @@ def main(**options: Any) -> None:
     rows = []
     for kind in options["kinds"].split(","):
         rows += rows_of(kind, size, options["runs"], java=options["java"])
+    ratios = {
+        kind: ratios_of(kind, size, options["pairs"])
+        for kind in options["kinds"].split(",")
+        if options["pairs"]
+    }
     restored = restore_per_s(options["restored"], options["keys"]) if options["restored"] else {}
     console.print(terminal_table(rows))
+    if ratios:
+        console.print(ratios_table(ratios))
     for name, rate in restored.items():
         console.print(f"restore, {name}: {rate:,.0f} records/s")
     if options["json_file"] is not None:
-        names = ("operations", "keys", "value_bytes", "runs", "restored")
+        names = ("operations", "keys", "value_bytes", "runs", "pairs", "restored")
         content = {
             "benchmark": "stores",
             "machine": results.machine(),
             "settings": {name: options[name] for name in names},
             "rows": rows,
+            "ratios": ratios,
             "restore": restored,
         }
         results.write_json(options["json_file"], content)
@@ -95,6 +106,29 @@ def rows_of(kind: str, size: Size, runs: int, *, java: bool) -> list[dict[str, A
                 }
             )
     return rows
+
+
+def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
+    """Return how fast a transactional store is beside one written through, a ratio a pair, by job.
+
+    Raises:
+        click.ClickException: The two read different things.
+    """
+    ratios: dict[str, list[float]] = {}
+    for number in range(pairs):
+        measured: dict[bool, list[Measured]] = {}
+        for transactional in (True, False) if number % 2 == 0 else (False, True):
+            with tempfile.TemporaryDirectory(prefix="stores-") as directory:
+                subject = ours(kind, Path(directory), transactional=transactional)
+                measured[transactional] = measure(subject, size)
+        for mine, plain in zip(measured[True], measured[False], strict=True):
+            if mine.checksum != plain.checksum:
+                raise click.ClickException(f"{kind}, {mine.job}: a pair read different sums")
+            ratios.setdefault(mine.job, []).append(mine.per_s / plain.per_s)
+        total = [sum(one.seconds for one in measured[which]) for which in (False, True)]
+        ratios.setdefault(ALL_JOBS, []).append(total[0] / total[1])
+    console.print(f"{kind}: {pairs} pairs done", highlight=False)
+    return ratios
 
 
 def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Program]]:
@@ -141,6 +175,14 @@ def terminal_table(rows: list[dict[str, Any]]) -> Table:
             for job in JOBS
         ]
         table.add_row(kind, program, *(f"{rate / 1000:,.1f}" for rate in rates))
+    return table
+
+
+def ratios_table(ratios: dict[str, dict[str, list[float]]]) -> Table:
+    """Return a line a kind."""
+    table = Table(*RATIO_COLUMNS, title="transactional, times as fast as not")
+    for row in ratio_rows(ratios):
+        table.add_row(*row)
     return table
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness.results import markdown_table
@@ -10,6 +11,8 @@ from benchmarks.harness.results import markdown_table
 Content = Mapping[str, Any]
 
 JOBS = ("put", "get", "read-modify-write", "range")
+ALL_JOBS = "all four"
+RATIO_COLUMNS = ("kind", *JOBS, ALL_JOBS)
 _RESTORE_COLUMNS = (
     "changelog records",
     "keys",
@@ -47,11 +50,29 @@ def store_tables(content: Content) -> dict[str, str]:
         "stores": f"{markdown_table(('kind', 'program', *(f'{job} (k/s)' for job in JOBS)), lines)}"
         f"\n\n{said}"
     }
+    if content["ratios"]:
+        pairs = f"Median and quartiles of {given['pairs']} pairs, each of the two first in turn."
+        table = markdown_table(RATIO_COLUMNS, ratio_rows(content["ratios"]))
+        blocks["store-ratios"] = f"{table}\n\n{pairs}"
     if content["restore"]:
         rows = [[name, f"{rate:,.0f}"] for name, rate in content["restore"].items()]
         table = markdown_table(("store", "records/s"), rows)
         blocks["store-restore"] = f"{table}\n\n{given['restored']:,} changelog records."
     return blocks
+
+
+def ratio_rows(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> list[list[str]]:
+    """Return median and quartiles of the ratios of each job, a line a kind."""
+    return [
+        [kind, *(_spread(of[job]) for job in (*JOBS, ALL_JOBS))] for kind, of in ratios.items()
+    ]
+
+
+def _spread(ratios: Sequence[float]) -> str:
+    if len(ratios) == 1:
+        return f"{ratios[0]:.2f}"
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return f"{middle:.2f} ({low:.2f}..{high:.2f})"
 
 
 def restore_tables(content: Content) -> dict[str, str]:
