@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
 from pystreams.stores.changelog import log_to
-from pystreams.stores.metadata import StoreMetadata, pack_long
+from pystreams.stores.metadata import StoreMetadata
 from pystreams.stores.opening import open_engine
 from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
@@ -77,6 +77,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         engine_num_entries: About how many keys are committed.
         write: `write(key, stored, plain, timestamp)`; None for both values deletes the key.
         cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
+        metadata: What is committed beside the data.
         generation: Counts changes of the engine's content and drops of the dirty map.
         caches: Whether the record cache is on; known after `init`.
         transactional: Whether writes wait for `commit`.
@@ -90,7 +91,6 @@ class BufferedKeyValueStore(UncommittedBytes):
         "_engine",
         "_listener",
         "_log",
-        "_metadata",
         "_pending",
         "_read_cache",
         "_record",
@@ -109,6 +109,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         "generation",
         "is_open",
         "key_prefix_bytes",
+        "metadata",
         "name",
         "readers_keys",
         "value_prefix_bytes",
@@ -147,7 +148,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._sorted = SortedKeys(self.dirty)
         self.readers_keys = ReadersKeys(self.dirty)
         self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
-        self._metadata = StoreMetadata()
+        self.metadata = StoreMetadata()
         self._restored = restored
         self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
@@ -167,7 +168,7 @@ class BufferedKeyValueStore(UncommittedBytes):
             StateStoreError: The engine can't be opened; says why and what to do.
         """
         self._directory = context.task_directory / "rocksdb" / self.name
-        self._metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
+        self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
         self._record = context.record
         self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
         self.caches = self._spec_caching and context.cache_enabled
@@ -319,7 +320,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         """
         assert not self._pending, f"store {self.name}: commit before flush_cache"
         with_data = bool(self.dirty) or self._delete_below is not None
-        self._write_out(self._metadata.changes(changelog_offsets, with_data=with_data))
+        self._write_out(self.metadata.changes(changelog_offsets, with_data=with_data))
         self._clear()
 
     def rollback(self) -> None:
@@ -338,12 +339,10 @@ class BufferedKeyValueStore(UncommittedBytes):
         if not messages:
             return
         changes = self._restored(messages)
-        last = messages[-1]
-        name = f"{last.topic()}-{last.partition()}".encode()
-        metadata: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
+        metadata = self.metadata.restored(messages[-1])
         self._engine.write(changes, metadata, delete_below=self._delete_below)
         self._delete_below = None
-        self._metadata.remember(metadata)
+        self.metadata.remember(metadata)
         if self._read_cache is not None:
             self._read_cache.clear()
         self.generation += 1
@@ -358,11 +357,11 @@ class BufferedKeyValueStore(UncommittedBytes):
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine, or None."""
-        return self._metadata.offset(partition)
+        return self.metadata.offset(partition)
 
     def position(self) -> Position:
         """Return which input the engine's data reflects at least."""
-        return self._metadata.position()
+        return self.metadata.position()
 
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""
@@ -386,7 +385,7 @@ class BufferedKeyValueStore(UncommittedBytes):
             if bound is not None:
                 changes = {key: value for key, value in changes.items() if key >= bound}
             self._engine.write(changes, metadata, delete_below=bound)
-            self._metadata.remember(metadata)
+            self.metadata.remember(metadata)
             if self._read_cache is not None:
                 self._read_cache.committed(changes, self.uncommitted_bytes)
 

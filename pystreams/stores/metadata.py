@@ -3,7 +3,8 @@
 Keys are text, values are bytes: `<topic>-<partition>` holds an int64 (big-endian), the offset of
 the last changelog record in the data, or -4 when that is not known; `status` (int64) is 1 while a
 store that is not transactional is open and 0 after it was closed; `position` says which input
-records the data reflects. Example: after the changelog record 41 of partition 3 the key
+records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
+number a put was given. Example: after the changelog record 41 of partition 3 the key
 `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
@@ -21,6 +22,7 @@ from pystreams.stores.position import Position
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
+    from pystreams.record import ConsumedMessage
     from pystreams.stores.contract import StateStoreContext
 
 pack_long = struct.Struct(">q").pack
@@ -28,10 +30,11 @@ unpack_long = struct.Struct(">q").unpack_from
 
 POSITION = b"position"
 STATUS = b"status"
+SEQUENCE = b"sequence"
 OPEN = 1
 CLOSED = 0
 OFFSET_UNKNOWN = -4
-RESERVED = frozenset((STATUS, POSITION))
+RESERVED = frozenset((STATUS, POSITION, SEQUENCE))
 """Names that are not those of changelog partitions."""
 
 _NO_POSITION = Position().serialize()
@@ -43,13 +46,17 @@ class StoreMetadata:
 
     Invariant: equals what `engine.metadata()` would return, so that a commit writes only what
     differs. Belongs to the store's thread; other threads may read an offset.
+
+    Attributes:
+        sequence: The number that a commit with data writes beside it; None in most stores.
     """
 
-    __slots__ = ("_committed", "_input_position")
+    __slots__ = ("_committed", "_input_position", "sequence")
 
     def __init__(self) -> None:
         self._committed: dict[bytes, bytes] = {}
         self._input_position: Callable[[], Position] = Position
+        self.sequence: int | None = None
 
     def load(self, committed: dict[bytes, bytes], context: StateStoreContext) -> None:
         """Take over what an engine holds, after it was opened for a store with this context."""
@@ -63,6 +70,11 @@ class StoreMetadata:
             return None
         offset: int = unpack_long(packed)[0]
         return None if offset == OFFSET_UNKNOWN else offset
+
+    def committed_sequence(self) -> int:
+        """Return the last number that a put was given before the last commit with data, or 0."""
+        packed = self._committed.get(SEQUENCE)
+        return 0 if packed is None else int(unpack_long(packed)[0])
 
     def position(self) -> Position:
         """Return which input the engine's data reflects; empty if not known, or not readable."""
@@ -99,6 +111,16 @@ class StoreMetadata:
             # None known yet: a store that is being taken over keeps what it says itself.
             if position and (packed_position := position.serialize()) != committed.get(POSITION):
                 changes[POSITION] = packed_position
+        if with_data and self.sequence is not None:
+            changes[SEQUENCE] = pack_long(self.sequence)
+        return changes
+
+    def restored(self, last: ConsumedMessage) -> dict[bytes, bytes | None]:
+        """Return what is written beside a batch of changelog records that ends with this one."""
+        name = f"{last.topic()}-{last.partition()}".encode()
+        changes: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
+        if self.sequence is not None:
+            changes[SEQUENCE] = pack_long(self.sequence)
         return changes
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:

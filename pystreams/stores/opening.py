@@ -19,7 +19,7 @@ import structlog
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TopicPartition
 from pystreams.stores.checkpoint_file import CheckpointFileError, read_checkpoint
-from pystreams.stores.metadata import OPEN, POSITION, RESERVED, STATUS, pack_long
+from pystreams.stores.metadata import OPEN, POSITION, STATUS, pack_long
 from pystreams.stores.position import Position
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _position_in(file: Path) -> Position:
 
 def _check_entries(store: str, metadata: dict[bytes, bytes]) -> None:
     for name, value in metadata.items():
-        if len(value) != 8 and (name == STATUS or name not in RESERVED):
+        if len(value) != 8 and name != POSITION:
             raise StateStoreCorruptedError(
                 store,
                 f"its entry {name.decode(errors='replace')!r} in the column family 'offsets' has "

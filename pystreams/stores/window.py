@@ -7,8 +7,8 @@ timestamp. Stored values of a timestamped store are those of `timestamped`.
 
 A store that retains duplicates numbers its puts, so that none takes another's place. Differs from
 Kafka, which starts from 1 again after a restart and may then overwrite: here numbers go on behind
-the offset of the last changelog record, which no number given before is above. Without a changelog
-they start again here too.
+the last one that was given, which is committed beside the data, and behind those of the changelog's
+records.
 
 Differs from Kafka: a put that is dropped because its segment expired is not logged; and with a
 record cache it is dropped when it is put, not when the cache is flushed. Deletions of windows that
@@ -30,7 +30,13 @@ from pystreams.stores.api import UNKNOWN_TIMESTAMP, FlushListener, ValueAndTimes
 from pystreams.stores.segmented import SegmentedStateStore
 from pystreams.stores.segmented_reader import SegmentedReader, segmented_view
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
-from pystreams.stores.window_keys import MAX_SEQUENCE, SUFFIX_BYTES, start_of, window_of
+from pystreams.stores.window_keys import (
+    MAX_SEQUENCE,
+    SUFFIX_BYTES,
+    sequence_of,
+    start_of,
+    window_of,
+)
 from pystreams.stores.window_reads import WindowReads
 from pystreams.stores.windowed_api import Windowed
 
@@ -139,15 +145,18 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
-        self._sequence = 0
         changelog = TopicPartition(context.changelog_topic, context.task_id.partition)
-        self._number_behind(self._buffer.committed_offset(changelog))
+        offset = self._buffer.committed_offset(changelog)
+        self._sequence = self._buffer.metadata.committed_sequence()
+        self._number_behind(0 if offset is None else (offset + 1) & MAX_SEQUENCE)
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
+        if self._retention.retain_duplicates:
+            keys = (message.key() for message in messages)
+            self._number_behind(max((sequence_of(key) for key in keys if key), default=0))
+            self._buffer.metadata.sequence = self._sequence
         super().restore(messages)
-        if messages:
-            self._number_behind(messages[-1].offset())
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable; expired segments are dropped.
@@ -155,6 +164,8 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         Raises:
             StateStoreError: The disk is full or gone; the store keeps what it had committed.
         """
+        if self._retention.retain_duplicates:
+            self._buffer.metadata.sequence = self._sequence
         super().commit(changelog_offsets)
         self._committed_sequence = self._sequence
 
@@ -194,9 +205,8 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         except Exception:  # noqa: BLE001 - a serde may raise anything
             return serialize_or_raise(self._serialize_value, value, self._topic, "value")
 
-    def _number_behind(self, offset: int | None) -> None:
-        if offset is not None:
-            self._sequence = max(self._sequence, (offset + 1) & MAX_SEQUENCE)
+    def _number_behind(self, sequence: int) -> None:
+        self._sequence = max(self._sequence, sequence)
         self._committed_sequence = self._sequence
 
     def _listen(

@@ -122,4 +122,4 @@ class WriteThroughKeyValueStore(BufferedKeyValueStore):
         if self.persistent:
             entry: dict[bytes, bytes | None] = {STATUS: pack_long(status)}
             self._engine.write({}, entry)
-            self._metadata.remember(entry)
+            self.metadata.remember(entry)
