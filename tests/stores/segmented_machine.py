@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
 from pystreams.serdes import LONG, STRING
+from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from tests.stores.machine_parts import LEVELS, CountingMachine, Entry, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
@@ -34,22 +35,12 @@ NUMBERS = st.sampled_from([None, 1, 2, 3, 4])
 DELTAS = st.integers(-160, 100) | st.integers(0, 60)
 """Times are drawn around the stream time: expired, late, and moving it."""
 
-SHORT = settings(
-    max_examples=10,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
-LONG_RUN = settings(SHORT, max_examples=100, stateful_step_count=100)
-"""Ten thousand steps."""
-
-Entry = tuple[Any, ...]
-"""A key and the times that belong to it."""
-
 
 @dataclass
 class Model:
-    """What a store holds: numbers by entry, its stream time, and what waits to be dropped.
+    """What a store holds: values by entry, its stream time, and what waits to be dropped.
+
+    An entry is a key and the times that belong to it.
 
     Attributes:
         time_of: The time of an entry that decides its segment.
@@ -58,7 +49,7 @@ class Model:
 
     time_of: Callable[[Entry], int]
     key_of: Callable[[Entry], bytes]
-    numbers: dict[Entry, int] = field(default_factory=dict)
+    numbers: dict[Entry, Any] = field(default_factory=dict)
     time: int = -1
     bound: int | None = None
 
@@ -80,7 +71,7 @@ class Model:
         if self.oldest_live() != before:
             self.bound = self.oldest_live()
 
-    def put(self, entry: Entry, number: int | None) -> bool:
+    def put(self, entry: Entry, number: Any) -> bool:
         """Put or delete; return whether the entry's segment is live."""
         self.advance(self.time_of(entry))
         if self.segment_of(entry) < self.oldest_live():
@@ -110,7 +101,7 @@ class Model:
         self.time = -1 if newest is None else newest * INTERVAL_MS
         self.bound = None
 
-    def visible(self) -> list[tuple[Entry, int]]:
+    def visible(self) -> list[tuple[Entry, Any]]:
         oldest = self.time - RETENTION_MS + 1
         found = [entry for entry in self.numbers if self.time_of(entry) >= oldest]
         found.sort(key=lambda entry: (self.segment_of(entry), self.key_of(entry)))
@@ -119,17 +110,20 @@ class Model:
 
 class Opened(NamedTuple):
     store: Any
-    entries: Iterator[tuple[Any, int]]
+    entries: Iterator[tuple[Any, Any]]
 
 
-class SegmentedStoreMachine(RuleBasedStateMachine):
+class SegmentedStoreMachine(CountingMachine):
     """`flushed` is what a crash falls back to; `log` is what is committed of the changelog."""
 
     kind: StoreKind
     engine = StoreEngine.IN_MEMORY
     caching = False
     read_cache_bytes = 0
+    timestamped = False
+    retain_duplicates = False
     iterators = Bundle("iterators")
+    reads = Bundle("reads")
 
     # What a kind of store is
 
@@ -143,12 +137,31 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
         """The entry of a key of the changelog."""
         raise NotImplementedError
 
-    def plain(self, entries: Iterable[tuple[Any, int]]) -> list[tuple[Entry, int]]:
+    def plain(self, entries: Iterable[tuple[Any, Any]]) -> list[tuple[Entry, Any]]:
         """What the store yields, as entries of the model."""
         raise NotImplementedError
 
-    def all_of(self, reader: Any, *, reverse: bool) -> Iterator[tuple[Any, int]]:
+    def all_of(self, reader: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
         raise NotImplementedError
+
+    def shown(self, entries: list[tuple[Entry, Any]]) -> list[tuple[Entry, Any]]:
+        """Entries of the model as a reader can tell them apart."""
+        return entries
+
+    def value(self, number: int, time: int) -> Any:
+        """A number written into a window or session of a time, as the store gives it back."""
+        return ValueAndTimestamp(number, time + number) if self.timestamped else number
+
+    def logged_value(self, value: bytes | None, timestamp: int) -> Any:
+        """A value of the changelog as the store gives it back."""
+        if value is None:
+            return None
+        return ValueAndTimestamp(value[-1], timestamp) if self.timestamped else value[-1]
+
+    def stored_value(self, stored: bytes) -> Any:
+        """A value of the engine as the store gives it back."""
+        time = int.from_bytes(stored[:8], "big")
+        return ValueAndTimestamp(stored[-1], time) if self.timestamped else stored[-1]
 
     # Life
 
@@ -161,6 +174,7 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
         self.committed, self.flushed = self.current.empty(), self.current.empty()
         self.offset: int | None = None
         self.flushed_offset: int | None = None
+        self.open_reads: list[OpenRead] = []
         self.start()
 
     def start(self) -> None:
@@ -176,19 +190,34 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
                 self.engine,
                 key_serde=STRING,
                 value_serde=LONG,
+                timestamped=self.timestamped,
+                engine_timestamped=self.timestamped,
                 caching=self.caching,
-                retention=Retention(RETENTION_MS, INTERVAL_MS, window_size_ms=10),
+                retention=Retention(
+                    RETENTION_MS,
+                    INTERVAL_MS,
+                    window_size_ms=10,
+                    retain_duplicates=self.retain_duplicates,
+                ),
             )
         )
         self.store.init(self.home.context())
 
     @rule()
-    def commit(self) -> None:
+    def flush_cache(self) -> None:
+        """A thread whose caches are full flushes them between two commits."""
+        self.store.flush_cache()
+
+    def commit_to_kafka(self) -> None:
         self.store.flush_cache()
         records = self.home.changelog.records
         for value, key, timestamp, _ in records:
             self.log.append(Message(key, value, len(self.log), timestamp))
         records.clear()
+
+    @rule()
+    def commit(self) -> None:
+        self.commit_to_kafka()
         self.offset = len(self.log) - 1 if self.log else self.offset
         self.store.commit({CHANGELOG: self.offset} if self.offset is not None else {})
         bound = self.current.drop_expired()
@@ -216,7 +245,7 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
             assert not opened.store.is_open
             return
         if entry is not None:
-            assert self.plain([entry])[0] in self.current.numbers.items()
+            assert self.plain([entry])[0] in self.shown(list(self.current.numbers.items()))
 
     @rule()
     def reopen(self) -> None:
@@ -236,11 +265,18 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
         self.committed, self.offset = self.flushed.copy(), self.flushed_offset
         self.come_back()
 
+    @rule()
+    def crash_before_the_batch(self) -> None:
+        """Kafka has committed, the store has not yet: the store is behind, never ahead."""
+        self.commit_to_kafka()
+        self.crash()
+
     def come_back(self) -> None:
         self.start()
         self.committed.reopen()
         self.current = self.committed.copy()
-        assert self.plain(self.all_of(self.store, reverse=False)) == self.current.visible()
+        found = self.plain(self.all_of(self.store, reverse=False))
+        assert found == self.shown(self.current.visible())
         self.restore_rest()
 
     def restore_rest(self) -> None:
@@ -261,27 +297,53 @@ class SegmentedStoreMachine(RuleBasedStateMachine):
         entries = [self.entry_of(message.message_key or b"") for message in batch]
         model.advance(max(map(self.time_of, entries)))
         for message, entry in zip(batch, entries, strict=True):
-            value = message.message_value
-            model.put(entry, None if value is None else value[-1])
+            value = self.logged_value(message.message_value, message.timestamp_ms)
+            model.put(entry, value)
         self.offset = batch[-1].message_offset
         self.current = model.copy()
 
+    # Readers of other threads
+
+    def visible(self, level: IsolationLevel) -> list[tuple[Entry, Any]]:
+        committed = level is IsolationLevel.READ_COMMITTED
+        return (self.committed if committed else self.current).visible()
+
+    def place(self, entry: Entry) -> tuple[int, bytes]:
+        return self.current.segment_of(entry), self.key_of(entry)
+
+    @precondition(lambda self: not self.retain_duplicates)
+    @rule(target=reads, level=LEVELS, reverse=st.booleans())
+    def open_read(self, level: IsolationLevel, *, reverse: bool) -> OpenRead:
+        found = self.all_of(self.store.read_only(level), reverse=reverse)
+        entries = (self.plain([entry])[0] for entry in found)
+        states = [dict(self.visible(level))]
+        read = OpenRead(self.store, level, entries, self.place, reverse, states)
+        self.open_reads.append(read)
+        return read
+
+    @rule(read=reads)
+    def advance_read(self, read: OpenRead) -> None:
+        read.advance()
+
     @invariant()
     def views_counts_and_time_agree(self) -> None:
+        self.count_step()
         assert self.store._segments.stream_time == self.current.time
         assert self.store.committed_offset(CHANGELOG) == self.offset
         dirty = self.store._buffer.dirty
         counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
         assert self.store.approximate_num_uncommitted_bytes() == counted
         in_engine = {
-            self.entry_of(stored_key[8:]): value[-1]
+            self.entry_of(stored_key[8:]): self.stored_value(value)
             for stored_key, value in self.store._buffer.engine_range(None, None)
         }
         assert in_engine == self.committed.numbers
-        committed = self.store.read_only(IsolationLevel.READ_COMMITTED)
-        uncommitted = self.store.read_only(IsolationLevel.READ_UNCOMMITTED)
-        assert self.plain(self.all_of(committed, reverse=False)) == self.committed.visible()
-        assert self.plain(self.all_of(uncommitted, reverse=True)) == self.current.visible()[::-1]
+        for level in IsolationLevel:
+            view, expected = self.store.read_only(level), self.shown(self.visible(level))
+            assert self.plain(self.all_of(view, reverse=False)) == expected
+            assert self.plain(self.all_of(view, reverse=True)) == expected[::-1]
+        for read in self.open_reads:
+            read.remember(dict(self.visible(read.level)))
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

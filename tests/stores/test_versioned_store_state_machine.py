@@ -7,11 +7,11 @@ import tempfile
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import Bundle, initialize, invariant, rule
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.stores.spec import StoreEngine
@@ -21,8 +21,12 @@ from pystreams.stores.versioned_api import (
     ReadOnlyVersionedKeyValueStore,
     VersionedRecord,
 )
+from tests.stores.machine_parts import LEVELS, SHORT, CountingMachine
 from tests.stores.support import CHANGELOG
 from tests.stores.versioned_support import VersionedHome, versioned_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RETENTION_MS = 20
 SEGMENT_INTERVAL_MS = 7
@@ -85,18 +89,27 @@ class Model:
         return found
 
 
-class VersionedStoreMachine(RuleBasedStateMachine):
-    """`committed` and `current` are the model."""
+class OpenRange(NamedTuple):
+    """Versions that are left to read, and those there were when it was opened."""
+
+    versions: Iterator[VersionedRecord[str]]
+    expected: list[VersionedRecord[str]]
+
+
+class VersionedStoreMachine(CountingMachine):
+    """`flushed` is what a crash falls back to; `logged` is what is committed of the changelog."""
 
     engine = StoreEngine.IN_MEMORY
+    ranges = Bundle("ranges")
 
     @initialize()
     def open_store(self) -> None:
         self.directory = Path(tempfile.mkdtemp())
         spec = versioned_spec(self.engine, RETENTION_MS, SEGMENT_INTERVAL_MS)
-        self.shop = VersionedHome(self.directory, spec)
-        self.committed = Model()
-        self.current = Model()
+        self.shop = VersionedHome(self.directory / "0", spec)
+        self.lives = 0
+        self.committed, self.current, self.flushed = Model(), Model(), Model()
+        self.flushed_offset = -1
         self.logged: list[tuple[str, str | None, int]] = []
 
     def time(self, age: int) -> int:
@@ -126,14 +139,37 @@ class VersionedStoreMachine(RuleBasedStateMachine):
         found = self.shop.versions(key, start, end, descending=descending)
         assert found == (expected[::-1] if descending else expected)
 
-    @rule()
-    def commit(self) -> None:
+    @rule(target=ranges, key=KEYS, ages=st.tuples(AGES, AGES), descending=st.booleans())
+    def open_range(self, key: str, ages: tuple[int, int], *, descending: bool) -> OpenRange:
+        start, end = sorted(map(self.time, ages))
+        expected = self.current.between(key, start, end)
+        versions = self.shop.store.get_range(key, start, end, descending=descending)
+        return OpenRange(versions, expected[::-1] if descending else expected)
+
+    @rule(target=ranges, key=KEYS, level=LEVELS)
+    def open_range_of_a_view(self, key: str, level: IsolationLevel) -> OpenRange:
+        committed = level is IsolationLevel.READ_COMMITTED
+        model = self.committed if committed else self.current
+        now = max(0, model.stream_time)
+        versions = self.shop.store.read_only(level).get_range(key, 0, now)
+        return OpenRange(versions, model.between(key, 0, now))
+
+    @rule(opened=ranges)
+    def advance_range(self, opened: OpenRange) -> None:
+        """The versions of a key are read at once; whatever comes later does not change them."""
+        found = next(opened.versions, None)
+        assert found == (opened.expected.pop(0) if opened.expected else None)
+
+    def commit_to_kafka(self) -> None:
         self.logged += self.shop.logged()
-        if not self.logged:
-            return
-        self.shop.commit()
         self.committed = deepcopy(self.current)
         assert self.logged == self.committed.puts
+
+    @rule()
+    def commit(self) -> None:
+        self.commit_to_kafka()
+        if self.logged:
+            self.shop.commit()
 
     @rule()
     def roll_back(self) -> None:
@@ -146,23 +182,62 @@ class VersionedStoreMachine(RuleBasedStateMachine):
         """Stream time is a lower bound then; a record and a commit bring it back."""
         self.roll_back()
         if not self.shop.store.persistent:
-            self.lose_the_store(len(self.logged))
+            self.lose_the_store(max(1, len(self.logged)))
             return
         self.shop.reopen()
+        self.flushed, self.flushed_offset = deepcopy(self.committed), self.shop.offset
+        self.tell_the_time()
+
+    def tell_the_time(self) -> None:
         if self.committed.stream_time >= 0:
             now = self.committed.stream_time
             assert self.shop.put("clock", "", now) == self.current.put("clock", "", now)
             self.commit()
 
     @rule(batch=st.integers(1, 7))
+    def crash(self, batch: int) -> None:
+        """Go on with a copy of the directory as it is beside the open store."""
+        if not self.shop.store.persistent:
+            self.lose_the_store(batch)
+            return
+        home = self.shop.home
+        self.lives += 1
+        following = self.directory / str(self.lives)
+        shutil.copytree(home.directory, following)
+        self.shop.store.close()
+        home.changelog.records.clear()
+        home.directory = following
+        self.shop.open()
+        self.shop.offset = self.flushed_offset
+        known = None if self.flushed_offset < 0 else self.flushed_offset
+        assert self.shop.store.committed_offset(CHANGELOG) == known
+        for key in ("", "k", "kk"):
+            assert self.shop.get(key) == self.flushed.at(key, None)
+        self.current = deepcopy(self.committed)
+        self.restore_rest(batch)
+        self.tell_the_time()
+
+    @rule(batch=st.integers(1, 7))
+    def crash_before_the_batch(self, batch: int) -> None:
+        """Kafka has committed, the store has not yet: the store is behind, never ahead."""
+        self.commit_to_kafka()
+        self.crash(batch)
+
+    def restore_rest(self, batch: int) -> None:
+        """Restore what the changelog has beyond the store."""
+        first = self.shop.offset + 1
+        for start in range(first, len(self.logged), batch):
+            self.shop.restore(*self.logged[start : start + batch])
+
+    @rule(batch=st.integers(1, 7))
     def lose_the_store(self, batch: int) -> None:
         """What the changelog restores, in batches of any size, is what there was."""
         self.roll_back()
         self.shop.store.destroy()
-        self.shop.offset = -1
+        self.shop.offset = self.flushed_offset = -1
+        self.flushed = Model()
         self.shop.open()
-        for first in range(0, len(self.logged), max(1, batch)):
-            self.shop.restore(*self.logged[first : first + batch])
+        self.restore_rest(batch)
 
     @rule(count=st.integers(1, 5))
     def restore_again(self, count: int) -> None:
@@ -174,6 +249,7 @@ class VersionedStoreMachine(RuleBasedStateMachine):
 
     @invariant()
     def latest_versions_and_views_agree(self) -> None:
+        self.count_step()
         assert self.shop.store.committed_offset(CHANGELOG) == (
             self.shop.offset if self.logged else None
         )
@@ -204,27 +280,7 @@ class RocksDBVersionedStoreMachine(VersionedStoreMachine):
 MACHINES = [VersionedStoreMachine, RocksDBVersionedStoreMachine]
 
 
-def run(machine: type[VersionedStoreMachine], examples: int, steps: int) -> None:
-    case = machine.TestCase
-    case.settings = settings(
-        max_examples=examples,
-        stateful_step_count=steps,
-        deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-    case("runTest").runTest()
-
-
 @pytest.mark.property
 @pytest.mark.parametrize("machine", MACHINES)
 def test_random_steps_give_what_the_puts_say(machine: type[VersionedStoreMachine]) -> None:
-    run(machine, 20, 30)
-
-
-@pytest.mark.property
-@pytest.mark.sweep
-@pytest.mark.parametrize("machine", MACHINES)
-def test_ten_thousand_random_steps_give_what_the_puts_say(
-    machine: type[VersionedStoreMachine],
-) -> None:
-    run(machine, 200, 50)
+    assert machine.run_lives(SHORT) > 0
