@@ -17,8 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
 
-from pystreams.backfill.failures import spark_words
+from pystreams.backfill.failures import cure_in, spark_words
 from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.partitioner import partition_of
@@ -75,13 +76,14 @@ class ArchiveSource:
         try:
             found = spark.read.format(self.reader).options(**self.options).load(self.path)
             frame = self._as_history(found, wanted)
+            self._refuse_files_that_differ(found)
             return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
         except HistoryError:
             raise
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise HistoryError(
                 f"can't read the archive {self._name()} with Spark's reader {self.reader!r}: "
-                f"{spark_words(error, lines_max=3)}"
+                f"{spark_words(error, lines_max=3)}\n{cure_in(str(error))}".rstrip()
             ) from None
 
     # ------------------------------------------------------------------ columns
@@ -104,6 +106,32 @@ class ArchiveSource:
         if self._source_of("offset") is None:
             frame = _with_offsets(frame)
         return frame.select(*COLUMNS)
+
+    def _refuse_files_that_differ(self, found: DataFrame) -> None:
+        """Refuse a file that lacks a column which others have: Spark reads it as empty.
+
+        Looked at are Parquet files on a file system that is mounted here.
+        """
+        if self.reader != "parquet":
+            return
+        used = [name for name in COLUMNS if name != "topic" or self.topic is None]
+        taken = {one for one in map(self._source_of, used) if one in found.columns}
+        for file in map(urlparse, found.inputFiles()):
+            path = unquote(file.path)
+            if file.scheme != "file" or not (held := _columns_of(path)):
+                continue
+            # Where a directory is named for a column, it is in no file.
+            lacks = [
+                one
+                for one in sorted(filter(None, taken))
+                if one.lower() not in held and f"/{one}=" not in path
+            ]
+            if lacks:
+                raise HistoryError(
+                    f"{path} has no column {lacks[0]!r}, which other files of {self._name()} have: "
+                    "its records would be read as if it were empty. Write the file with the "
+                    "column, or read it as an archive of its own"
+                )
 
     def _source_of(self, name: str) -> str | None:
         return self.columns.get(name, name)
@@ -169,6 +197,16 @@ class ArchiveSource:
         by_content = F.pmod(F.xxhash64("timestamp", "value"), F.col("count")).cast("int")
         known = frame.withColumn("count", count_of).filter("topic is null or count is not null")
         return known.withColumn("partition", F.coalesce(by_key, by_content)).drop("count")
+
+
+def _columns_of(path: str) -> set[str]:
+    """Return the columns of a Parquet file, in small letters; none when only Spark can read it."""
+    from pyarrow import lib, parquet
+
+    try:
+        return {name.lower() for name in parquet.read_schema(path).names}
+    except (OSError, lib.ArrowException):
+        return set()
 
 
 def _partition_of(key: bytearray | None, count: int | None) -> int | None:

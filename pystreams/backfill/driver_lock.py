@@ -1,4 +1,4 @@
-"""Who runs a backfill in a staging directory: an OS lock on a file there, as long as a driver lives.
+"""Who runs a backfill in a staging directory: an OS lock on a file there while a driver lives.
 
 It ends with the process, however that ends: there is nothing to clean up after a crash.
 """
@@ -72,7 +72,8 @@ class DriverLock:
     def release(self) -> None:
         """Let others in. A directory that holds nothing else is removed."""
         with suppress(OSError):
-            if self.is_exclusive and os.listdir(self._directory) == [LOCK_FILE]:
+            names = {file.name for file in self._directory.iterdir()}
+            if self.is_exclusive and names == {LOCK_FILE}:
                 (self._directory / LOCK_FILE).unlink()
                 self._directory.rmdir()
         os.close(self._descriptor)

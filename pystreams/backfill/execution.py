@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.event_times import add_event_times, needs_event_times
-from pystreams.backfill.failures import failure_in, spark_words
+from pystreams.backfill.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.history import History, PartitionBounds
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order
 from pystreams.backfill.stages import Stage
-from pystreams.backfill.staging import StagedStage, StagingDirectory
+from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
 from pystreams.backfill.worker import StageJob, run_tasks
 from pystreams.clock import Clock
 from pystreams.config import StreamsConfig
@@ -134,11 +135,12 @@ class Execution:
             if staged is None:
                 self._tell(position, stage, records, None)
                 started = self._clock.monotonic_ms()
-                self._run_stage(position, stage)
+                attempt = self._staging.new_attempt(position)
+                self._run_stage(position, stage, attempt)
                 seconds = (self._clock.monotonic_ms() - started) / 1000
-                staged = self._staged(position, stage, records, seconds)
+                staged = self._staged(position, stage, attempt, records, seconds)
                 self._refuse_late_records(position, staged)
-                self._staging.finish_stage(staged)
+                staged = self._staging.finish_stage(staged, attempt)
                 self._tell(position, stage, records, seconds)
             else:
                 self._tell(position, stage, records, staged.seconds, was_staged=True)
@@ -147,7 +149,7 @@ class Execution:
 
     # ------------------------------------------------------------------ one stage
 
-    def _run_stage(self, position: int, stage: Stage) -> None:
+    def _run_stage(self, position: int, stage: Stage, attempt: Path) -> None:
         job = self._job(stage)
         payload = pack(job, "the topology (or its configuration)")
         given = StageInput(
@@ -165,7 +167,7 @@ class Execution:
             # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
             results = results.sortWithinPartitions("kind", "name", "task", "sequence")
         writer = results.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
-        path = str(self._staging.stage_path(position).resolve())
+        path = str(attempt.resolve())
         with self._writers_open(names or 0):
             try:
                 writer.partitionBy("kind", "name", "task").parquet(f"file://{path}")
@@ -190,6 +192,7 @@ class Execution:
             start,
             self._plan.now_ms,
             self._history.gaps_allowed,
+            self._staging.path,
         )
 
     def _first_offset(self, partition: TopicPartition) -> int:
@@ -247,7 +250,9 @@ class Execution:
         )
         return of_history + written
 
-    def _staged(self, position: int, stage: Stage, records: int, seconds: float) -> StagedStage:
+    def _staged(
+        self, position: int, stage: Stage, attempt: Path, records: int, seconds: float
+    ) -> StagedStage:
         return StagedStage(
             position,
             stage.subtopology.id,
@@ -256,8 +261,8 @@ class Execution:
             self._plan.partitions.num_tasks[stage.subtopology.id],
             records,
             seconds,
-            self._staging.counts(position, ResultKind.OUTPUT),
-            self._staging.counts(position, ResultKind.STATE),
+            counted(attempt, ResultKind.OUTPUT),
+            counted(attempt, ResultKind.STATE),
         )
 
     def _refuse_late_records(self, position: int, staged: StagedStage) -> None:
@@ -326,7 +331,8 @@ def _failed(error: Exception, position: int) -> StreamsError:
     failure = failure_in(str(error))
     if failure is not None:
         return failure
+    cure = cure_in(str(error)) or "Run the backfill again when the cause is gone"
     return BackfillError(
-        f"stage {position} failed in Spark; run the backfill again when the cause is gone, and it "
-        f"goes on with this stage. Spark says:\n{spark_words(error)}"
+        f"stage {position} failed in Spark. {cure}. Started again, the backfill goes on with this "
+        f"stage. Spark says:\n{spark_words(error)}"
     )

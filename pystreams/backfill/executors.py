@@ -131,8 +131,9 @@ class _Watch:
         try:
             if not context.statusTracker().getActiveJobsIds():
                 return False
-            # The driver is one of them.
-            return int(context._jsc.sc().getExecutorMemoryStatus().size()) <= 1
+            # Only Java knows; the driver is one of them.
+            executors = context._jsc.sc().getExecutorMemoryStatus()  # noqa: SLF001
+            return int(executors.size()) <= 1
         except Exception:  # noqa: BLE001 - py4j's, when the session ends at this moment
             return False
 

@@ -21,6 +21,34 @@ _LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
 _OURS = str(Path(__file__).resolve().parent.parent)
 
 
+_SIGNS = (
+    (
+        ("Python worker exited unexpectedly", "Python worker failed to connect back"),
+        (
+            "A process that ran tasks died: killed for want of memory (the kernel's log says so; "
+            "run fewer tasks at a time, as with --master local[2]), or ended by the user's code or "
+            "a library in it (--spark-conf spark.python.worker.faulthandler.enabled=true shows "
+            "where). --master local[2,3] tries each task three times"
+        ),
+    ),
+    (
+        ("No space left on device", "File too large", "Disk quota exceeded"),
+        (
+            "A disk is full: that of the staging directory, or that of Spark's own files "
+            "(spark.local.dir, also the tasks' stores): free some space, or name a larger one with "
+            "--spark-conf spark.local.dir=..."
+        ),
+    ),
+    (
+        ("java.lang.OutOfMemoryError",),
+        (
+            "Java's memory was too small: --spark-conf spark.driver.memory=... for a local master, "
+            "spark.executor.memory for a cluster"
+        ),
+    ),
+)
+
+
 class BackfillTaskError(StreamsError):
     """A task of a backfill failed. The message has the record's coordinates and the user's lines.
 
@@ -57,7 +85,11 @@ class WorkerFailureError(Exception):
     def of(cls, error: Exception, task_id: TaskId) -> WorkerFailureError:
         """Return the failure of a task."""
         ours = isinstance(error, StreamsError)
-        message = str(error) if ours else f"task {task_id}: {type(error).__name__}: {error}"
+        if ours:
+            # A task of a backfill has its stores below Spark's directory.
+            message = str(error).replace("state.dir", "spark.local.dir")
+        else:
+            message = f"task {task_id}: {type(error).__name__}: {error}"
         raised_by_user = error.__cause__ if ours else error
         fields = {
             "task": str(task_id),
@@ -84,6 +116,14 @@ def failure_in(text: str) -> BackfillTaskError | None:
         record=(fields["topic"], fields["partition"], fields["offset"]),
         user_traceback=fields["traceback"],
     )
+
+
+def cure_in(text: str) -> str:
+    """Return what to do about what Spark says, where it is known; else nothing."""
+    for signs, cure in _SIGNS:
+        if any(sign in text for sign in signs):
+            return cure
+    return ""
 
 
 def spark_words(error: Exception, lines_max: int = 20) -> str:

@@ -17,6 +17,7 @@ from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.core.publishing_mark import (
     PublishingMark,
     encode_published,
+    is_being_published,
     published_by,
 )
 
@@ -114,7 +115,8 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
     found = (committed.get(one) for one in wanted)
     if all(one is not None and published_by(one.metadata) == publication.id for one in found):
         return Standing.DONE
-    raise PublishingRefusedError(_other_offsets(wanted, committed))
+    own = {one: committed[one] for one in wanted if one in committed}
+    raise PublishingRefusedError(_published_already(own) or _other_offsets(wanted, committed))
 
 
 def published_rows(task: TaskResults, committed: Offsets, publication: Publication) -> int:
@@ -190,3 +192,23 @@ def _other_offsets(wanted: Sequence[TopicPartition], committed: Offsets) -> str:
         f"the group has committed offsets of its own ({', '.join(some)}{more}): an application "
         f"with this id has run, and a backfill would repeat or lose records. {_START_AGAIN}"
     )
+
+
+def _published_already(committed: Offsets) -> str | None:
+    """Return what to say of a group that another backfill was handed over to; else None."""
+    if any(published_by(one.metadata) is None for one in committed.values()):
+        return None
+    return (
+        "a backfill has been published to this group already, and the application has not run "
+        f"since: start it. For another backfill, {_START_AGAIN}"
+    )
+
+
+def why_not_free(committed: Offsets) -> str:
+    """Return why a group with these offsets is not free for a new backfill, and what to do."""
+    if any(is_being_published(one.metadata) for one in committed.values()):
+        return (
+            "a backfill is being published to this group already: finish that one from its "
+            f"directory; or {_START_AGAIN}"
+        )
+    return _published_already(committed) or _other_offsets(sorted(committed), committed)

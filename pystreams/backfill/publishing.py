@@ -169,6 +169,7 @@ class Publisher:
         consumer = self._clients.consumer(f"{self._group}-publisher", "")
         try:
             self._checks.check_members()
+            self._refuse_others()
             self._fence()
             # Looked at before anything is created, so that a refusal leaves nothing behind.
             before = self._standing(consumer)
@@ -200,6 +201,15 @@ class Publisher:
         partitions = partitions_of(self._publication)
         committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         return standing(self._publication, committed, with_outputs=self._settings.with_outputs)
+
+    def _refuse_others(self) -> None:
+        """Refuse a group that is not ours to publish to before its own publisher is fenced.
+
+        Nothing is waited for here: an offset that is pending in a transaction is looked at again
+        when whoever left it is fenced.
+        """
+        committed = self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
+        standing(self._publication, committed, with_outputs=self._settings.with_outputs)
 
     def _fence(self) -> None:
         """Abort what a dead publisher left open: its offsets would be waited for."""

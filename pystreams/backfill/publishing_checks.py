@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pystreams.backfill.hand_over import PublishingRefusedError
+from collections.abc import Sequence
+
+from pystreams.backfill.hand_over import PublishingRefusedError, why_not_free
 from pystreams.backfill.publication import Publication
 from pystreams.backfill.waiting import Waiting
 from pystreams.ids import TopicPartition
@@ -41,15 +43,7 @@ class PublishingChecks:
 
     def check_members(self) -> None:
         """Refuse a group that somebody is in."""
-        members = self._waiting.until_answered(
-            lambda: self._admin.group_members(self._plan.application_id)
-        )
-        if members:
-            raise PublishingRefusedError(
-                f"group {self._plan.application_id!r} has members ({', '.join(members[:4])}): the "
-                "application runs, or was stopped less than session.timeout.ms ago. Stop it, wait "
-                "for its session to end, and publish again"
-            )
+        refuse_members(self._plan.application_id, self._admin, self._waiting)
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""
@@ -63,15 +57,7 @@ class PublishingChecks:
 
     def check_changelogs(self) -> None:
         """Refuse changelogs with records: a claim is always before the first record of ours."""
-        changelogs = self.changelogs()
-        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
-        filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
-        if filled:
-            raise PublishingRefusedError(
-                f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
-                "group no offsets: an earlier life of the application left them. Delete its "
-                "internal topics, or publish under another application.id"
-            )
+        refuse_filled(self.changelogs(), self._admin, self._waiting)
 
     def check_edges(self) -> None:
         """Refuse the user's own topics in the middle that hold more than the history has."""
@@ -111,3 +97,63 @@ class PublishingChecks:
                     "there without a gap. The history must reach into what the topic still holds, "
                     "with the topic's own offsets"
                 )
+
+
+def refuse_members(group: str, admin: AdminPort, waiting: Waiting) -> None:
+    """Refuse a group that somebody is in.
+
+    Raises:
+        PublishingRefusedError: Somebody is; names them.
+    """
+    members = waiting.until_answered(lambda: admin.group_members(group))
+    if members:
+        raise PublishingRefusedError(
+            f"group {group!r} has members ({', '.join(members[:4])}): the application runs, or was "
+            "stopped less than session.timeout.ms ago. Stop it, wait for its session to end, and "
+            "start again"
+        )
+
+
+def refuse_filled(changelogs: Sequence[TopicPartition], admin: AdminPort, waiting: Waiting) -> None:
+    """Refuse changelogs with records, of a group without offsets.
+
+    Raises:
+        PublishingRefusedError: There are some; names the partitions.
+    """
+    ranges = waiting.until_answered(lambda: admin.offset_ranges(changelogs))
+    filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
+    if filled:
+        raise PublishingRefusedError(
+            f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
+            "group no offsets: an earlier life of the application left them. Delete its "
+            "internal topics, or publish under another application.id"
+        )
+
+
+def refuse_used_group(plan: TopologyPlan, admin: AdminPort, waiting: Waiting) -> None:
+    """Refuse a group that the results of a new backfill could not be published to.
+
+    The publisher would refuse it too, but only when the backfill has run.
+
+    Raises:
+        PublishingRefusedError: It has members or committed offsets, or changelogs have records.
+        BrokerNotAvailableError: No broker answered.
+    """
+    group = plan.application_id
+    counts = admin.partition_counts()
+    refuse_members(group, admin, waiting)
+    committed = waiting.until_answered(lambda: admin.committed_offsets(group))
+    own = {one: found for one, found in committed.items() if plan.source_of_topic(one.topic)}
+    if own:
+        raise PublishingRefusedError(why_not_free(own))
+    topics = {
+        plan.changelog_topic(store.name)
+        for subtopology in plan.subtopologies
+        for store in plan.logged_stores(subtopology)
+    }
+    changelogs = [
+        TopicPartition(topic, number)
+        for topic in sorted(topics & counts.keys())
+        for number in range(counts[topic])
+    ]
+    refuse_filled(changelogs, admin, waiting)

@@ -90,7 +90,8 @@ def run(
     Raises:
         SparkNotAvailableError: pyspark or Java is missing.
         HistoryError: The history can't be read, or is not what it should be.
-        StagingError: The directory holds something else.
+        StagingError: The directory holds something else, can't be written, or another backfill
+            runs in it.
         TopologyError: The topology can't run as a backfill.
         BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
         BackfillError: Spark failed.
@@ -104,7 +105,7 @@ def run(
     )
     plan = TopologyPlan(topology, settings.application_id)
     staging = StagingDirectory(_local_path(output))
-    with spark_session(master, spark_conf) as spark:
+    with staging.held(), spark_session(master, spark_conf) as spark:
         wanted = WantedTopics(tuple(plan.source_topics()), tuple(plan.source_patterns()))
         history = source.read(spark, wanted)
         return _run(spark, settings, plan, history, staging, clock, progress)

@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pystreams.backfill.executors import check_master, executors_watched
 from pystreams.errors import ConfigError, StreamsError
 from pystreams.java import Java, find_java
 
@@ -37,10 +38,16 @@ _MODULES_NEEDED = frozenset(
 )
 _LIST_MODULES_TIMEOUT_S = 30
 _DRIVER_MEMORY = "2g"
+_END_TIMEOUT_S = 30
+_PYTHON = "spark.pyspark.python"
 
 
 class SparkNotAvailableError(StreamsError):
     """Spark can't run here: pyspark or Java is missing, or it did not start. Says what to do."""
+
+
+class SparkEndedError(StreamsError):
+    """Spark's Java ended while a backfill ran. Says how, and what to look at."""
 
 
 def require_pyspark() -> None:
@@ -76,6 +83,8 @@ def spark_session(
     Raises:
         ConfigError: The active session has another master, or other Python workers.
         SparkNotAvailableError: pyspark or Java is missing, or Spark did not start.
+        NoExecutorError: The master does not answer, or gives no executor.
+        SparkEndedError: The Java of a session that was made here ended in the middle.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -83,13 +92,49 @@ def spark_session(
     active = SparkSession.getActiveSession()
     if active is not None:
         _check_adopted(active, master)
-        yield active
+        with _with_executors(active):
+            yield active
         return
     session = _start(master, dict(conf or {}))
     try:
-        yield session
+        with _with_executors(session):
+            yield session
+    except Exception:
+        ended = _java_ended(session)
+        if ended is not None:
+            raise ended from None
+        raise
     finally:
-        session.stop()
+        # One whose Java has ended can't be stopped.
+        with suppress(Exception):
+            session.stop()
+
+
+def _java_ended(session: SparkSession) -> SparkEndedError | None:
+    """Return an error when the Java of a session has ended: who asked it got one of their own."""
+    context = session.sparkContext
+    process = getattr(context._gateway, "proc", None)  # noqa: SLF001 - nobody else has it
+    with suppress(Exception):
+        context._jsc.sc().isStopped()  # noqa: SLF001
+        return None
+    if process is None:
+        return None
+    try:
+        code = process.wait(_END_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return None
+    how = f"killed by signal {-code}" if code < 0 else f"with exit code {code}"
+    return SparkEndedError(
+        f"Spark's Java ended in the middle ({how}). Signal 9 is most often the kernel's, when "
+        "memory is short: its log says so; then run fewer tasks at a time (--master local[2]) or "
+        "set --spark-conf spark.driver.memory=... to what there is. Started again, the backfill "
+        "goes on"
+    )
+
+
+def _with_executors(session: SparkSession) -> AbstractContextManager[None]:
+    """Watch for executors, where the driver does not run the tasks itself."""
+    return nullcontext() if is_local(session.sparkContext.master) else executors_watched(session)
 
 
 def is_local(master: str) -> bool:
@@ -105,12 +150,14 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         master = conf.get("spark.master", "local[*]")
     builder = SparkSession.builder.appName("pystreams backfill")
     if master is not None:
+        check_master(master)
         builder = builder.master(master)
     local = master is not None and is_local(master)
     for name, value in {**_settings(local=local), **conf}.items():
         builder = builder.config(name, value)
     java = None if submitted else find_spark_java()
-    with _environment(java, local=local):
+    python = None if submitted else conf.get(_PYTHON, sys.executable if local else None)
+    with _environment(java, python, local=local):
         try:
             session = builder.getOrCreate()
         except Exception as error:
@@ -145,7 +192,7 @@ def _settings(*, local: bool) -> dict[str, str]:
     if local:
         settings |= {
             # Workers are to be this very Python, with all that is installed in it.
-            "spark.pyspark.python": sys.executable,
+            _PYTHON: sys.executable,
             "spark.pyspark.driver.python": sys.executable,
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -155,13 +202,16 @@ def _settings(*, local: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(java: Java | None, *, local: bool) -> Iterator[None]:
+def _environment(java: Java | None, python: str | None, *, local: bool) -> Iterator[None]:
     """Set what Spark's start scripts read, and put it back."""
     wanted: dict[str, str] = {}
     if java is not None:
         wanted["JAVA_HOME"] = str(java.executable.resolve().parent.parent)
+    if python is not None:
+        # A session that is made in Python takes its workers' from here, not from its settings.
+        wanted["PYSPARK_PYTHON"] = python
     if local:
-        wanted |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

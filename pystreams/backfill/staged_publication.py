@@ -7,7 +7,7 @@ what stands before and drops it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from pystreams.backfill.staging import (
     Manifest,
     StagedStage,
     StagingDirectory,
+    counted,
     read_manifest,
 )
+from pystreams.backfill.staging_troubles import StagingError, do_again
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
@@ -35,13 +37,14 @@ def staged_publication(path: Path, plan: TopologyPlan) -> Publication:
         plan: The topology that its state is published for.
 
     Raises:
-        StagingError: The directory is not complete, or holds no results.
+        StagingError: The directory is not complete, is damaged, or holds no results.
         PublishingRefusedError: They are of another application or another topology.
     """
     manifest = read_manifest(path)
     identity = manifest.identity
     check_identity(path, identity, plan)
     staging = StagingDirectory(path)
+    _check_whole(staging, manifest)
     edges = edge_topics(plan)
     tasks = [
         _task(staging, stages, TaskId(stages[-1].subtopology, number), identity, edges)
@@ -79,6 +82,51 @@ def check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -
             f"the topology is not the one that {path} holds results of: publish with that one, or "
             "run the backfill again in another directory"
         )
+
+
+def check_begun(
+    path: Path, begun: BackfillIdentity, plan: TopologyPlan, num_partitions: Mapping[str, int]
+) -> None:
+    """Refuse to go on in a directory where something else was begun.
+
+    Args:
+        path: The directory.
+        begun: What was begun there.
+        plan: What is to be run.
+        num_partitions: The partition counts of topics now.
+
+    Raises:
+        PublishingRefusedError: It is of another application or topology.
+        StagingError: A topic has other partitions by now.
+    """
+    check_identity(path, begun, plan)
+    for topic, count in begun.num_partitions.items():
+        found = num_partitions.get(topic, count)
+        if found != count:
+            raise StagingError(
+                f"topic {topic!r} has {found} partitions, and had {count} when the backfill in "
+                f"{path} was begun: keys belong to other tasks now. Delete the directory, and run "
+                "the backfill again"
+            )
+
+
+def _check_whole(staging: StagingDirectory, manifest: Manifest) -> None:
+    """Refuse results that are not all there, or are more than was staged.
+
+    Raises:
+        StagingError: Files of a stage are missing, damaged or too many; names the stage.
+    """
+    for stage in manifest.stages:
+        directory = staging.stage_path(stage.position)
+        for kind, staged in ((ResultKind.OUTPUT, stage.outputs), (ResultKind.STATE, stage.state)):
+            found = counted(directory, kind)
+            for name in sorted(found.keys() | staged.keys()):
+                held, wanted = found.get(name, 0), staged.get(name, 0)
+                if held != wanted:
+                    raise StagingError(
+                        f"{directory} holds {held} records of {name}, and {wanted} were staged: "
+                        f"files were removed or added. {do_again(directory)}"
+                    )
 
 
 def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:

@@ -1,15 +1,21 @@
 """The staging directory: results as Parquet, one directory a stage, and what they are of.
 
     staging/
+      .lock                           held by the driver that runs
       begun.json                      what the backfill is of; written first
-      stage-0/                        written by Spark, whole when it holds _SUCCESS
-        _stage.json                   its counts; written after that
+      stage-1.<attempt>/              written by Spark, for one driver
+      stage-0/                        such a directory when it is whole, renamed
+        _stage.json                   its counts
         kind=0/name=counts/task=3/*.parquet
       manifest.json                   all of it; written last, makes the whole valid
 
 `kind` is a `ResultKind`, `name` a topic or store, `task` the task's partition. The files of one
 task's directory hold its rows in the order of `sequence`. A task that was run twice leaves one set
 of files: Spark commits one attempt of each.
+
+A stage is written to a directory of its driver's own, which gets the stage's name when it is whole.
+So what a killed driver's Spark goes on writing for a while is in no stage; and of two drivers that
+can't see each other's lock the first one's stage counts.
 
 The directory must be reached by one path from the driver and from all workers: a local one for a
 local master, a mounted one for a cluster.
@@ -19,14 +25,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.errors import StreamsError
+from pystreams.backfill.staging_troubles import StagingError, readable, told
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 
@@ -34,10 +44,6 @@ FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
 _BEGUN = "begun.json"
 _STAGE = "_stage.json"  # Spark passes over files that begin with an underscore.
-
-
-class StagingError(StreamsError):
-    """A staging directory can't be used: incomplete, of another backfill, or not readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,54 +158,108 @@ class StagingDirectory:
         """Return the directory of a stage."""
         return self.path / f"stage-{position}"
 
+    def new_attempt(self, position: int) -> Path:
+        """Return the directory that a driver writes a stage to; nobody else has it."""
+        return self.path / f"{self.stage_path(position).name}.{uuid.uuid4().hex[:12]}"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other drivers out of the directory; make it, and clear away what killed ones left.
+
+        The lock ends with the process, however that ends. Where the file system has no locks,
+        drivers are not kept out, and do no harm.
+
+        Raises:
+            StagingError: Another driver runs in it, or it can't be made or written.
+        """
+        with told(self.path):
+            lock = DriverLock.taken(self.path)
+        if lock is None:
+            raise StagingError(
+                f"another backfill runs in {self.path} ({DriverLock.holder(self.path)}): let it "
+                "finish; or end it and start again, which goes on with what is missing; or choose "
+                "another directory"
+            )
+        try:
+            if lock.is_exclusive:
+                self._remove_attempts()
+            yield
+        finally:
+            if lock.is_exclusive:
+                self._remove_attempts()
+            lock.release()
+
+    def _remove_attempts(self) -> None:
+        for attempt in self.path.glob("stage-*.*"):
+            shutil.rmtree(attempt, ignore_errors=True)
+
     def begin(self, identity: BackfillIdentity, now_ms: int) -> int:
         """Claim the directory for a backfill; return when it was begun first (ms).
 
         Raises:
-            StagingError: It holds something else; says what differs.
+            StagingError: It holds something else; says what differs. Or it can't be written.
         """
         begun = self.path / _BEGUN
         if begun.is_file():
             found = _read(begun)
             _check_same(_identity(found["identity"]), identity, self.path)
             return int(found["started_ms"])
-        if self.path.is_dir() and any(self.path.iterdir()):
-            raise StagingError(
-                f"{self.path} holds files that are not of a backfill: choose an empty directory"
-            )
-        self.path.mkdir(parents=True, exist_ok=True)
-        header = {"format_version": FORMAT_VERSION, "started_ms": now_ms}
-        _write(begun, {**header, "identity": asdict(identity)})
+        with told(self.path):
+            ours = {LOCK_FILE, _unfinished(begun).name}
+            if self.path.is_dir() and {file.name for file in self.path.iterdir()} - ours:
+                raise StagingError(
+                    f"{self.path} holds files that are not of a backfill: choose an empty directory"
+                )
+            self.path.mkdir(parents=True, exist_ok=True)
+            header = {"format_version": FORMAT_VERSION, "started_ms": now_ms}
+            _write(begun, {**header, "identity": asdict(identity)})
         return now_ms
 
     def finished_stage(self, position: int) -> StagedStage | None:
         """Return what a stage that is complete wrote, or None."""
-        directory = self.stage_path(position)
-        note = directory / _STAGE
-        if not note.is_file() or not (directory / "_SUCCESS").is_file():
-            return None
-        return _staged(_read(note))
+        note = self.stage_path(position) / _STAGE
+        return _staged(_read(note)) if note.is_file() else None
 
-    def finish_stage(self, stage: StagedStage) -> None:
-        """Note that Spark has committed a stage."""
-        _write(
-            self.stage_path(stage.position) / _STAGE,
-            {"format_version": FORMAT_VERSION, **asdict(stage)},
-        )
+    def finish_stage(self, stage: StagedStage, attempt: Path) -> StagedStage:
+        """Give a stage its name, now that Spark has committed it.
+
+        Args:
+            stage: What it has read and written.
+            attempt: Where it was written; see `new_attempt`.
+
+        Returns:
+            The stage that is there now: another driver's, if that was first.
+
+        Raises:
+            StagingError: The directory can't be written.
+        """
+        directory = self.stage_path(stage.position)
+        with told(self.path):
+            _write(attempt / _STAGE, {"format_version": FORMAT_VERSION, **asdict(stage)})
+            finished = self.finished_stage(stage.position)
+            if finished is not None:
+                shutil.rmtree(attempt)
+                return finished
+            if directory.exists():
+                shutil.rmtree(directory)
+            attempt.rename(directory)
+        return stage
 
     def finish(self, manifest: Manifest) -> None:
-        """Make the whole valid."""
-        _write(self.path / _MANIFEST, {"format_version": FORMAT_VERSION, **asdict(manifest)})
+        """Make the whole valid.
 
-    def counts(self, position: int, kind: ResultKind) -> dict[str, int]:
-        """Return how many rows of a kind a stage has, by name; reads the files' ends only."""
-        from pyarrow import parquet
+        Raises:
+            StagingError: The directory can't be written.
+        """
+        with told(self.path):
+            _write(self.path / _MANIFEST, {"format_version": FORMAT_VERSION, **asdict(manifest)})
 
-        found: dict[str, int] = {}
-        for file in self.stage_path(position).glob(f"kind={int(kind)}/name=*/task=*/*.parquet"):
-            name = file.parent.parent.name.partition("=")[2]
-            found[name] = found.get(name, 0) + parquet.read_metadata(file).num_rows
-        return dict(sorted(found.items()))
+    def remove(self) -> None:
+        """Remove the directory, its name at once: a kill leaves nothing that looks like a part."""
+        removed = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:12]}")
+        with told(self.path):
+            self.path.rename(removed)
+            shutil.rmtree(removed, ignore_errors=True)
 
     def names(self, position: int, kind: ResultKind, task: int) -> list[str]:
         """Return the topics or stores that a task has rows of, sorted."""
@@ -208,12 +268,17 @@ class StagingDirectory:
         return sorted(directory.parent.name.partition("=")[2] for directory in found)
 
     def rows(self, position: int, kind: ResultKind, name: str, task: int) -> Iterator[Result]:
-        """Return a task's rows of one kind and name, in order, a batch in memory at a time."""
+        """Return a task's rows of one kind and name, in order, a batch in memory at a time.
+
+        Raises:
+            StagingError: A file is damaged or gone; names it.
+        """
         from pyarrow import parquet
 
-        directory = self.stage_path(position) / f"kind={int(kind)}" / f"name={name}"
-        for file in sorted((directory / f"task={task}").glob("*.parquet")):
-            with parquet.ParquetFile(file) as opened:
+        stage = self.stage_path(position)
+        directory = stage / f"kind={int(kind)}" / f"name={name}" / f"task={task}"
+        for file in sorted(directory.glob("*.parquet")):
+            with readable(file, stage), parquet.ParquetFile(file) as opened:
                 for batch in opened.iter_batches(columns=list(_ROW_COLUMNS)):
                     for row in zip(*(batch.column(one).to_pylist() for one in _ROW_COLUMNS)):  # noqa: B905
                         headers = tuple((one["key"], one["value"]) for one in row[-1] or ())
@@ -221,6 +286,22 @@ class StagingDirectory:
 
 
 _ROW_COLUMNS = ("partition", "sequence", "timestamp", "key", "value", "headers")
+
+
+def counted(stage: Path, kind: ResultKind) -> dict[str, int]:
+    """Return how many rows of a kind a stage's directory holds, by name; reads the files' ends.
+
+    Raises:
+        StagingError: A file is damaged; names it.
+    """
+    from pyarrow import parquet
+
+    found: dict[str, int] = {}
+    for file in stage.glob(f"kind={int(kind)}/name=*/task=*/*.parquet"):
+        name = file.parent.parent.name.partition("=")[2]
+        with readable(file, stage):
+            found[name] = found.get(name, 0) + parquet.read_metadata(file).num_rows
+    return dict(sorted(found.items()))
 
 
 def begun_identity(path: Path) -> BackfillIdentity | None:
@@ -297,9 +378,13 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
+def _unfinished(file: Path) -> Path:
+    return file.with_name(f".{file.name}.unfinished")
+
+
 def _write(file: Path, content: Mapping[str, Any]) -> None:
     """Write a file so that it is there whole or not at all."""
-    unfinished = file.with_name(f".{file.name}.unfinished")
+    unfinished = _unfinished(file)
     unfinished.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
     unfinished.replace(file)
 

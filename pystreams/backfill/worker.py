@@ -11,6 +11,8 @@ An error leaves as a line of JSON within the exception's text, which Spark carri
 from __future__ import annotations
 
 import contextlib
+import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,13 +21,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkFiles
 
 from pystreams.backfill.failures import WorkerFailureError
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.rows import HistoryMessage, Result
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
+from pystreams.backfill.staging import begun_identity
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
@@ -67,6 +69,7 @@ class StageJob:
         start: Where partitions begin that have no records before.
         now_ms: The wall-clock time of the whole backfill (ms).
         gaps_allowed: Whether offsets may be missing.
+        staging: The staging directory, which every worker must reach.
     """
 
     plan: TopologyPlan
@@ -76,6 +79,7 @@ class StageJob:
     start: Mapping[TopicPartition, CommittedOffset]
     now_ms: int
     gaps_allowed: bool
+    staging: Path
 
     def settings(self) -> HistoryTaskSettings:
         """Return what its tasks share."""
@@ -122,9 +126,10 @@ def _run_task(
 ) -> Iterator[Result]:
     """Run one task, with stores in a directory that goes when it ends, however it ends.
 
-    The directory is below Spark's own, which Spark removes at the end of the application: there
+    The directory is below `spark.local.dir`, in what Spark removes when the executor ends: there
     go the remains of a worker that was killed.
     """
+    _require_staging(job.staging)
     number = task_id.partition
     counts = job.num_partitions
     partitions = [
@@ -132,7 +137,7 @@ def _run_task(
     ]
     start = {one: job.start[one] for one in partitions if one in job.start}
     offsets = _Offsets(gaps_allowed=job.gaps_allowed)
-    root = Path(SparkFiles.getRootDirectory())
+    root = _local_directory(number)
     with (
         TemporaryDirectory(prefix=f"pystreams-{task_id}-", dir=root) as directory,
         contextlib.ExitStack() as closing,
@@ -146,6 +151,25 @@ def _run_task(
                 offsets.check(partition, messages)
             yield from task.feed(batch)
         yield from task.finish()
+
+
+def _require_staging(staging: Path) -> None:
+    """See that this worker writes where the driver will look for results.
+
+    Raises:
+        StreamsError: It does not; what it wrote would be missing without a word.
+    """
+    if begun_identity(staging) is None:
+        raise StreamsError(
+            f"the staging directory {staging} is not there on {socket.gethostname()}, where a "
+            "worker runs: mount it under the same path on all workers, or choose one that is"
+        )
+
+
+def _local_directory(number: int) -> Path:
+    """Return one of the directories that Spark gives its workers; tasks are spread over them."""
+    directories = os.environ["SPARK_LOCAL_DIRS"].split(",")
+    return Path(directories[number % len(directories)])
 
 
 def _close_after_failure(task: HistoryTask) -> None:

@@ -231,6 +231,13 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
+    def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return what a group has committed; offsets pending in a transaction do not count.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
 
 class ClientFactory(Protocol):
     """Makes the ports; the one place a test or simulation replaces."""

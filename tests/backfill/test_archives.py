@@ -16,7 +16,7 @@ from pystreams.backfill.history import History, HistoryError, PartitionBounds, W
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
 from tests.backfill.in_process import Row
-from tests.backfill.on_spark import write_archive
+from tests.backfill.on_spark import HEADERS, write_archive
 
 WANTED = WantedTopics(("events",), ())
 ROWS = [Row("events", 0, offset, 10 * offset, b"k", b"v") for offset in range(4)]
@@ -160,3 +160,81 @@ def test_file_that_is_no_parquet_is_named(spark: Any, tmp_path: Path) -> None:
 def test_path_that_does_not_exist_is_named(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"can't read the archive .*nowhere"):
         ArchiveSource(str(tmp_path / "nowhere")).read(spark, WANTED)
+
+
+COLUMNS: dict[str, Any] = {
+    "topic": ["events"],
+    "partition": [0],
+    "offset": [0],
+    "timestamp": [1],
+    "key": [b"k"],
+    "value": [b"v"],
+}
+
+
+def empty(directory: Path) -> str:
+    """An archive with columns and without a record."""
+    table = pa.table({**COLUMNS, "headers": pa.array([None], HEADERS)}).slice(0, 0)
+    directory.mkdir()
+    parquet.write_table(table, directory / "rows.parquet")
+    return str(directory)
+
+
+def test_archive_without_a_record_is_told(spark: Any, tmp_path: Path) -> None:
+    path = empty(tmp_path / "archive")
+    with pytest.raises(HistoryError, match=r"no records of topic 'events' \(topics in it: none\)"):
+        ArchiveSource(path).read(spark, WANTED)
+
+
+def test_archive_without_a_file_is_told(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    with pytest.raises(HistoryError, match=r"can't read the archive .*archive"):
+        ArchiveSource(str(tmp_path / "archive")).read(spark, WANTED)
+
+
+def test_archive_of_no_record_is_read_where_the_topic_is_meant_to_be_empty(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = empty(tmp_path / "archive")
+
+    history = ArchiveSource(path, num_partitions={"events": 2}).read(spark, WANTED)
+
+    assert (history.bounds, history.num_partitions) == ({}, {"events": 2})
+
+
+def test_partition_may_be_any_whole_number_type_and_must_be_a_partition_s_number(
+    spark: Any, tmp_path: Path
+) -> None:
+    good = write(COLUMNS, tmp_path / "good")
+    assert ArchiveSource(good).read(spark, WANTED).num_partitions == {"events": 1}
+
+    bad = write({**COLUMNS, "partition": [1 << 40]}, tmp_path / "bad")
+    with pytest.raises(HistoryError, match=r"can't read the archive .*bad.*(\n.*)*1099511627776"):
+        ArchiveSource(bad).read(spark, WANTED)
+
+
+def test_file_that_lacks_a_column_of_the_others_is_named(spark: Any, tmp_path: Path) -> None:
+    """Spark would take it for empty, and all its records for records without a key."""
+    path = write(COLUMNS, tmp_path / "archive")
+    less = {name: value for name, value in {**COLUMNS, "offset": [1]}.items() if name != "key"}
+    parquet.write_table(pa.table(less), tmp_path / "archive" / "strange.parquet")
+
+    with pytest.raises(HistoryError, match=r"strange\.parquet has no column 'key'.*other files"):
+        ArchiveSource(path).read(spark, WANTED)
+
+
+def test_column_that_is_a_directory_s_name_is_in_no_file(spark: Any, tmp_path: Path) -> None:
+    directory = tmp_path / "archive" / "topic=events" / "partition=0"
+    directory.mkdir(parents=True)
+    inside = {name: COLUMNS[name] for name in ("offset", "timestamp", "key", "value")}
+    parquet.write_table(pa.table(inside), directory / "rows.parquet")
+
+    history = ArchiveSource(str(tmp_path / "archive")).read(spark, WANTED)
+
+    assert history.bounds == {TopicPartition("events", 0): PartitionBounds(0, 1, 1)}
+
+
+def test_headers_of_another_type_are_refused(spark: Any, tmp_path: Path) -> None:
+    path = write({**COLUMNS, "headers": ["a=b"]}, tmp_path / "archive")
+    with pytest.raises(HistoryError, match=r"'headers' of .* is of type string, .* array<struct"):
+        ArchiveSource(path).read(spark, WANTED)

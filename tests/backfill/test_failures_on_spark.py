@@ -12,8 +12,10 @@ import pytest
 from pystreams import serdes
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.failures import BackfillTaskError
+from pystreams.backfill.progress import StagePhase
 from pystreams.backfill.running import run as run_backfill
-from pystreams.backfill.staging import StagingError, read_manifest
+from pystreams.backfill.staging import read_manifest
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.errors import TopologyError
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
@@ -53,9 +55,10 @@ def test_task_that_fails_on_its_first_attempt_leaves_one_result(spark: Any, tmp_
 
 def leftovers(spark: Any) -> list[Path]:
     """Directories of tasks that are still there."""
-    from pyspark import SparkFiles
-
-    return list(Path(SparkFiles.getRootDirectory()).glob("pystreams-*"))
+    environment = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get()
+    directories = list(environment.blockManager().diskBlockManager().localDirsString())
+    assert directories
+    return [found for one in directories for found in Path(one).glob("pystreams-*")]
 
 
 def test_error_of_the_user_s_code_names_task_record_and_line(spark: Any, tmp_path: Path) -> None:
@@ -127,25 +130,25 @@ def test_run_again_does_what_is_missing_and_nothing_else(spark: Any, tmp_path: P
     output = tmp_path / "staging"
     first = run_backfill(two_stages(), CONFIG, source=archive, output=output)
 
-    def again() -> tuple[Any, list[tuple[int, bool]]]:
-        told: list[tuple[int, bool]] = []
+    def again() -> tuple[Any, dict[int, StagePhase]]:
+        told: dict[int, StagePhase] = {}
         result = run_backfill(
             two_stages(),
             CONFIG,
             source=archive,
             output=output,
-            progress=lambda now: told.append((now.position, now.was_staged)),
+            progress=lambda now: told.update({now.position: now.phase}),
         )
         return result, told
 
     complete, told = again()
     assert complete.manifest == first.manifest
-    assert told == [(0, True), (1, True)]
+    assert told == {0: StagePhase.STAGED_BEFORE, 1: StagePhase.STAGED_BEFORE}
 
     (output / "manifest.json").unlink()
-    (output / "stage-1" / "_SUCCESS").unlink()
+    (output / "stage-1" / "_stage.json").unlink()
     resumed, told = again()
-    assert told == [(0, True), (1, False), (1, False)]
+    assert told == {0: StagePhase.STAGED_BEFORE, 1: StagePhase.DONE}
     assert (resumed.outputs, resumed.state) == (first.outputs, first.state)
     assert resumed.manifest.started_ms == first.manifest.started_ms
 

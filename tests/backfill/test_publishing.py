@@ -441,3 +441,28 @@ def test_changelog_with_other_records_is_refused(arena: Arena) -> None:
     arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
 
     assert "app-keys-changelog-1" in refusal(arena)
+
+
+def test_backfill_after_another_one_that_was_handed_over_is_refused(arena: Arena) -> None:
+    arena.publish()
+    other = replace(arena, publication=replace(arena.publication, id="other"))
+
+    assert "a backfill has been published to this group already" in refusal(other)
+
+
+def test_publisher_of_another_backfill_is_refused_before_it_fences_the_first(arena: Arena) -> None:
+    first, _ = arena.publisher()
+    other = replace(arena, publication=replace(arena.publication, id="other"))
+    refusals: list[str] = []
+
+    def refuse_other(*_: object) -> None:
+        with pytest.raises(PublishingRefusedError) as refused:
+            other.publish()
+        refusals.append(str(refused.value))
+
+    first._progress = refuse_other
+    first.run()
+
+    assert all("another backfill (backfill1) is being published" in told for told in refusals)
+    assert refusals
+    arena.check(with_outputs=False)

@@ -21,8 +21,8 @@ from pystreams.backfill.staging import (
     Manifest,
     StagedStage,
     StagingDirectory,
-    StagingError,
 )
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
@@ -64,8 +64,10 @@ def write(staging: StagingDirectory, position: int, rows: Sequence[Result]) -> N
         parquet.write_table(pa.table(columns), directory / f"part-{number:05}.parquet")
 
 
-def stage(position: int, subtopology: int, topics: tuple[str, ...]) -> StagedStage:
-    return StagedStage(position, subtopology, topics, None, 1, 0, 0.0, {}, {})
+def stage(
+    position: int, subtopology: int, topic: str, outputs: dict[str, int], state: dict[str, int]
+) -> StagedStage:
+    return StagedStage(position, subtopology, (topic,), None, 1, 0, 0.0, outputs, state)
 
 
 ROWS = [
@@ -88,9 +90,9 @@ def staged(tmp_path: Path) -> Path:
     state = [row(ResultKind.STATE, "counts", number, b"c") for number in range(2)]
     write(staging, 1, [*state, row(ResultKind.END, repartition, 1, b"", 8)])
     stages = (
-        stage(0, 0, ("in",)),
-        stage(1, 1, (repartition,)),
-        stage(2, 2, ("middle",)),
+        stage(0, 0, "in", {"middle": 2, repartition: 1}, {}),
+        stage(1, 1, repartition, {}, {"counts": 2}),
+        stage(2, 2, "middle", {}, {}),
     )
     staging.finish(Manifest(identity, stages, 77, 1.0))
     return staging.path
@@ -147,4 +149,29 @@ def test_unfinished_directory_is_refused(staged: Path) -> None:
     (staged / "manifest.json").unlink()
 
     with pytest.raises(StagingError, match="not complete: run it again"):
+        staged_publication(staged, plan_of())
+
+
+def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: Path) -> None:
+    next((staged / "stage-1").rglob("name=counts/*/*.parquet")).unlink()
+
+    with pytest.raises(
+        StagingError, match=r"stage-1 holds 1 records of counts, and 2 were staged.*Delete"
+    ):
+        staged_publication(staged, plan_of())
+
+
+def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:
+    file = next((staged / "stage-0").rglob("name=middle/*/*.parquet"))
+    file.with_name("again.parquet").write_bytes(file.read_bytes())
+
+    with pytest.raises(StagingError, match=r"stage-0 holds 3 records of middle, and 2 were staged"):
+        staged_publication(staged, plan_of())
+
+
+def test_damaged_file_is_refused_by_name(staged: Path) -> None:
+    file = next((staged / "stage-0").rglob("name=middle/*/*.parquet"))
+    file.write_bytes(b"PAR1" + bytes(100))
+
+    with pytest.raises(StagingError, match=rf"{file.name} can't be read \(ArrowInvalid.*stage-0"):
         staged_publication(staged, plan_of())

@@ -23,9 +23,9 @@ from pystreams.backfill.spark import (
 from pystreams.backfill.staging import (
     BackfillIdentity,
     StagingDirectory,
-    StagingError,
     read_manifest,
 )
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.errors import ConfigError, ProcessingError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.plan import TopologyPlan

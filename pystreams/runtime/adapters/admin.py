@@ -8,7 +8,12 @@ from concurrent.futures import Future
 from typing import Any
 
 import structlog
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+)
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -29,7 +34,7 @@ from pystreams.runtime.adapters.confluent_errors import (
 )
 from pystreams.runtime.adapters.kafka_partitions import ours, theirs
 from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
 _log = structlog.get_logger("pystreams.admin")
 
@@ -201,6 +206,26 @@ class ConfluentAdmin:
                 return []
             raise translate(error, f"members of group {group!r}") from raised
         return sorted(member.client_id for member in members)
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return what a group has committed; offsets pending in a transaction do not count."""
+        answer = self._client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group)],
+            require_stable=False,
+            request_timeout=_ANSWER_TIMEOUT_S,
+        )
+        try:
+            partitions = answer[group].result().topic_partitions or []
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return {}
+            raise translate(error, f"offsets of group {group!r}") from raised
+        return {
+            ours(one): CommittedOffset(one.offset, one.metadata or "")
+            for one in partitions
+            if one.offset >= 0
+        }
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""

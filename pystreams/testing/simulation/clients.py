@@ -269,6 +269,11 @@ class SimulatedAdmin:
         self._lifeline.pulse("group_members")
         return self._broker.group.members()
 
+    def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return what the broker's one group has committed."""
+        self._lifeline.pulse("committed_offsets")
+        return dict(self._broker.group.offsets)
+
 
 class SimulatedClients:
     """Implements `ClientFactory` for one process.

@@ -1,0 +1,171 @@
+"""A backfill on a Spark cluster of real processes: doubled attempts, executors that die."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pystreams.backfill.executors import TIMEOUT_SETTING
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.staging import StagingDirectory, read_manifest
+from tests.backfill.cluster import Cluster
+from tests.backfill.covered import made_up
+from tests.backfill.on_spark import write_archive
+from tests.broker.waiting import wait_until
+
+ROWS = made_up("in", 7, 200, num_partitions=4)
+DEADLINE_S = 180.0
+
+TOPOLOGY = """
+import os
+import time
+from pathlib import Path
+
+from pystreams import StreamsBuilder, serdes
+
+marks = Path({marks!r})
+
+
+def look(key, value):
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context.partitionId() == 1 and not look.done:
+        look.done = True
+        (marks / f"attempt-{{context.attemptNumber()}}").touch()
+        end = time.monotonic() + 120
+        while context.attemptNumber() == 0 and not (marks / "attempt-1").exists():
+            assert time.monotonic() < end, "no second attempt"
+            time.sleep(0.02)
+    return value
+
+
+look.done = False
+builder = StreamsBuilder()
+source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+source.map_values(look, with_key=True).group_by_key().count(name="counts").to_stream().to("out")
+"""
+"""The first attempt of one task waits in its middle until there is a second one."""
+
+pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    directory = tmp_path / "marks"
+    directory.mkdir()
+    return directory
+
+
+def start(cluster: Cluster, directory: Path, *settings: str) -> subprocess.Popen[str]:
+    (directory / "topology.py").write_text(TOPOLOGY.format(marks=str(directory / "marks")))
+    archive = write_archive(ROWS, directory / "archive")
+    command = [sys.executable, "-m", "pystreams", "backfill", str(directory / "topology.py")]
+    command += ["--from", f"parquet:{archive}", "--gaps-allowed", "--no-publish"]
+    command += ["-c", "application.id=app", "-c", "statestore.cache.max.bytes=0"]
+    command += ["--output", str(directory / "staged"), "--master", cluster.url]
+    for setting in (
+        "spark.driver.host=127.0.0.1",
+        "spark.executor.memory=600m",
+        "spark.executor.cores=2",
+        f"spark.pyspark.python={sys.executable}",
+        *settings,
+    ):
+        command += ["--spark-conf", setting]
+    return subprocess.Popen(
+        command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ)
+    )
+
+
+def outputs(directory: Path) -> dict[bytes | None, list[int]]:
+    """The counts of each key in the staged results."""
+    staging = StagingDirectory(directory / "staged")
+    found: dict[bytes | None, list[int]] = {}
+    rows: list[Result] = [
+        row
+        for task in range(read_manifest(staging.path).stages[0].num_tasks)
+        for row in staging.rows(0, ResultKind.OUTPUT, "out", task)
+    ]
+    for row in rows:
+        found.setdefault(row.key, []).append(int.from_bytes(row.value or b"", "big"))
+    return found
+
+
+def expected() -> dict[bytes | None, list[int]]:
+    found: dict[bytes | None, list[int]] = {}
+    for row in ROWS:
+        if row.key is not None and row.value is not None:
+            found.setdefault(row.key, []).append(len(found.get(row.key, [])) + 1)
+    return found
+
+
+def test_speculative_attempt_leaves_each_result_once(
+    cluster: Cluster, marks: Path, tmp_path: Path
+) -> None:
+    cluster.add_worker()
+    cluster.add_worker()
+    backfill = start(
+        cluster,
+        tmp_path,
+        "spark.speculation=true",
+        "spark.speculation.quantile=0.3",
+        "spark.speculation.multiplier=1.1",
+        "spark.speculation.interval=100ms",
+        "spark.speculation.minTaskRuntime=100ms",
+    )
+    told, _ = backfill.communicate(timeout=DEADLINE_S)
+
+    assert backfill.returncode == 0, told
+    assert {file.name for file in marks.iterdir()} == {"attempt-0", "attempt-1"}
+    assert outputs(tmp_path) == expected()
+
+
+def test_killed_executor_is_replaced_and_each_result_is_there_once(
+    cluster: Cluster, marks: Path, tmp_path: Path
+) -> None:
+    cluster.add_worker()
+    backfill = start(cluster, tmp_path)
+    wait_until(
+        lambda: (marks / "attempt-0").exists() or backfill.poll() is not None,
+        "the first attempt",
+        deadline_s=DEADLINE_S,
+    )
+    cluster.kill_executor()
+    told, _ = backfill.communicate(timeout=DEADLINE_S)
+
+    assert backfill.returncode == 0, told
+    assert (marks / "attempt-1").exists()
+    assert outputs(tmp_path) == expected()
+
+
+def test_cluster_without_workers_is_told_and_left(cluster: Cluster, tmp_path: Path) -> None:
+    backfill = start(cluster, tmp_path, f"{TIMEOUT_SETTING}=4000")
+    told, _ = backfill.communicate(timeout=DEADLINE_S)
+
+    assert backfill.returncode == 1, told
+    assert f"master {cluster.url} has given no executor for 4 s: look whether" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "staged").exists()
+
+
+def test_worker_that_comes_late_is_waited_for(
+    cluster: Cluster, marks: Path, tmp_path: Path
+) -> None:
+    (marks / "attempt-1").touch()
+    backfill = start(cluster, tmp_path)
+    cluster.add_worker()
+    told, _ = backfill.communicate(timeout=DEADLINE_S)
+
+    assert backfill.returncode == 0, told
+    assert outputs(tmp_path) == expected()

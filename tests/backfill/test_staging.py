@@ -1,0 +1,165 @@
+"""A staging directory with more than one driver, killed drivers, and disks that give trouble."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.staging import BackfillIdentity, StagedStage, StagingDirectory
+from pystreams.backfill.staging_troubles import StagingError
+from pystreams.ids import TopicPartition
+from pystreams.topology.plan import TopologyPlan
+from tests.backfill.covered import two_repartitions
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pystreams.backfill.staging import StagingDirectory
+
+with StagingDirectory(Path(sys.argv[1])).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def identity() -> BackfillIdentity:
+    plan = TopologyPlan(two_repartitions(), "app")
+    bounds = {TopicPartition("left", 0): PartitionBounds(0, 9, 9)}
+    return BackfillIdentity.of(plan, {"left": 1}, {0: 1}, bounds)
+
+
+def stage(records: int) -> StagedStage:
+    return StagedStage(0, 0, ("left",), None, 1, records, 1.0, {}, {})
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> StagingDirectory:
+    return StagingDirectory(tmp_path / "staged")
+
+
+def test_second_driver_is_refused_until_the_first_is_through(staging: StagingDirectory) -> None:
+    with staging.held():
+        with (
+            pytest.raises(StagingError, match=rf"process {os.getpid()} on .*let it finish"),
+            staging.held(),
+        ):
+            pass
+        staging.begin(identity(), 1)
+    with staging.held():
+        assert staging.begin(identity(), 2) == 1
+
+
+def test_killed_driver_leaves_no_lock(staging: StagingDirectory) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(staging.path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline() == "held\n"
+        with pytest.raises(StagingError, match=f"process {driver.pid}"), staging.held():
+            pass
+        driver.send_signal(signal.SIGKILL)
+    with staging.held():
+        assert staging.begin(identity(), 5) == 5
+
+
+def test_what_killed_drivers_wrote_is_cleared_away_and_whole_stages_are_kept(
+    staging: StagingDirectory,
+) -> None:
+    with staging.held():
+        staging.begin(identity(), 1)
+        whole, part = staging.new_attempt(0), staging.new_attempt(1)
+        for directory in (whole, part):
+            directory.mkdir()
+            (directory / "part.parquet").touch()
+        staging.finish_stage(stage(7), whole)
+
+    with staging.held():
+        assert not part.exists()
+        assert staging.finished_stage(0) == stage(7)
+        assert (staging.stage_path(0) / "part.parquet").exists()
+
+
+def test_of_two_drivers_that_do_not_see_each_other_the_first_one_s_stage_counts(
+    staging: StagingDirectory,
+) -> None:
+    staging.begin(identity(), 1)
+    first, second = staging.new_attempt(0), staging.new_attempt(0)
+    for name, directory in (("first", first), ("second", second)):
+        directory.mkdir()
+        (directory / f"{name}.parquet").touch()
+
+    assert staging.finish_stage(stage(7), second) == stage(7)
+    assert staging.finish_stage(stage(8), first) == stage(7)
+    assert [file.name for file in staging.stage_path(0).glob("*.parquet")] == ["second.parquet"]
+    assert not first.exists()
+
+
+def test_without_locks_nothing_of_another_driver_is_removed(
+    staging: StagingDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with staging.held():
+        staging.begin(identity(), 1)
+        attempt = staging.new_attempt(0)
+        attempt.mkdir()
+        with staging.held():
+            assert attempt.exists()
+    assert attempt.exists()
+
+
+def test_directory_in_which_nothing_was_begun_is_gone_afterwards(staging: StagingDirectory) -> None:
+    with staging.held():
+        assert staging.path.is_dir()
+    assert not staging.path.exists()
+
+
+def test_driver_killed_while_it_begins_leaves_a_directory_that_can_be_used(
+    staging: StagingDirectory,
+) -> None:
+    staging.path.mkdir()
+    (staging.path / ".begun.json.unfinished").write_text('{"format_ver')
+
+    with staging.held():
+        assert staging.begin(identity(), 3) == 3
+
+
+def test_removed_directory_is_gone(staging: StagingDirectory) -> None:
+    staging.begin(identity(), 1)
+
+    staging.remove()
+
+    assert list(staging.path.parent.iterdir()) == []
+
+
+def test_file_in_the_way_is_told_with_a_cure(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with (
+            pytest.raises(StagingError, match=r"can't be used \(.*\): a file is in the way"),
+            StagingDirectory(path).held(),
+        ):
+            pass
+
+
+def test_full_disk_is_told_with_a_cure(tmp_path: Path, small_disk: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096))
+    with (
+        pytest.raises(StagingError, match="the disk is full: free some space"),
+        StagingDirectory(small_disk / "staged").held(),
+    ):
+        pass

@@ -1,0 +1,50 @@
+"""The processes of a backfill: the command, its Java, and the Python workers of that.
+
+pystreams backfill  ->  java  ->  pyspark.daemon  ->  a worker for each core
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, to a process that may have ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def java_of(command: int) -> int | None:
+    """Return the pid of the command's Java, or None while there is none."""
+    return next((pid for pid in children(command) if "SparkSubmit" in command_line(pid)), None)
+
+
+def workers_of(command: int) -> list[int]:
+    """Return the pids of the command's Python workers."""
+    java = java_of(command)
+    if java is None:
+        return []
+    daemons = [pid for pid in children(java) if "pyspark.daemon" in command_line(pid)]
+    return [worker for daemon in daemons for worker in children(daemon)]
+
+
+def children(parent: int) -> list[int]:
+    """Return the pids of a process's children, sorted."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            # The name stands in brackets and may hold anything, brackets too.
+            _, _, rest = (directory / "stat").read_text().rpartition(")")
+            if int(rest.split()[1]) == parent:
+                found.append(int(directory.name))
+    return sorted(found)
+
+
+def command_line(pid: int) -> str:
+    """Return a process's command line; empty when it has ended."""
+    with suppress(OSError):
+        return (Path("/proc") / str(pid) / "cmdline").read_text().replace("\0", " ")
+    return ""

@@ -1,0 +1,125 @@
+"""A backfill that is killed again and again, whoever of it dies, and a live run that takes over.
+
+Records keep arriving all the time. In the end each output holds 1, 2, ..., n a key for a
+read_committed reader, and each store what its compacted changelog says.
+
+`pytest -m sweep tests/broker/backfill/test_kills.py` kills 20 times; `KILL_SEED=...` draws the same
+moments again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application
+from tests.broker.backfill.moments import SPARK_DEADLINE_S, Life, moments
+from tests.broker.backfill.test_end_to_end import Backfills
+from tests.broker.backfill.test_publishing import ALL_GROUPS, ALL_KEYS, NO_CACHE, draws
+from tests.broker.exactly_once import killing
+from tests.broker.exactly_once.arena import GROUPS, OUTPUTS, SUBTOPOLOGY_OF_STORE, Arena, one_to
+from tests.broker.exactly_once.feed import KEYS
+from tests.broker.reading import delete_topics, high_watermarks, produce, reader_of
+
+ROUNDS = 750
+"""Enough records for a dozen transactions, and for stages that last."""
+ARRIVING_PER_S = 400
+KILLS = 4
+
+pytestmark = pytest.mark.spark
+
+# Spark starts and runs faster so; and a task whose worker was killed is tried again.
+SPARK_OPTIONS = (
+    "--master=local[2,3]",
+    "--spark-conf=spark.driver.memory=1g",
+    "--spark-conf=spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "--spark-conf=spark.sql.shuffle.partitions=2",
+)
+
+
+@pytest.fixture
+def arena(
+    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+) -> Iterator[Arena]:
+    made = Arena.make(broker, admin, unique_name, tmp_path)
+    keys = sorted(ALL_KEYS)
+    rounds = [(key, number.to_bytes(8, "big")) for number in range(1, ROUNDS + 1) for key in keys]
+    produce(made.servers, f"{unique_name}-in", rounds)
+    yield made
+    delete_topics(admin, f"{unique_name}-")
+
+
+@pytest.fixture
+def backfills(arena: Arena) -> Iterator[Backfills]:
+    made = Backfills(arena)
+    yield made
+    for running in made.started:
+        running.kill()
+
+
+def killed_until_published(
+    arena: Arena, backfills: Backfills, kills: int, draw: random.Random
+) -> list[str]:
+    """Start and kill a backfill until it is through; return the victims."""
+    staging = arena.directory / "staged"
+    options = ("--output", str(staging), "--publish-outputs", *SPARK_OPTIONS)
+    killed = []
+    with reader_of(arena.servers) as consumer:
+
+        def written() -> int:
+            topics = [f"{arena.name}-{output}" for output in OUTPUTS]
+            return sum(sum(high_watermarks(consumer, topic).values()) for topic in topics)
+
+        running = backfills.start(*options)
+        for moment in moments(kills, draw):
+            if not running.alive():
+                running = backfills.start(*options)
+            life = Life(running, staging, written, len(OUTPUTS) * ROUNDS * KEYS)
+            in_time = life.wait(moment)
+            print(moment, "" if in_time else f"came too late: {running.process.returncode}")
+            if in_time:
+                life.kill(moment)
+                killed.append(moment.victim)
+        if running.alive():
+            running.ended(deadline_s=SPARK_DEADLINE_S)
+    told = backfills.done(*options)
+    assert "Published" in told
+    return killed
+
+
+def run_and_kill(arena: Arena, application: Application, draw: random.Random, rounds: int) -> None:
+    """Run live, killed once, until all that was written has come out; then stop."""
+    running = application.start()
+    moment = killing.Moment("output", draw.uniform(0, 0.2), records=draw.randint(1, rounds))
+    moment.wait(running, arena.written)
+    running.kill()
+    running = application.start()
+    arena.wait_for_outputs(rounds, running)
+    running.stop()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(20, marks=pytest.mark.sweep)])
+def test_killed_backfill_and_killed_application_count_every_record_once(
+    arena: Arena, backfills: Backfills, kills: int
+) -> None:
+    draw = draws(kills)
+    feed = arena.feed(ARRIVING_PER_S)
+    feed.rounds = ROUNDS
+    with arena.application("exactly_once", **NO_CACHE) as application:
+        with feed:
+            killed = killed_until_published(arena, backfills, kills, draw)
+        run_and_kill(arena, application, draw, feed.rounds)
+
+    assert killed
+    outputs = arena.outputs()
+    assert outputs.echo == one_to(feed.rounds, ALL_KEYS)
+    assert outputs.by_key == one_to(feed.rounds, ALL_KEYS)
+    assert outputs.by_group == one_to(feed.rounds * KEYS // GROUPS, ALL_GROUPS)
+    for store in SUBTOPOLOGY_OF_STORE:
+        assert arena.stored(store) == arena.changelog(store)

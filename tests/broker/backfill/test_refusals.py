@@ -1,0 +1,150 @@
+"""`pystreams backfill` where it must not run: told before Spark starts, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.broker import DevelopmentBroker
+from pystreams.cli.backfill import backfill
+from pystreams.ids import TopicPartition
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, scene
+from tests.broker.exactly_once import counting
+from tests.broker.exactly_once.arena import PARTITIONS, Arena
+from tests.broker.reading import delete_topics, group_members, produce
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+__all__ = ["scene"]
+
+
+@pytest.fixture
+def arena(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    unique_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Arena]:
+    monkeypatch.setenv("COUNTING_NAME", unique_name)
+    yield Arena.make(broker, admin, unique_name, tmp_path)
+    delete_topics(admin, f"{unique_name}-")
+
+
+def refused(arena: Arena) -> str:
+    """Start a backfill that must end with 1; return what it says."""
+    staging = arena.directory / "staged"
+    is_begun = (staging / "begun.json").exists()
+    result = CliRunner().invoke(
+        backfill,
+        [
+            str(counting.__file__),
+            *("-c", f"bootstrap.servers={arena.servers}", "-c", f"application.id={arena.name}"),
+            *("--output", str(staging), "--publish-outputs", "--log-level", "error"),
+        ],
+    )
+    assert result.exit_code == 1, result.output
+    assert staging.exists() == is_begun
+    return str(result.output)
+
+
+def begin(arena: Arena, topology: Topology, partitions: int = PARTITIONS) -> None:
+    """Leave a staging directory as a killed backfill does."""
+    topic = f"{arena.name}-in"
+    plan = TopologyPlan(topology, arena.name)
+    bounds = {TopicPartition(topic, n): PartitionBounds(0, 0, 0) for n in range(partitions)}
+    identity = BackfillIdentity.of(plan, {topic: partitions}, {0: partitions}, bounds)
+    StagingDirectory(arena.directory / "staged").begin(identity, 1)
+
+
+def test_running_application_is_refused_before_spark(arena: Arena, admin: AdminClient) -> None:
+    with arena.application("exactly_once_v2").running() as running:
+        running.wait_for("task running", count=2 * PARTITIONS)
+        told = refused(arena)
+
+    assert f"group '{arena.name}' has members" in told
+    assert "Stop it" in told
+
+
+def test_group_with_offsets_is_refused_before_spark(arena: Arena, admin: AdminClient) -> None:
+    produce(arena.servers, f"{arena.name}-in", [(b"key 01", (1).to_bytes(8, "big"))])
+    with arena.application("exactly_once", **SHORT_SESSION).running() as running:
+        running.wait_until(lambda: arena.written() > 0, "output")
+        running.stop()
+    wait_until(lambda: group_members(admin, arena.name) == 0, "the end of the member's session")
+
+    told = refused(arena)
+
+    assert "the group has committed offsets of its own" in told
+    assert "publish under another application.id" in told
+
+
+def test_second_operator_in_another_directory_is_refused_and_the_first_goes_on(
+    scene: Scene, admin: AdminClient
+) -> None:
+    """The second is refused before it fences the first, which then comes to its end."""
+    first = scene.publisher()
+    first.wait_for("transaction", count=3)
+
+    told = refused(scene.arena)
+
+    assert "published to this group already" in told
+    assert first.ended() == 0, first.tail()
+
+
+def test_group_that_was_handed_over_is_refused_with_what_is_left_to_do(
+    scene: Scene, admin: AdminClient
+) -> None:
+    scene.publish()
+
+    told = refused(scene.arena)
+
+    assert "has been published to this group already" in told
+    assert "start it" in told
+
+
+def test_second_operator_in_the_same_directory_is_refused_by_name(
+    arena: Arena, admin: AdminClient
+) -> None:
+    begin(arena, counting.topology())
+    with StagingDirectory(arena.directory / "staged").held():
+        told = refused(arena)
+
+    assert "another backfill runs in" in told
+    assert "let it finish" in told
+
+
+def test_changed_topology_is_refused_when_a_killed_backfill_is_to_go_on(
+    arena: Arena, admin: AdminClient
+) -> None:
+    other = StreamsBuilder()
+    other.stream(f"{arena.name}-other").to(f"{arena.name}-echo")
+    begin(arena, other.build())
+
+    assert "the topology is not the one that" in refused(arena)
+
+
+def test_changed_partition_count_is_refused_when_a_killed_backfill_is_to_go_on(
+    arena: Arena, admin: AdminClient
+) -> None:
+    topic = f"{arena.name}-in"
+    begin(arena, counting.topology())
+    for made in admin.create_partitions([NewPartitions(topic, PARTITIONS + 1)]).values():
+        made.result(DEADLINE_S)
+    wait_until(
+        lambda: len(admin.list_topics(topic, DEADLINE_S).topics[topic].partitions) > PARTITIONS,
+        "the new partition",
+    )
+
+    told = refused(arena)
+
+    assert f"topic '{topic}' has {PARTITIONS + 1} partitions, and had {PARTITIONS}" in told
+    assert "Delete the directory, and run the backfill again" in told
