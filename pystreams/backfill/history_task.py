@@ -14,7 +14,7 @@ Kafka commit to wait for. Nothing here knows of Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pystreams.backfill.rows import Result, ResultKind
@@ -74,8 +74,10 @@ class HistoryTask:
     ) -> None:
         subtopology = stage.subtopology
         self._stage = stage
+        # There is no wall clock to wait for: what is due is due with the record that makes it so.
+        task_settings = replace(settings.task, outer_join_emit_interval_ms=0)
         self._task = StreamTask(
-            task_id, plan, subtopology, partitions, settings.task, known_lag=lambda _: 0
+            task_id, plan, subtopology, partitions, task_settings, known_lag=lambda _: 0
         )
         self._number = task_id.partition
         self._settings = settings

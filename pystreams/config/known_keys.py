@@ -16,6 +16,7 @@ ALIASES = {
     "default.production.exception.handler": "production.exception.handler",
     "consumer.max.poll.records": "max.poll.records",
     "main.consumer.max.poll.records": "max.poll.records",
+    "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "outer.join.emit.interval.ms",
 }
 """Other names of keys: Kafka's older and later ones -> ours."""
 

@@ -204,6 +204,13 @@ class StreamsConfig:
         """Added to the retention of window and session stores in their changelog topics, and to
         the compaction lag of versioned ones, so that clocks may drift.""",
     )
+    outer_join_emit_interval_ms: int = key(
+        _MILLISECONDS,
+        1000,
+        """How often, on the wall clock, a left or outer join of two streams looks for records whose
+        window closed without a match. 0 looks with each record that moves the stream time. Alias:
+        Kafka's internal __emit.interval.ms.kstreams.outer.join.spurious.results.fix__.""",
+    )
     log_summary_interval_ms: int = key(
         whole_number(-1),
         120_000,

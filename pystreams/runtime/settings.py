@@ -121,6 +121,7 @@ def task_settings(
             exactly_once=config.processing_guarantee.exactly_once,
         ),
         num_partitions=num_partitions,
+        outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
     )
 
 

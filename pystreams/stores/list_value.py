@@ -136,7 +136,8 @@ def with_value(stored: bytes | None, value: bytes) -> bytes:
     """Return the bytes of a list with one more value at its end; None is the empty list."""
     count = 0 if stored is None else _HEAD.unpack_from(stored)[1]
     before = b"" if stored is None else stored[_HEAD.size :]
-    return b"".join((_HEAD.pack(_VARIABLE_SIZE, count + 1), before, _LENGTH.pack(len(value)), value))
+    head = _HEAD.pack(_VARIABLE_SIZE, count + 1)
+    return b"".join((head, before, _LENGTH.pack(len(value)), value))
 
 
 def values_of(stored: bytes) -> Iterator[bytes]:

@@ -5,24 +5,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Literal, TextIO, Unpack, overload
+from typing import Any, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
 from pystreams.topology.branched import BranchedKStream
 from pystreams.topology.functions import KEY_VALUE, VALUE, checked, with_or_without_key
 from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import (
-    GraceJoinNode,
     GraphNode,
     ProcessorGraphNode,
     SinkGraphNode,
     UserProcessorNode,
 )
 from pystreams.topology.grouped import KGroupedStream
+from pystreams.topology.joinable import JoinableStream
 from pystreams.topology.ktable import KTable
 from pystreams.topology.materialization import TableStore
 from pystreams.topology.nodes import TopicNameExtractor
@@ -30,8 +28,6 @@ from pystreams.topology.operator import Operator
 from pystreams.topology.options import (
     Grouped,
     GroupedOptions,
-    Joined,
-    JoinedOptions,
     Materialized,
     MaterializedOptions,
     Produced,
@@ -41,7 +37,6 @@ from pystreams.topology.options import (
     options_of,
 )
 from pystreams.topology.processor import FixedKeyProcessor, Processor
-from pystreams.topology.processors.grace_join import GraceJoinOperator
 from pystreams.topology.processors.printing import PrintOperator
 from pystreams.topology.processors.stateless import (
     FilterOperator,
@@ -53,13 +48,12 @@ from pystreams.topology.processors.stateless import (
     PeekOperator,
     SelectKeyOperator,
 )
-from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 from pystreams.topology.processors.table import TableSourceOperator
 from pystreams.topology.repartitioning import new_repartition
-from pystreams.topology.type_variables import K2, V2, K, V, VOther
+from pystreams.topology.type_variables import K2, V2, K, V
 
 
-class KStream(Generic[K, V]):
+class KStream(JoinableStream[K, V]):
     """A stream of records; each operation returns a new stream and leaves this one as it is.
 
     Functions are called with (key, value) or with the value alone, as the operation says;
@@ -253,86 +247,6 @@ class KStream(Generic[K, V]):
             return self._after(node, self._key_serde, self._value_serde)
 
         return BranchedKStream(self._graph, self._node, node_name, branch_stream)
-
-    @overload
-    def join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[[V, VOther], V2],
-        *,
-        with_key: Literal[False] = False,
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]: ...
-
-    @overload
-    def join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[[K, V, VOther], V2],
-        *,
-        with_key: Literal[True],
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]: ...
-
-    def join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[..., V2],
-        *,
-        with_key: bool = False,
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]:
-        """Join each record with the table's row of its key; drop records without a row.
-
-        The topics of stream and table must have equal numbers of partitions.
-
-        Args:
-            table: Looked up when a record arrives; its updates produce nothing by themselves.
-            joiner: Called with (value, row's value); returns the new value.
-            with_key: Call the joiner with (key, value, row's value).
-            joined: Serdes and name of a repartition; or give them as keywords.
-            options: Keywords of `Joined`.
-        """
-        chosen = options_of(Joined, joined, options, "join")
-        return self._join_table(table, joiner, chosen, left=False, with_key=with_key)
-
-    @overload
-    def left_join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[[V, VOther | None], V2],
-        *,
-        with_key: Literal[False] = False,
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]: ...
-
-    @overload
-    def left_join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[[K, V, VOther | None], V2],
-        *,
-        with_key: Literal[True],
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]: ...
-
-    def left_join(
-        self,
-        table: KTable[K, VOther],
-        joiner: Callable[..., V2],
-        *,
-        with_key: bool = False,
-        joined: Joined[K, V, VOther] | None = None,
-        **options: Unpack[JoinedOptions[K, V, VOther]],
-    ) -> KStream[K, V2]:
-        """Join as `join` does, but with None for records that have no row."""
-        chosen = options_of(Joined, joined, options, "left_join")
-        return self._join_table(table, joiner, chosen, left=True, with_key=with_key)
 
     # ------------------------------------------------------------------ groups and topics
 
@@ -568,95 +482,16 @@ class KStream(Generic[K, V]):
             value_serde=inherited.value_serde,
         )
 
-    def _repartitioned_for_join(self, joined: Joined[Any, Any, Any]) -> KStream[K, V]:
-        """Return this stream behind its repartition for joins; joins without a name share one."""
-        prefix = joined.name or self._node.name
-        inherited = Repartitioned(
-            joined.key_serde or self._key_serde, joined.value_serde or self._value_serde
-        )
-        # Made even if it is not used: its numbers are used up.
-        node: GraphNode = new_repartition(self._graph.names, prefix, inherited)
-        if self._join_repartition is None or prefix != self._node.name:
-            self._graph.add(node, self._node)
-            self._join_repartition = node
-        node = self._join_repartition
-        return KStream(
-            self._graph,
-            node,
-            sources=frozenset((node.name,)),
-            key_serde=inherited.key_serde,
-            value_serde=inherited.value_serde,
-        )
-
-    def _join_table(
+    def _stream(
         self,
-        table: KTable[Any, Any],
-        joiner: Callable[..., Any],
-        joined: Joined[Any, Any, Any],
-        *,
-        left: bool,
-        with_key: bool,
+        node: GraphNode,
+        sources: frozenset[str],
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
     ) -> KStream[Any, Any]:
-        prefix = naming.STREAM_LEFT_JOIN if left else naming.STREAM_JOIN
-        if not isinstance(table, KTable):
-            raise TopologyError(f"a stream is joined with a KTable here, not with {table!r}")
-        self._check_same_builder(table, "join")
-        with_or_without_key(joiner, "join", ("value", "row"), with_key=with_key)
-        stream = self._repartitioned_for_join(joined) if self._repartition_required else self
-        sources = stream._sources | table._sources
-        self._graph.require_copartition(sources)
-        name = self._graph.names.node_or(joined.name, prefix)
-        view = table._operator.view()
-        operator = StreamTableJoinOperator(view, joiner, left=left, with_key=with_key)
-        node = (
-            ProcessorGraphNode(name, operator, stores=view.stores)
-            if joined.grace_period_ms is None
-            else stream._waiting_join(name, operator, table, joined)
-        )
-        node.keeps_null_keys = left
-        self._graph.add(node, stream._node)
         return KStream(
-            self._graph,
-            node,
-            sources=sources,
-            key_serde=joined.key_serde or stream._key_serde,
-            value_serde=None,
+            self._graph, node, sources=sources, key_serde=key_serde, value_serde=value_serde
         )
-
-    def _waiting_join(
-        self,
-        name: str,
-        join: StreamTableJoinOperator,
-        table: KTable[Any, Any],
-        joined: Joined[Any, Any, Any],
-    ) -> GraceJoinNode:
-        if not table._versioned:
-            message = (
-                f"join {name!r} has a grace_period_ms, and {table._node.name!r} is not a versioned "
-                "table: keep its history with history_retention_ms=..., or join without grace"
-            )
-            raise TopologyError(message)
-        assert joined.grace_period_ms is not None
-        buffer = f"{name}-Buffer"
-        operator = GraceJoinOperator(
-            join,
-            buffer,
-            joined.grace_period_ms,
-            joined.key_serde or self._key_serde,
-            joined.value_serde or self._value_serde,
-        )
-        builder = StoreSpecBuilder(StoreSpec(buffer, kind=StoreKind.BUFFER))
-        return GraceJoinNode(name, operator, stores=join.table.stores, buffer=builder)
-
-    def _check_same_builder(
-        self, other: KStream[Any, Any] | KTable[Any, Any], operation: str
-    ) -> None:
-        if other._graph is not self._graph:
-            message = (
-                f"can't {operation} {self._node.name!r} and {other._node.name!r}: they come from "
-                "two StreamsBuilders; make both with the same one"
-            )
-            raise TopologyError(message)
 
 
 def _store_names(stores: Sequence[str], node: str) -> tuple[str, ...]:

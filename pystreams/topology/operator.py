@@ -38,14 +38,20 @@ class TaskContext(Protocol):
         application_id: The application's id.
         task_id: The task.
         record: The task's record context.
+        outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
+            streams waits until it looks again for what has found no match.
     """
 
     application_id: str
     task_id: TaskId
     record: RecordContext
+    outer_join_emit_interval_ms: int
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
+
+    def shared(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what nodes of the task share under a key; made for the first that asks."""
 
     def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
         """Return the buffer of records going to a topic; one buffer a topic, so order is kept."""

@@ -54,7 +54,7 @@ class Consumed(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        _check_options(self)
+        check_options(self)
 
 
 class ConsumedOptions(TypedDict, Generic[K, V], total=False):
@@ -85,7 +85,7 @@ class Produced(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        _check_options(self)
+        check_options(self)
 
 
 class ProducedOptions(TypedDict, Generic[K, V], total=False):
@@ -114,7 +114,7 @@ class Grouped(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        _check_options(self)
+        check_options(self)
 
 
 class GroupedOptions(TypedDict, Generic[K, V], total=False):
@@ -145,7 +145,7 @@ class Repartitioned(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        _check_options(self)
+        check_options(self)
         if self.num_partitions is not None and self.num_partitions < 1:
             message = f"num_partitions must be 1 or more, not {self.num_partitions}"
             raise TopologyError(message)
@@ -182,7 +182,7 @@ class Joined(Generic[K, V, VOther]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
-        _check_options(self)
+        check_options(self)
         grace = self.grace_period_ms
         if grace is not None and grace < 0:
             raise TopologyError(f"Joined: grace_period_ms must be 0 or more ms, not {grace!r}")
@@ -235,7 +235,7 @@ class Materialized(Generic[K, V]):
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and such that contradict each other."""
-        _check_options(self)
+        check_options(self)
         if self.supplier is not None:
             _check_supplier(self, self.supplier)
         elif self.history_retention_ms is not None:
@@ -305,7 +305,7 @@ def options_of(
     return kind(**keywords)
 
 
-def _check_options(options: Any) -> None:
+def check_options(options: Any) -> None:
     """Refuse values that would only fail when the first record arrives."""
     for option in fields(options):
         value = getattr(options, option.name)
@@ -321,7 +321,7 @@ def _check_options(options: Any) -> None:
                 raise TopologyError(message)
         elif option.name in {"timestamp_extractor", "partitioner"} and not callable(value):
             raise TopologyError(f"{where} must be a function, not {value!r}")
-        elif option.name == "name":
+        elif option.name in {"name", "store_name"}:
             check_name(value, "a node or store")
         elif option.name == "offset_reset" and value not in _OFFSET_RESETS:
             raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")

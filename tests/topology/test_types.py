@@ -11,6 +11,7 @@ from pystreams.topology.branched import BranchedKStream
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.grouped import KGroupedStream
 from pystreams.topology.grouped_table import KGroupedTable
+from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.kstream import KStream
 from pystreams.topology.ktable import KTable
 from pystreams.topology.options import Consumed, Materialized
@@ -22,6 +23,14 @@ def join_text(left: str, right: int) -> str:
 
 def join_maybe(left: str, right: int | None) -> str:
     return f"{left}{right}"
+
+
+def join_any(left: str | None, right: int | None) -> str:
+    return f"{left}{right}"
+
+
+def join_any_of_key(key: str, left: str | None, right: int | None) -> int:
+    return len(f"{key}{left}{right}")
 
 
 def length(value: str) -> int:
@@ -66,6 +75,14 @@ def test_types_carry_through(builder: StreamsBuilder) -> None:
 
     assert_type(stream.join(counts, join_text), KStream[str, str])
     assert_type(stream.left_join(counts, join_maybe), KStream[str, str])
+    windows = JoinWindows.of_time_difference_with_no_grace(1)
+    numbers = counts.to_stream()
+    assert_type(stream.join(numbers, join_text, windows), KStream[str, str])
+    assert_type(stream.left_join(numbers, join_maybe, windows), KStream[str, str])
+    assert_type(stream.outer_join(numbers, join_any, windows, name="any"), KStream[str, str])
+    assert_type(
+        stream.outer_join(numbers, join_any_of_key, windows, with_key=True), KStream[str, int]
+    )
     builder.build()
 
 

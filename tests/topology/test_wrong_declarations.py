@@ -111,10 +111,10 @@ def test_table_named_twice(builder: StreamsBuilder) -> None:
         builder.table("in", name="a", materialized=Materialized(caching=False))
 
 
-def test_join_with_what_is_no_table(builder: StreamsBuilder) -> None:
-    wrong: Any = builder.stream("other")
+def test_join_with_what_is_neither_table_nor_stream(builder: StreamsBuilder) -> None:
+    wrong: Any = "other"
 
-    with pytest.raises(TopologyError, match="joined with a KTable"):
+    with pytest.raises(TopologyError, match="joined with a KTable or a KStream"):
         builder.stream("in").join(wrong, lambda a, b: a)
 
 

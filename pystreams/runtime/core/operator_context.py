@@ -36,6 +36,7 @@ class TaskSettings:
         max_task_idle_ms: See `PartitionGroup`.
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
+        outer_join_emit_interval_ms: See `TaskContext`.
     """
 
     default_key_serde: Serde[Any] | None
@@ -47,6 +48,7 @@ class TaskSettings:
     max_task_idle_ms: int
     stores: StoreSettings
     num_partitions: Callable[[str], int]
+    outer_join_emit_interval_ms: int = 1000
 
 
 class OperatorContext:
@@ -64,6 +66,7 @@ class OperatorContext:
         application_id: The application's id.
         task_id: The task.
         record: The task's record context.
+        outer_join_emit_interval_ms: See `TaskContext`.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
@@ -81,6 +84,7 @@ class OperatorContext:
         self.application_id = plan.application_id
         self.task_id = task_id
         self.record = record
+        self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
         self.store = store
         self.punctuations = PunctuationQueue()
         self.commit_requested = False
@@ -89,6 +93,7 @@ class OperatorContext:
         self._plan = plan
         self._settings = settings
         self._outputs: dict[tuple[str, int | None], OutputBuffer] = {}
+        self._shared: dict[str, Any] = {}
         self._on_init: list[Callable[[], None]] = []
         self._on_close: list[Callable[[], None]] = []
 
@@ -132,6 +137,12 @@ class OperatorContext:
             self.report_error(error, schedule.node)
 
     # ------------------------------------------------------------------ what operators call
+
+    def shared(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what nodes of the task share under a key."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        return self._shared[key]
 
     def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
         """Return the buffer of records going to a topic."""

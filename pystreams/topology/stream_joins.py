@@ -1,0 +1,288 @@
+"""Declares a join of two streams: its nodes, stores and names.
+
+    <this>  --> KSTREAM-WINDOWED-n    --> KSTREAM-JOINTHIS-n+2  --+
+                                                                  +--> KSTREAM-MERGE-n+4
+    <other> --> KSTREAM-WINDOWED-n+1  --> KSTREAM-JOINOTHER-n+3 --+
+
+A stream whose missing matches are joined with None gives its name to the other side's join
+(KSTREAM-OUTERTHIS-, KSTREAM-OUTEROTHER-). Stores are named after the joins, `<join>-store`; the one
+that holds back what has no match after this side's, KSTREAM-OUTERSHARED-n+2-store. A name of the
+user's replaces all of these, with suffixes; five numbers are used up all the same.
+
+Source: Kafka Streams' `KStreamImplJoin`, `StreamStreamJoinNode`, `StreamJoinedStoreFactory`,
+`OuterStreamJoinStoreFactory`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import TopologyError
+from pystreams.stores.factories import Stores
+from pystreams.stores.retentions import window_retention
+from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.topology import naming
+from pystreams.topology.graph import StreamsGraph
+from pystreams.topology.graph_nodes import GraphNode, ProcessorGraphNode
+from pystreams.topology.join_serdes import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
+from pystreams.topology.join_windows import JoinWindows
+from pystreams.topology.naming import NameCounter
+from pystreams.topology.operator import Operator
+from pystreams.topology.processors.outer_join import OuterJoinOperator
+from pystreams.topology.processors.stateless import PassThroughOperator
+from pystreams.topology.processors.stream_stream_join import (
+    JoinWindowOperator,
+    PairJoiner,
+    StreamStreamJoinOperator,
+)
+from pystreams.topology.stream_joined import StreamJoined
+from pystreams.topology.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class StreamJoin:
+    """What is joined, and how.
+
+    Attributes:
+        windows: How far apart in time records may be.
+        joiner: Called with (key, left value, right value).
+        left_outer: Whether left records without a match are joined with None.
+        right_outer: Whether right records without a match are.
+        joined: The user's options, with serdes filled in where the streams have them.
+    """
+
+    windows: JoinWindows
+    joiner: PairJoiner
+    left_outer: bool
+    right_outer: bool
+    joined: StreamJoined[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinNames:
+    """Names of the nodes of one join, and what the names of its stores begin with.
+
+    Attributes:
+        this_windowed: Keeps the left stream's records.
+        other_windowed: Keeps the right stream's.
+        this: The left side's join.
+        other: The right side's.
+        merge: Where both sides' results meet.
+        this_store: The store of the left stream's records.
+        other_store: The store of the right stream's records.
+        held_back: The store of records without a match; there is none for an inner join.
+    """
+
+    this_windowed: str
+    other_windowed: str
+    this: str
+    other: str
+    merge: str
+    this_store: str
+    other_store: str
+    held_back: str
+
+    @classmethod
+    def of(cls, join: StreamJoin, names: NameCounter) -> JoinNames:
+        """Choose the names; five numbers are used up, whatever the user has named."""
+        joined = join.joined
+        this_windowed = names.suffixed_or(joined.name, "-this-windowed", naming.STREAM_WINDOWED)
+        other_windowed = names.suffixed_or(joined.name, "-other-windowed", naming.STREAM_WINDOWED)
+        this_suffix = "-outer-this-join" if join.right_outer else "-this-join"
+        other_suffix = "-outer-other-join" if join.left_outer else "-other-join"
+        this_prefix = naming.STREAM_OUTER_THIS if join.right_outer else naming.STREAM_JOIN_THIS
+        other_prefix = naming.STREAM_OUTER_OTHER if join.left_outer else naming.STREAM_JOIN_OTHER
+        this, other = names.node(this_prefix), names.node(other_prefix)
+        base = joined.store_name
+        this_store = f"{this if base is None else base + this_suffix}-store"
+        other_store = f"{other if base is None else base + other_suffix}-store"
+        if joined.this_store_supplier is not None:
+            this_store = base = joined.this_store_supplier.name
+        if joined.other_store_supplier is not None:
+            other_store = joined.other_store_supplier.name
+        shared_suffix = "-outer-shared-join" if join.right_outer else "-left-shared-join"
+        held_back = (
+            naming.STREAM_OUTER_SHARED + this[len(this_prefix) :]
+            if base is None
+            else base + shared_suffix
+        )
+        if joined.name is not None:
+            this, other = joined.name + this_suffix, joined.name + other_suffix
+        return cls(
+            this_windowed,
+            other_windowed,
+            this,
+            other,
+            names.suffixed_or(joined.name, "-merge", naming.STREAM_MERGE),
+            this_store,
+            other_store,
+            f"{held_back}-store",
+        )
+
+
+class StreamStreamJoinNode(GraphNode):
+    """The joins of both sides and the node that merges them; the window nodes are its siblings.
+
+    Args:
+        names: The names.
+        join: What is joined, and how.
+    """
+
+    def __init__(self, names: JoinNames, join: StreamJoin) -> None:
+        super().__init__(names.merge)
+        self._names = names
+        self._join = join
+        self.keeps_null_keys = join.left_outer or join.right_outer
+
+    def write(self, topology: Topology) -> None:
+        """Add the joins, the merge and the stores, connected to all that use them.
+
+        Raises:
+            TopologyError: A store has the name of another operation's.
+        """
+        names, join = self._names, self._join
+        this, other = self._sides()
+        topology.add_operator(names.this, this, (names.this_windowed,))
+        topology.add_operator(names.other, other, (names.other_windowed,))
+        topology.add_operator(names.merge, PassThroughOperator(), (names.this, names.other))
+        joined = join.joined
+        this_store = self._window_store(
+            names.this_store, joined.this_store_supplier, joined.value_serde
+        )
+        other_store = self._window_store(
+            names.other_store, joined.other_store_supplier, joined.other_value_serde
+        )
+        self._add_store(topology, this_store, names.this_windowed, names.other)
+        self._add_store(topology, other_store, names.other_windowed, names.this)
+        if join.left_outer:
+            self._add_store(topology, self._held_back_store(), names.this, names.other)
+
+    def _add_store(self, topology: Topology, builder: StoreSpecBuilder, *users: str) -> None:
+        """Add a store of this join's own: one that is shared would hold the records of both."""
+        if builder.name in topology.stores:
+            raise TopologyError(
+                f"join {self.name!r} needs a store {builder.name!r}, and another operation has one "
+                "of that name: give one of them another store_name"
+            )
+        topology.add_state_store(builder, *users)
+
+    def _sides(self) -> tuple[Operator, Operator]:
+        names, windows, joiner = self._names, self._join.windows, self._join.joiner
+        before_ms, after_ms = windows.before_ms, windows.after_ms
+        mirrored = _mirrored(joiner)
+        left_outer, right_outer = self._join.left_outer, self._join.right_outer
+        if not left_outer:
+            return (
+                StreamStreamJoinOperator(names.other_store, joiner, before_ms, after_ms),
+                StreamStreamJoinOperator(names.this_store, mirrored, after_ms, before_ms),
+            )
+        grace_ms = windows.grace_period_ms
+        return (
+            OuterJoinOperator(
+                names.other_store,
+                names.held_back,
+                joiner,
+                left=True,
+                outer=left_outer,
+                other_outer=right_outer,
+                before_ms=before_ms,
+                after_ms=after_ms,
+                grace_period_ms=grace_ms,
+            ),
+            OuterJoinOperator(
+                names.this_store,
+                names.held_back,
+                mirrored,
+                left=False,
+                outer=right_outer,
+                other_outer=left_outer,
+                before_ms=after_ms,
+                after_ms=before_ms,
+                grace_period_ms=grace_ms,
+            ),
+        )
+
+    def _window_store(
+        self, name: str, supplier: StoreSupplier | None, value_serde: Any
+    ) -> StoreSpecBuilder:
+        """Return the builder of one side's store; no changelog of unique keys is compacted."""
+        joined, windows = self._join.joined, self._join.windows
+        if supplier is None:
+            supplier = StoreSupplier(
+                name,
+                kind=StoreKind.WINDOW,
+                engine=joined.store_type or StoreEngine.ROCKSDB,
+                retention=window_retention(
+                    name, windows.retention_ms, windows.size_ms, retain_duplicates=True
+                ),
+            )
+        builder = Stores.window_store_builder(supplier, joined.key_serde, value_serde)
+        return self._as_asked(builder, {**joined.log_config, "cleanup.policy": "delete"})
+
+    def _held_back_store(self) -> StoreSpecBuilder:
+        """Return the builder of the store that both sides share."""
+        joined = self._join.joined
+        engine = joined.store_type
+        if engine is None and joined.this_store_supplier is not None:
+            engine = joined.this_store_supplier.engine
+        spec = StoreSpec(
+            self._names.held_back,
+            kind=StoreKind.LIST_VALUE,
+            engine=engine or StoreEngine.ROCKSDB,
+            key_serde=TimestampedKeyAndJoinSideSerde(joined.key_serde),
+            value_serde=LeftOrRightValueSerde(joined.value_serde, joined.other_value_serde),
+        )
+        return self._as_asked(StoreSpecBuilder(spec), dict(joined.log_config))
+
+    def _as_asked(self, builder: StoreSpecBuilder, log_config: dict[str, str]) -> StoreSpecBuilder:
+        """Return the builder with the user's options of logging and transactions."""
+        joined = self._join.joined
+        if not joined.transactional:
+            builder = builder.with_transactional_disabled()
+        if joined.logging:
+            return builder.with_logging_enabled(log_config)
+        return builder.with_logging_disabled()
+
+
+def add_stream_join(
+    graph: StreamsGraph, this: GraphNode, other: GraphNode, join: StreamJoin
+) -> GraphNode:
+    """Declare a join of two streams; return its node.
+
+    Args:
+        graph: What the builder has declared.
+        this: The left stream's node, behind its repartition if it needs one.
+        other: The right stream's node, likewise; it may be the same.
+        join: What is joined, and how.
+    """
+    names = JoinNames.of(join, graph.names)
+    this_window = JoinWindowOperator(names.this_store)
+    other_window = JoinWindowOperator(names.other_store)
+    graph.add(ProcessorGraphNode(names.this_windowed, this_window), this)
+    graph.add(ProcessorGraphNode(names.other_windowed, other_window), other)
+    node = StreamStreamJoinNode(names, join)
+    graph.add(node, this, other)
+    return node
+
+
+def keyed_joiner(joiner: Callable[..., Any], *, with_key: bool) -> PairJoiner:
+    """Return the user's joiner as one of (key, left value, right value)."""
+    if with_key:
+        return joiner
+
+    def join(_key: Any, left: Any, right: Any) -> Any:
+        return joiner(left, right)
+
+    return join
+
+
+def _mirrored(joiner: PairJoiner) -> PairJoiner:
+    """Return the joiner as the right side calls it, with its own value first."""
+
+    def join(key: Any, right: Any, left: Any) -> Any:
+        return joiner(key, left, right)
+
+    return join
