@@ -436,6 +436,28 @@ def test_duplicates_of_before_a_restart_are_not_overwritten(duplicates: Shop) ->
     assert [number for _, number in duplicates.store.fetch("a", 0, 0)] == [1, 2, 3, 4, 5, 6]
 
 
+def test_numbers_of_dropped_puts_are_not_given_again_after_a_restart(duplicates: Shop) -> None:
+    """They are not in the changelog, so that its offset is below the numbers of what is."""
+    duplicates.put("a", 1, 500)
+    for _ in range(5):
+        duplicates.put("late", 0, 0)
+    for number in (2, 3, 4):
+        duplicates.put("a", number, 500)
+    logged = [
+        Message(key, value, offset)
+        for offset, (key, value, _) in enumerate(duplicates.home.logged())
+    ]
+    duplicates.commit(last_offset=len(logged) - 1)
+    for _ in range(2):
+        duplicates.reopen()
+        if not duplicates.store.persistent:
+            duplicates.store.restore(logged)
+    for number in range(5, 10):
+        duplicates.put("a", number, 500)
+    found = [number for _, number in duplicates.store.fetch("a", 500, 500)]
+    assert found == list(range(1, 10))
+
+
 def test_a_rollback_takes_the_numbers_of_duplicates_back(duplicates: Shop) -> None:
     duplicates.put("a", 1, 0)
     duplicates.commit()
