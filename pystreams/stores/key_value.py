@@ -29,6 +29,8 @@ class TypedKeyValueStore(TypedStore[K, V]):
 
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None."""
+        if key is None:
+            self._refuse_null_key()
         try:
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything
@@ -49,6 +51,8 @@ class TypedKeyValueStore(TypedStore[K, V]):
         Raises:
             SerializationError: The key or value does not fit its serde.
         """
+        if key is None:
+            self._refuse_null_key()
         try:
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything

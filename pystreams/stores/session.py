@@ -149,6 +149,8 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
                 f"state store {self._name!r}: a session can't last from {start} to {end}; it "
                 "starts at 0 or later, and ends when it starts or later (ms)"
             )
+        if key is None:
+            self._refuse_null_key()
         try:
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything

@@ -50,6 +50,8 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
 
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return (value, timestamp in ms); (None, -1) when the key has no value."""
+        if key is None:
+            self._refuse_null_key()
         try:
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything
@@ -72,6 +74,8 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         Raises:
             SerializationError: The key or value does not fit its serde.
         """
+        if key is None:
+            self._refuse_null_key()
         try:
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything

@@ -43,10 +43,20 @@ class TypedParts(Generic[K, R]):
     _decode: Callable[[bytes], R]
 
     def _key_bytes(self, key: K) -> bytes:
+        if key is None:
+            self._refuse_null_key()
         try:
             return self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             return serialize_or_raise(self._serialize_key, key, self._topic, "key")
+
+    def _refuse_null_key(self) -> NoReturn:
+        """Refuse what some serdes, JSON for one, would turn into bytes like any other key."""
+        raise SerializationError(
+            f"state store {self._name!r} has no key None: drop records without a key, or give them "
+            "one, before they come to the store",
+            topic=self._topic,
+        )
 
     def _raise_undecodable(self, error: Exception, data: bytes) -> NoReturn:
         raise SerializationError(
