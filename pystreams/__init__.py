@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pystreams.runtime.query.queries import (
         KeyQuery,
         MultiVersionedKeyQuery,
+        Query,
         RangeQuery,
         TimestampedKeyQuery,
         TimestampedRangeQuery,
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     )
     from pystreams.topology.grouped import KGroupedStream
     from pystreams.topology.grouped_table import KGroupedTable
+    from pystreams.topology.join_windows import JoinWindows
     from pystreams.topology.kstream import KStream
     from pystreams.topology.ktable import KTable
     from pystreams.topology.options import (
@@ -116,6 +118,7 @@ if TYPE_CHECKING:
         ProcessorContext,
         PunctuationType,
     )
+    from pystreams.topology.stream_joined import StreamJoined
     from pystreams.topology.topology import Topology
 
 _HOME_OF = {
@@ -132,6 +135,7 @@ _HOME_OF = {
     "Grouped": "topology.options",
     "Headers": "record",
     "IsolationLevel": "config",
+    "JoinWindows": "topology.join_windows",
     "Joined": "topology.options",
     "KGroupedStream": "topology.grouped",
     "KGroupedTable": "topology.grouped_table",
@@ -155,6 +159,7 @@ _HOME_OF = {
     "Produced": "topology.options",
     "ProductionError": "errors",
     "PunctuationType": "topology.processor",
+    "Query": "runtime.query.queries",
     "QueryFailedError": "errors",
     "QueryResult": "runtime.query.results",
     "RangeQuery": "runtime.query.queries",
@@ -179,6 +184,7 @@ _HOME_OF = {
     "StoreEngine": "stores.spec",
     "StoreNotAvailableError": "errors",
     "Stores": "stores.factories",
+    "StreamJoined": "topology.stream_joined",
     "StreamsBuilder": "topology.builder",
     "StreamsConfig": "config",
     "StreamsError": "errors",
@@ -222,6 +228,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Grouped",
     "Headers",
     "IsolationLevel",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KGroupedTable",
@@ -245,6 +252,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Produced",
     "ProductionError",
     "PunctuationType",
+    "Query",
     "QueryFailedError",
     "QueryResult",
     "RangeQuery",
@@ -269,6 +277,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StoreEngine",
     "StoreNotAvailableError",
     "Stores",
+    "StreamJoined",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",

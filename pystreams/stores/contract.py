@@ -38,6 +38,7 @@ from pystreams.stores.position import Position
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.config.guarantee import IsolationLevel
     from pystreams.ids import TaskId, TopicPartition
     from pystreams.record import ConsumedMessage, OutputBuffer, ProducedRecord, RecordContext
     from pystreams.serdes import Serde
@@ -197,6 +198,23 @@ class StateStore(Protocol):
             f"{type(self).__name__} can't be dumped to a changelog, which a backfill needs; write "
             "its changelog_records(), or build this state from the live topics",
         )
+
+    def query(self, query: Any, isolation_level: IsolationLevel) -> Any:
+        """Return the answer to a query of a class of the user's own; NotImplemented, the default.
+
+        `KafkaStreams.query` puts every query to the store first, and answers those it knows itself
+        where this returns NotImplemented. It says how far the partition has come, and holds that
+        against a position bound, for all of them. Called by any thread, beside the owner; what it
+        raises becomes a STORE_EXCEPTION.
+
+        Args:
+            query: A `pystreams.Query`.
+            isolation_level: READ_COMMITTED asks for what the last commit left, if the store is
+                transactional.
+
+        Spec: KIP-796 `StateStore.query`. Differs from Kafka: it returns the bare answer.
+        """
+        return NotImplemented
 
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`; False by default."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
@@ -26,6 +26,7 @@ from pystreams.runtime.query.queries import (
     WindowRangeQuery,
 )
 from pystreams.runtime.query.results import FailureReason, QueryResult, StateQueryResult
+from pystreams.stores.contract import StateStore
 from pystreams.stores.position import Position, PositionBound
 from pystreams.stores.spec import StoreKind, StoreSpec
 
@@ -80,9 +81,9 @@ def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[
     number = task.task_id.partition
     partition = f"partition {number} of state store {spec.name!r}"
     store = task.state_manager.stores()[spec.name]
-    answer = answer_of(query, spec)
-    if answer is None or not hasattr(store, "read_only"):
-        return _failed(FailureReason.UNKNOWN_QUERY_TYPE, unknown_query(query, spec))
+    answer = answer_of(query, spec) if hasattr(store, "read_only") else None
+    if answer is None and type(store).query is StateStore.query:
+        return _unknown(query, spec, store)
     if task.state is not TaskState.RUNNING:
         message = f"{partition} restores or moves right now: ask again in a moment"
         return _failed(FailureReason.NOT_ACTIVE, message)
@@ -95,12 +96,34 @@ def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[
         )
         return QueryResult(position, None, FailureReason.NOT_UP_TO_BOUND, message)
     try:
-        return QueryResult(position, answer(store.read_only(level), query))
+        found = _found(store, query, level, answer)
     except StoreNotAvailableError as error:
         return _failed(FailureReason.NOT_ACTIVE, str(error))
     except Exception as error:  # noqa: BLE001 - a serde may raise anything
         message = f"{partition} could not answer {query} ({type(error).__name__}: {error})"
         return _failed(FailureReason.STORE_EXCEPTION, message)
+    unknown = found is NotImplemented
+    return _unknown(query, spec, store) if unknown else QueryResult(position, found)
+
+
+def _found(
+    store: StateStore, query: Query[Any], level: IsolationLevel, answer: Answer | None
+) -> Any:
+    """Return what a store answers itself, or what its view does; NotImplemented if neither."""
+    found = store.query(query, level)
+    if found is NotImplemented and answer is not None:
+        return answer(cast("Any", store).read_only(level), query)
+    return found
+
+
+def _unknown(query: Query[Any], spec: StoreSpec, store: StateStore) -> QueryResult[Any]:
+    message = unknown_query(query, spec)
+    if spec.kind is StoreKind.KEY_VALUE and not hasattr(store, "read_only"):
+        message = (
+            f"state store {spec.name!r} is a {type(store).__name__} and can't answer {query}: "
+            "ask it with a query that its query() knows"
+        )
+    return _failed(FailureReason.UNKNOWN_QUERY_TYPE, message)
 
 
 def _not_here(store: str, number: int, num_partitions: int) -> QueryResult[Any]:
@@ -195,7 +218,7 @@ _CURES = {
 
 
 def unknown_query(query: Query[Any], spec: StoreSpec) -> str:
-    """Return the message of UNKNOWN_QUERY_TYPE."""
+    """Return the message of UNKNOWN_QUERY_TYPE, of a store of ours."""
     timestamps = "" if spec.timestamped else " without timestamps"
     return (
         f"state store {spec.name!r} is a {spec.kind.value} store{timestamps} and can't answer "
