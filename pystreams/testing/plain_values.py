@@ -1,24 +1,30 @@
-"""A view of a key-value store that leaves timestamps out: what a test mostly compares with."""
+"""Stores as plain values, with timestamps left out: what a test mostly compares with.
+
+Source: Kafka's `KeyValueStoreFacade`, `WindowStoreFacade`. What is written through one of these
+into a store that keeps timestamps gets the timestamp -1, unknown, as in Kafka.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pystreams.stores.api import ReadOnlyKeyValueStore, ValueAndTimestamp
+from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 
 Entries = Iterator[tuple[Any, Any]]
 
 
 class PlainValues:
-    """Reads a store, plain or timestamped, as plain values.
+    """Reads and writes a key-value store, plain or timestamped, as plain values.
 
     Args:
         store: The store.
+        timestamped: Whether it takes and gives timestamps.
     """
 
-    def __init__(self, store: ReadOnlyKeyValueStore[Any, Any]) -> None:
+    def __init__(self, store: Any, *, timestamped: bool) -> None:
         self._store = store
+        self._timestamped = timestamped
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, or None."""
@@ -46,7 +52,85 @@ class PlainValues:
 
     def approximate_num_entries(self) -> int:
         """Return about how many keys there are."""
-        return self._store.approximate_num_entries()
+        entries: int = self._store.approximate_num_entries()
+        return entries
+
+    def put(self, key: Any, value: Any) -> None:
+        """Write a value; None deletes the key."""
+        self._store.put(key, _stamped(value) if self._timestamped else value)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Write a value unless the key has one; return the one it had, or None."""
+        stamped = _stamped(value) if self._timestamped else value
+        return _plain(self._store.put_if_absent(key, stamped))
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Write several values."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: Any) -> Any:
+        """Delete a key and return the value it had, or None."""
+        return _plain(self._store.delete(key))
+
+
+class PlainWindows:
+    """Reads and writes a window store, plain or timestamped, as plain values.
+
+    Times are in ms and inclusive on both ends; see `ReadOnlyWindowStore` for the order.
+
+    Args:
+        store: The store.
+        timestamped: Whether it takes and gives timestamps.
+    """
+
+    def __init__(self, store: Any, *, timestamped: bool) -> None:
+        self._store = store
+        self._timestamped = timestamped
+
+    def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
+        """Return the value of one window, or None; given two times, iterate over many."""
+        if time_to is None:
+            return _plain(self._store.fetch(key, time_from))
+        return _entries(self._store.fetch(key, time_from, time_to))
+
+    def backward_fetch(self, key: Any, time_from: int, time_to: int) -> Entries:
+        """Iterate over the same windows as `fetch` with two times, latest first."""
+        return _entries(self._store.backward_fetch(key, time_from, time_to))
+
+    def fetch_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> Entries:
+        """Iterate over windows of several keys; None leaves an end open."""
+        return _entries(self._store.fetch_range(key_from, key_to, time_from, time_to))
+
+    def backward_fetch_range(
+        self, key_from: Any, key_to: Any, time_from: int, time_to: int
+    ) -> Entries:
+        """Iterate over the same windows as `fetch_range`, in the opposite order."""
+        return _entries(self._store.backward_fetch_range(key_from, key_to, time_from, time_to))
+
+    def fetch_all(self, time_from: int, time_to: int) -> Entries:
+        """Iterate over windows of all keys that start in a stretch of time."""
+        return _entries(self._store.fetch_all(time_from, time_to))
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> Entries:
+        """Iterate over the same windows as `fetch_all`, in the opposite order."""
+        return _entries(self._store.backward_fetch_all(time_from, time_to))
+
+    def all(self) -> Entries:
+        """Iterate over all windows."""
+        return _entries(self._store.all())
+
+    def backward_all(self) -> Entries:
+        """Iterate over all windows, in the opposite order."""
+        return _entries(self._store.backward_all())
+
+    def put(self, key: Any, value: Any, window_start: int) -> None:
+        """Write the value of a window; None deletes it."""
+        self._store.put(key, _stamped(value) if self._timestamped else value, window_start)
+
+
+def _stamped(value: Any) -> ValueAndTimestamp[Any] | None:
+    return None if value is None else ValueAndTimestamp(value, UNKNOWN_TIMESTAMP)
 
 
 def _plain(value: Any) -> Any:

@@ -32,17 +32,26 @@ from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
-from pystreams.stores.api import StateStore
+from pystreams.stores.api import StateStore, TimestampedKeyValueStore
+from pystreams.stores.session import TypedSessionStore
+from pystreams.stores.session_api import SessionStore
 from pystreams.stores.spec import StoreBuilder, StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.versioned import TypedVersionedKeyValueStore
+from pystreams.stores.versioned_api import VersionedKeyValueStore
+from pystreams.stores.window import TypedTimestampedWindowStore
+from pystreams.stores.windowed_api import TimestampedWindowStore
+from pystreams.testing.driver_stores import of_kind, plain_values, plain_windows
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.messages import StaticMessage
-from pystreams.testing.plain_values import PlainValues
+from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
 K = TypeVar("K")
 V = TypeVar("V")
+S = TypeVar("S")
 
 
 class TopologyTestDriver:
@@ -78,7 +87,12 @@ class TopologyTestDriver:
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
-        self._tasks = [self._task(part.id) for part in self._plan.subtopologies]
+        self._tasks: list[StreamTask] = []
+        try:
+            self._tasks.extend(self._task(part.id) for part in self._plan.subtopologies)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
         """Return the driver."""
@@ -172,21 +186,40 @@ class TopologyTestDriver:
         """Return a store by name, or None when the topology has none of that name.
 
         Reads of a timestamped store (all DSL tables) give `ValueAndTimestamp`; see
-        `get_key_value_store` for plain values.
+        `get_key_value_store` and its siblings for a store of a kind.
         """
         return self.get_all_state_stores().get(name)
 
     def get_key_value_store(self, name: str) -> PlainValues:
-        """Return a key-value store that reads plain values, whether or not it keeps timestamps.
+        """Return a key-value store that takes and gives plain values, timestamped or not.
+
+        What is put into a timestamped one gets the timestamp -1, unknown.
 
         Raises:
-            TopologyError: The topology has no store of that name.
+            TopologyError: There is no store of that name, or it is of another kind. So it is with
+                the methods below.
         """
-        store = self.get_state_store(name)
-        if store is None:
-            known = sorted(self.get_all_state_stores())
-            raise TopologyError(f"there is no state store {name!r}; there are: {known}")
-        return PlainValues(store)
+        return plain_values(self.get_all_state_stores(), name)
+
+    def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
+        """Return a timestamped key-value store, as all tables of the DSL have."""
+        return self._store(name, TypedTimestampedKeyValueStore)
+
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
+        """Return a versioned store."""
+        return self._store(name, TypedVersionedKeyValueStore)
+
+    def get_window_store(self, name: str) -> PlainWindows:
+        """Return a window store that takes and gives plain values, timestamped or not."""
+        return plain_windows(self.get_all_state_stores(), name)
+
+    def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
+        """Return a timestamped window store."""
+        return self._store(name, TypedTimestampedWindowStore)
+
+    def get_session_store(self, name: str) -> SessionStore[Any, Any]:
+        """Return a session store."""
+        return self._store(name, TypedSessionStore)
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
         """Return all stores by name."""
@@ -203,6 +236,9 @@ class TopologyTestDriver:
             self._temporary.cleanup()
 
     # ------------------------------------------------------------------ inside
+
+    def _store(self, name: str, kind: type[S]) -> S:
+        return of_kind(self.get_all_state_stores(), name, kind)
 
     def _task(self, number: int) -> StreamTask:
         subtopology = self._plan.subtopologies[number]

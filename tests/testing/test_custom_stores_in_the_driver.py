@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from pystreams import Processor, ProcessorContext, Record, serdes
+from pystreams.errors import ConfigError
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
@@ -68,3 +70,18 @@ def test_in_a_state_directory_counts_go_on(
             counting(kind), {"processing.guarantee": guarantee}, state_directory=tmp_path
         ) as driver:
             assert counts_of(driver, "a") == [("a", count)]
+
+
+def test_a_topology_that_can_not_start_leaves_no_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    builder = StreamsBuilder()
+    builder.add_state_store(CustomStore("counts", SqliteStore))
+    source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    source.process(Count, stores=["counts"]).to("out")
+
+    with pytest.raises(ConfigError, match="serde"):
+        TopologyTestDriver(builder.build())
+
+    assert list(tmp_path.iterdir()) == []
