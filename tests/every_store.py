@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pystreams.record import ConsumedMessage, Record, RecordContext
 from pystreams.stores.contract import StateStoreContext
 from pystreams.stores.factories import Stores
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.topology.processor import Processor, ProcessorContext
@@ -77,22 +77,25 @@ class WriteEverywhere(Processor[str, str, str, int]):
         self.context.forward(Record(key, count, time))
 
 
-def everywhere(source: str, output: str) -> Topology:
+def everywhere(source: str, output: str, *, transactional: bool = True) -> Topology:
     """Count each key of a topic, with all stores in one task."""
     topology = Topology()
     topology.add_source("source", source, key_serde=serdes.STRING, value_serde=serdes.STRING)
     topology.add_processor("write", WriteEverywhere, "source")
     for builder in BUILDERS.values():
-        topology.add_state_store(builder, "write")
+        made = builder if transactional else builder.with_transactional_disabled()
+        topology.add_state_store(made, "write")
     topology.add_sink("sink", output, "write", key_serde=serdes.STRING, value_serde=serdes.LONG)
     return topology
 
 
 def replayed(
-    name: str, messages: Sequence[ConsumedMessage]
+    name: str,
+    messages: Sequence[ConsumedMessage],
+    builders: Mapping[str, StoreSpecBuilder] = BUILDERS,
 ) -> tuple[dict[bytes, bytes], int | None]:
     """Return what a new store holds after a restore, and its oldest segment that is live."""
-    spec = replace(BUILDERS[name].spec, engine=StoreEngine.IN_MEMORY)
+    spec = replace(builders[name].spec, engine=StoreEngine.IN_MEMORY)
     store: Any = StoreSpecBuilder(spec).build()
     store.init(
         StateStoreContext(
@@ -107,7 +110,7 @@ def replayed(
     store.restore(messages)
     buffer = store._buffer
     segments: Any = getattr(store, "_segments", None) or getattr(buffer, "_segments", None)
-    oldest_live = None if spec.kind is StoreKind.KEY_VALUE else segments.oldest_live()
+    oldest_live = None if segments is None else segments.oldest_live()
     entries = {
         key: value
         for key, value in buffer.engine_range(None, None)
