@@ -1,4 +1,4 @@
-"""The table of upstream's cases names files and tests that exist."""
+"""The tables of upstream's cases and of the KIPs name files and tests that exist."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-NAMED = sorted(set(re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", (TESTS / "UPSTREAM.md").read_text())))
+TABLES = "UPSTREAM.md", "KIPS.md"
+NAMED = sorted(
+    {
+        named
+        for table in TABLES
+        for named in re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", (TESTS / table).read_text())
+    }
+)
 
 
-def test_the_table_names_tests_of_each_row() -> None:
-    assert len(NAMED) > 30
+@pytest.mark.parametrize("table", TABLES)
+def test_the_table_names_tests_of_each_row(table: str) -> None:
+    assert (TESTS / table).read_text().count(".py") > 30
 
 
 @pytest.mark.parametrize(("file", "test"), NAMED, ids=["::".join(named) for named in NAMED])

@@ -1,0 +1,33 @@
+"""What each stream thread gets of the application's configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from pystreams.config import StreamsConfig
+from pystreams.runtime.settings import ThreadSettings
+
+
+def settings(**config: int) -> ThreadSettings:
+    values = {name.replace("_", "."): value for name, value in config.items()}
+    base = {"application.id": "app", "bootstrap.servers": "localhost:9092"}
+    return ThreadSettings.of(StreamsConfig.of({**base, **values}))
+
+
+@pytest.mark.parametrize(("threads", "share"), [(1, 9_000), (3, 3_000), (4, 2_250)])
+def test_each_thread_has_its_share_of_the_uncommitted_bytes(threads: int, share: int) -> None:
+    made = settings(num_stream_threads=threads, statestore_uncommitted_max_bytes=9_000)
+
+    assert made.uncommitted_max_bytes == share
+
+
+def test_a_share_of_no_limit_is_no_limit() -> None:
+    made = settings(num_stream_threads=3, statestore_uncommitted_max_bytes=-1)
+
+    assert made.uncommitted_max_bytes == -1
+
+
+def test_each_thread_has_its_share_of_the_record_cache() -> None:
+    made = settings(num_stream_threads=4, statestore_cache_max_bytes=4_000)
+
+    assert made.cache_max_bytes == 1_000
