@@ -1,0 +1,109 @@
+"""What Kafka Streams' operations are called here: a page made from two sets of names and a list.
+
+`golden/api.json` has the public methods of Kafka Streams' classes, found by Java itself. A method
+is here what it is there, in snake case, on the class of the same name; an option's `withName` is
+the keyword `name`. What does not follow these rules is listed in `api_spellings`, with a reason
+where a method has no place in Python. `page()` is docs/reference/kafka-streams-names.md:
+
+    python -m tests.parity.api_names > docs/reference/kafka-streams-names.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pystreams
+import pystreams.testing
+from tests.parity.api_spellings import MISSING, NOT_NEEDED, SPELLED
+
+GOLDEN = Path(__file__).parent / "golden" / "api.json"
+
+_HEAD = """# Kafka Streams' names here
+
+Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client and test driver, and what it is called in pystreams. The rules: methods are in snake case, on the class of the same name; what Java says with option objects is said with keywords (`Consumed.with(...).withName("a")` is `key_serde=..., name="a"`, on the operation itself or in a `Consumed(...)`); overloads are one method with optional arguments; durations are numbers, in the unit the name ends with. "not there" is meant: what to use instead, if there is something, stands beside it.
+
+This page is generated from Kafka Streams' own classes and ours, and checked by a test.
+"""  # noqa: E501 - a paragraph of Markdown
+
+
+def kafka_methods() -> dict[str, list[str]]:
+    """Return the methods of each of Kafka Streams' classes."""
+    found: dict[str, list[str]] = json.loads(GOLDEN.read_text("utf-8"))
+    return found
+
+
+def snake_case(name: str) -> str:
+    """Return a Java name as Python has it: `groupByKey` is `group_by_key`."""
+    return re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+def python_class(name: str) -> type[Any] | None:
+    """Return our class of a name, or None."""
+    found: type[Any] | None = getattr(pystreams, name, None)
+    return found or getattr(pystreams.testing, name, None)
+
+
+def names_of(cls: type[Any]) -> set[str]:
+    """Return the public attributes of a class, fields of a dataclass included."""
+    fields = {field.name for field in dataclasses.fields(cls)} if _is_options(cls) else set()
+    return {name for name in dir(cls) if not name.startswith("_")} | fields
+
+
+def by_rule(cls: str, method: str) -> str | None:
+    """Return what the rules make of a method, if that is there; else None."""
+    ours = python_class(cls)
+    if ours is None:
+        return None
+    names = names_of(ours)
+    name = snake_case(method)
+    if _is_options(ours) and cls not in {"Record", "RecordMetadata", "VersionedRecord"}:
+        keyword = name.removeprefix("with_")
+        return f"`{keyword}=`" if keyword in names else None
+    return f"`{cls}.{name}`" if name in names else None
+
+
+def spelling(cls: str, method: str) -> str:
+    """Return how to say a method here.
+
+    Raises:
+        KeyError: Nobody has decided; add it to `api_spellings`.
+    """
+    whole = f"{cls}.{method}"
+    for listed in (SPELLED, NOT_NEEDED):
+        if whole in listed:
+            return listed[whole]
+    if whole in MISSING or cls in MISSING:
+        instead = MISSING.get(whole) or MISSING.get(cls, "")
+        return f"not there; {instead}" if instead else "not there"
+    found = by_rule(cls, method)
+    if found is None:
+        raise KeyError(f"{whole} has no name here: add it to tests/parity/api_spellings.py")
+    return found
+
+
+def page() -> str:
+    """Return the page of all names."""
+    return "\n".join([_HEAD, *_sections()]).rstrip() + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for cls, methods in kafka_methods().items():
+        yield f"## {cls}\n"
+        yield "| Kafka Streams | pystreams |\n|---|---|"
+        for method in methods:
+            yield f"| `{method}` | {spelling(cls, method)} |"
+        yield ""
+
+
+def _is_options(cls: type[Any]) -> bool:
+    return dataclasses.is_dataclass(cls)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

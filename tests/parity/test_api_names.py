@@ -1,0 +1,60 @@
+"""Every operation of Kafka Streams has a name here, or is said not to be there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.parity.api_names import (
+    by_rule,
+    kafka_methods,
+    names_of,
+    page,
+    python_class,
+    snake_case,
+    spelling,
+)
+from tests.parity.api_spellings import MISSING, NOT_NEEDED, OURS_ALONE, SPELLED
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "kafka-streams-names.md"
+METHODS = kafka_methods()
+
+
+def test_the_page_is_current() -> None:
+    hint = "run: python -m tests.parity.api_names > docs/reference/kafka-streams-names.md"
+    assert PAGE.read_text("utf-8") == page(), hint
+
+
+@pytest.mark.parametrize("cls", METHODS)
+def test_names_on_the_page_exist(cls: str) -> None:
+    said = " ".join(spelling(cls, method) for method in METHODS[cls])
+    for name, attribute in re.findall(r"`([A-Z]\w+)\.(\w+)", said):
+        ours = python_class(name)
+        assert ours is not None, f"{name} is not exported"
+        assert attribute in names_of(ours)
+
+
+def test_what_is_said_to_be_missing_is_not_there() -> None:
+    for one in MISSING:
+        cls, _, method = one.partition(".")
+        if method:
+            assert by_rule(cls, method) is None, f"{one} is there: take it off the list"
+        else:
+            assert python_class(cls) is None, f"{cls} is there: take it off the list"
+
+
+def test_lists_name_methods_that_kafka_streams_has() -> None:
+    known = {f"{cls}.{method}" for cls in METHODS for method in METHODS[cls]} | METHODS.keys()
+    assert {*SPELLED, *NOT_NEEDED, *MISSING} <= known
+
+
+@pytest.mark.parametrize("cls", [cls for cls in METHODS if python_class(cls)])
+def test_no_public_name_of_ours_is_left_out(cls: str) -> None:
+    ours = python_class(cls)
+    assert ours is not None
+    said = " ".join(spelling(cls, method) for method in METHODS[cls])
+    told = set(re.findall(r"\w+", said)) | {snake_case(method) for method in METHODS[cls]}
+    assert names_of(ours) - told == OURS_ALONE.get(cls, set()) - told
+    assert OURS_ALONE.get(cls, set()) <= names_of(ours)
