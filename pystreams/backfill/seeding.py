@@ -13,10 +13,10 @@ have made, byte for byte. Kafka is not involved.
 are published and the group is still claimed. Until the hand-over nobody else writes there; so the
 store holds all that the changelog has up to this offset, and that stays true whatever comes after.
 
-**Killed at any moment**, a store is there whole or not at all: `offsets` are written after the data,
-files are synced before the rename, and the rename is one step. What is missing is built by the next
-run, or restored from the changelog. `seeded-by` names the publication, so that a second run knows
-its own stores, and nobody else's are taken for them.
+**Killed at any moment**, a store is there whole or not at all: `offsets` come after the data, files
+are synced before the rename, and the rename is one step. What is missing is built by the next run,
+or restored from the changelog. `seeded-by` names the publication, so that a second run knows its
+own stores, and nobody else's are taken for them.
 
 Spec: KIP-1035 (offsets beside the data).
 """

@@ -45,5 +45,8 @@ def _columns(file: Path) -> Iterator[StateColumns]:
     names = ["key", "value", "timestamp"]
     with parquet.ParquetFile(file) as opened:
         for batch in opened.iter_batches(_BATCH_RECORDS, columns=names):
-            keys, values, timestamps = (batch.column(name).to_pylist() for name in names)
+            # In one step a column; `to_pylist` makes an object of Arrow's of each value first.
+            keys, values, timestamps = (
+                batch.column(name).to_numpy(zero_copy_only=False).tolist() for name in names
+            )
             yield keys, values, timestamps

@@ -87,6 +87,10 @@ def test_pairs_and_counts_say_what_to_write() -> None:
     [
         (["--no-publish"], "give --output DIR"),
         (["--no-publish", "--output", "x", "--publish-outputs"], "--no-publish says not to"),
+        (
+            ["--no-publish", "--output", "x", "--seed-state"],
+            "--seed-state builds what is published",
+        ),
         (["--topic", "in"], "--topic is for an archive"),
         (["--from", "parquet:x", "--start", "in=1"], "--start is for --from kafka"),
     ],
