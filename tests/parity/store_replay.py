@@ -78,15 +78,18 @@ class Transcript:
     Attributes:
         marks: After each 1,000 operations: their number, the hashes of operations and answers so
             far, the number of records logged so far, and their hash.
+        dropped: After each 1,000 operations: how many writes came too late, so far.
     """
 
     operations: Lines = field(default_factory=Lines)
     answers: Lines = field(default_factory=Lines)
     changelog: Lines = field(default_factory=Lines)
     marks: list[list[Any]] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
 
-    def mark(self, number: int) -> None:
-        """Note the hashes of all lines so far."""
+    def mark(self, number: int, dropped: int) -> None:
+        """Note the hashes of all lines so far, and how many writes the store has dropped."""
+        self.dropped.append(dropped)
         self.marks.append(
             [
                 number,
@@ -137,7 +140,7 @@ class Replay:
             if (number + 1) % OPERATIONS_A_COMMIT == 0:
                 self._commit(number)
             if (number + 1) % OPERATIONS_A_MARK == 0:
-                self.transcript.mark(number + 1)
+                self.transcript.mark(number + 1, self._home.record.expired_records)
         for number, operation in enumerate(script.last(), count):
             self._do(number, operation)
         self._commit(count)

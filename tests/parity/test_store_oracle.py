@@ -126,6 +126,7 @@ KINDS = {
     ),
 }
 
+NEVER_DROPPING = {"key_value", "timestamped_key_value"}
 each_kind = pytest.mark.parametrize("name", KINDS)
 each_engine = pytest.mark.parametrize("engine", ["on_disk", "in_memory"])
 golden = functools.cache(lambda name: read_golden(f"{name}.json.gz"))
@@ -154,6 +155,18 @@ def test_a_store_answers_and_logs_as_kafka_streams_does(
     transcript, _ = run_once(name, engine)
 
     assert_same(golden(name), transcript, KINDS[name].few)
+
+
+@each_kind
+@each_engine
+def test_a_store_drops_and_counts_what_kafka_streams_does(
+    name: str, engine: str, run_once: Run
+) -> None:
+    transcript, _ = run_once(name, engine)
+
+    dropped = golden(name)["dropped"][: len(transcript.dropped)]
+    assert transcript.dropped == dropped
+    assert (dropped[-1] > 0) == (name not in NEVER_DROPPING)
 
 
 @each_kind
@@ -188,6 +201,7 @@ def test_a_store_stays_the_same_through_all_operations(
     transcript = run(name, engine, KINDS[name].all, tmp_path)
 
     assert_same(golden(name), transcript, KINDS[name].all)
+    assert transcript.dropped == golden(name)["dropped"]
     if engine == "on_disk":
         assert databases(tmp_path) == java_databases(name, KINDS[name].all)
 

@@ -78,7 +78,7 @@ final class StoreRun {
             new TopologyTestDriver(topology(), configuration(directory));
         for (int number = 0; number < operations; number += OPERATIONS_A_RECORD) {
             pipe(driver, number, false);
-            transcript.mark(number + OPERATIONS_A_RECORD);
+            transcript.mark(number + OPERATIONS_A_RECORD, dropped(driver));
         }
         pipe(driver, operations, true);
         driver.getAllStateStores().get(script.name()).close();
@@ -97,6 +97,14 @@ final class StoreRun {
             transcript.logged(Line.hex(record.key()) + " " + Line.hex(record.value()) + " "
                 + record.timestamp());
         }
+    }
+
+    /** What the task counts of writes that came too late. */
+    private static long dropped(final TopologyTestDriver driver) {
+        return driver.metrics().entrySet().stream()
+            .filter(metric -> metric.getKey().name().equals("dropped-records-total"))
+            .mapToLong(metric -> ((Number) metric.getValue().metricValue()).longValue())
+            .sum();
     }
 
     private Topology topology() {

@@ -23,6 +23,7 @@ final class Transcript {
     private final List<String> firstLogged = new ArrayList<>();
     private final StringBuilder answerSums = new StringBuilder();
     private final List<List<Object>> hashes = new ArrayList<>();
+    private final List<Long> dropped = new ArrayList<>();
     private int logged;
 
     void operation(final String operation, final String answer) {
@@ -44,8 +45,9 @@ final class Transcript {
         }
     }
 
-    /** Notes the hashes of all lines so far. */
-    void mark(final int number) {
+    /** Notes the hashes of all lines so far, and how many writes the store has dropped. */
+    void mark(final int number, final long droppedWrites) {
+        dropped.add(droppedWrites);
         hashes.add(List.of(
             number, Line.shortHash(operations), Line.shortHash(answers), logged,
             Line.shortHash(changelog)));
@@ -54,6 +56,7 @@ final class Transcript {
     Map<String, Object> toGolden() {
         final Map<String, Object> golden = new LinkedHashMap<>();
         golden.put("hashes", hashes);
+        golden.put("dropped", dropped);
         golden.put("answer_sums", answerSums.toString());
         golden.put("answers", firstAnswers);
         golden.put("changelog", firstLogged);
