@@ -15,6 +15,7 @@ Importing this needs no Spark; running a backfill does.
 """
 
 from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.export import Exported, export
 from pystreams.backfill.history import History, HistoryError, HistorySource
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.publish import publish
@@ -24,6 +25,7 @@ from pystreams.backfill.running import BackfillResult, run
 __all__ = [
     "ArchiveSource",
     "BackfillResult",
+    "Exported",
     "History",
     "HistoryError",
     "HistorySource",
@@ -31,6 +33,7 @@ __all__ = [
     "KafkaSource",
     "Published",
     "PublishingSettings",
+    "export",
     "publish",
     "run",
 ]

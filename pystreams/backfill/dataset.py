@@ -3,22 +3,20 @@
     dataset/counts/*.parquet    partition int, task int, sequence bigint, timestamp timestamp,
                                 key, value, headers
 
-A topic's keys and values are columns of their own type where its sink's serde is one of ours with
-such a type: STRING, UUID and JSON (its text) are strings, INT, LONG and DOUBLE numbers. All others
-stay binary, as do those of topics that a topic extractor chose.
+A topic's keys and values are columns of the type of its sink's serde, as `typed_columns` says, but
+for those of topics that a topic extractor chose, which stay binary.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams import serdes
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.spark import spark_session
 from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.typed_columns import typed
 from pystreams.config import StreamsConfig
 from pystreams.serdes import Serde
 from pystreams.topology.nodes import SinkNode
@@ -26,14 +24,7 @@ from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-_TEXTS: tuple[Serde[Any], ...] = (serdes.STRING, serdes.UUID, serdes.JSON)
-_NUMBERS: tuple[tuple[Serde[Any], str], ...] = (
-    (serdes.INT, "int"),
-    (serdes.LONG, "bigint"),
-    (serdes.DOUBLE, "double"),
-)
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def write_dataset(
@@ -79,7 +70,7 @@ def write_dataset(
             rows = _rows(spark, StagingDirectory(staging), topic, positions)
             key_serde, value_serde = _serdes_of(plan, settings, topic)
             decoded = rows.withColumns(
-                {"key": _decoded("key", key_serde), "value": _decoded("value", value_serde)}
+                {"key": typed(rows["key"], key_serde), "value": typed(rows["value"], value_serde)}
             )
             decoded.write.mode("overwrite").parquet(f"file://{(path / topic).resolve()}")
     return written
@@ -124,25 +115,3 @@ def _serdes_of(
 
 def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:
     return found[0] if found and all(one is found[0] for one in found) else None
-
-
-def _decoded(name: str, serde: Serde[Any] | None) -> Column:
-    """Return a column as the type of its serde."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    column = F.col(name)
-    if any(serde is text for text in _TEXTS):
-        return column.cast("string")
-    for number, type_name in _NUMBERS:
-        if serde is number:
-            read = _double if type_name == "double" else _whole_number
-            return F.udf(read, type_name)(column)
-    return column
-
-
-def _whole_number(data: bytearray | None) -> int | None:
-    return None if data is None else int.from_bytes(data, "big", signed=True)
-
-
-def _double(data: bytearray | None) -> float | None:
-    return None if data is None else float(struct.unpack(">d", data)[0])

@@ -32,6 +32,15 @@ SUB_COMMANDS = {
         "pystreams.cli.backfill:backfill",
         "Run a topology over history on Spark, and hand over to the live application.",
     ),
+    "export": _SubCommand(
+        "pystreams.cli.export:export",
+        "Write a committed snapshot of an application's stores as Parquet.",
+    ),
+    "rescale": _SubCommand(
+        "pystreams.cli.rescale:rescale",
+        "Move a stopped application's state to other partition counts, under another "
+        "application.id.",
+    ),
     "describe": _SubCommand(
         "pystreams.cli.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",

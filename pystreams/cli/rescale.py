@@ -1,0 +1,211 @@
+"""`pystreams rescale`: a stopped application's state, moved to other partition counts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.backfill_options import counts, pairs
+from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.loading import load_topology
+from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
+from pystreams.cli.run import RunOptions, configuration
+
+if TYPE_CHECKING:
+    from pystreams.backfill import Published, RescaleSettings
+    from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan
+    from pystreams.cli.loading import LoadedTopology
+    from pystreams.config import StreamsConfig
+
+
+@dataclass(frozen=True, slots=True)
+class _RescaleOptions:
+    """What the command line said, beside what configures the application."""
+
+    to_application_id: str
+    output: Path | None
+    partitions: tuple[str, ...]
+    created_again: tuple[str, ...]
+    options: tuple[str, ...]
+    master: str | None
+    spark_conf: tuple[str, ...]
+    dry_run: bool
+
+    def settings(self) -> RescaleSettings:
+        """Return them as the move takes them."""
+        from pystreams.backfill import RescaleSettings
+
+        return RescaleSettings(
+            self.to_application_id,
+            self.output or Path(f"{self.to_application_id}-rescale"),
+            counts(self.partitions, "--partitions"),
+            frozenset(self.created_again),
+            pairs(self.options, "--option"),
+        )
+
+
+@click.command()
+@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@click.option(
+    "--to-application-id",
+    required=True,
+    metavar="ID",
+    help="The application that gets the state; one that has never run.",
+)
+@click.option(
+    "--partitions",
+    multiple=True,
+    metavar="TOPIC=N",
+    help="Refuse unless the topic has N partitions; with --dry-run, take it as if it had them.",
+)
+@click.option(
+    "--created-again",
+    multiple=True,
+    metavar="TOPIC",
+    help="The topic was deleted and created again, and holds nothing that the application has "
+    "processed: it is read from its beginning.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Stage the state here and keep it, as Parquet. "
+    "Default: <ID>-rescale here, removed once it is published.",
+)
+@click.option("--dry-run", is_flag=True, help="Check, show what would move, and move nothing.")
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of Spark's Kafka reader, such as kafka.security.protocol=SASL_SSL.",
+)
+@click.option("--master", metavar="URL", help="Spark's master. Default: all cores here.")
+@click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Configuration of Spark.")
+@click.option("--dev", is_flag=True, help="Use the development broker; see `pystreams run`.")
+@click.option("-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Read configuration from a file: TOML, or Java properties.",
+)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
+)
+@click.option(
+    "--log-format", type=click.Choice(FORMATS), default="auto", show_default=True, help="As in run."
+)
+def rescale(
+    topology: str,
+    *,
+    dev: bool,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    log_level: str,
+    log_format: str,
+    **options: object,
+) -> None:
+    """Move a stopped application's state to other partition counts, under another application.id.
+
+    For a source topic that was given other partitions: each key's state goes to the partition that
+    Kafka's default partitioner gives the key now, and the new application goes on where the old
+    one has stopped. Nothing of the old application is changed.
+
+    First stop the producers, let the application run until its lag is 0, and stop it. Then alter
+    the topics, run this, and start `pystreams run` with the new application.id. Killed at any
+    moment and started again, it goes on without repeat or gap.
+
+    Needs the extra: pip install 'pystreams[spark]', and Java 17 or 21.
+
+    \b
+    Exit codes:
+      0    done: staged and published
+      1    failed, or refused; the message says what to do
+      2    wrong usage, configuration or topology; partition counts do not fit
+      3    no broker answers
+      70   a bug in pystreams
+      130  stopped by Ctrl-C; start it again, and it goes on
+
+    \b
+    Examples:
+      pystreams rescale topology.py --dev --to-application-id shop-8 --partitions in=8 --dry-run
+      pystreams rescale shop.orders:builder --config production.toml --to-application-id shop-8
+    """
+    chosen = _RescaleOptions(**options)  # type: ignore[arg-type]  # click has checked the types
+    configure_logging(log_level, log_format)
+    # It tells of each of its connections.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    with streams_errors_as_exit_codes():
+        loaded = load_topology(topology)
+        run_options = RunOptions(topology, dev, settings, config_file, 1, None, None)
+        config = configuration(run_options, loaded)
+        if chosen.dry_run:
+            _show_plan(_planned(chosen, loaded, config))
+        else:
+            _move(chosen, loaded, config)
+
+
+def _planned(chosen: _RescaleOptions, loaded: LoadedTopology, config: StreamsConfig) -> MovePlan:
+    from pystreams.backfill.publishing import publishing_config
+    from pystreams.backfill.rescale import planned_move
+    from pystreams.runtime.adapters.factory import ConfluentClients
+
+    clients = ConfluentClients(publishing_config(config))
+    return planned_move(loaded.topology, config, chosen.settings(), clients, is_rehearsal=True).plan
+
+
+def _move(chosen: _RescaleOptions, loaded: LoadedTopology, config: StreamsConfig) -> None:
+    from pystreams.backfill import rescale as move_state
+    from pystreams.backfill.staging import StagingDirectory
+
+    settings = chosen.settings()
+    done = move_state(
+        loaded.topology,
+        config,
+        settings,
+        master=chosen.master,
+        spark_conf=pairs(chosen.spark_conf, "--spark-conf"),
+    )
+    _show_done(done, settings.to_application_id)
+    if chosen.output is None:
+        StagingDirectory(settings.output.absolute()).remove()
+    else:
+        click.echo(f"Staged state: {settings.output.absolute()}", err=True)
+
+
+def _show_plan(plan: MovePlan) -> None:
+    from pystreams.cli.tables import show_table
+
+    click.echo(
+        f"State of {plan.old.application_id} for {plan.new.application_id}; nothing was moved"
+    )
+    columns = ("sub-topology", "reads", "tasks before", "tasks after", "stores")
+    show_table(columns, [_row(part) for part in plan.subtopologies], right=columns[2:4])
+
+
+def _row(part: MovedSubtopology) -> Sequence[str]:
+    return (
+        str(part.id),
+        "\n".join(topic.new_name for topic in part.topics),
+        str(part.old_tasks),
+        str(part.new_tasks),
+        "\n".join(one.store for one in part.changelogs) or "-",
+    )
+
+
+def _show_done(done: Published, application_id: str) -> None:
+    if done.was_done:
+        click.echo(f"Moved before: {application_id} can be started")
+        return
+    again = "; went on where an earlier run had stopped" if done.resumed else ""
+    click.echo(
+        f"Published {done.records:,} records in {done.transactions:,} transactions{again}.\n"
+        f"Start the application now: pystreams run, with application.id={application_id}"
+    )

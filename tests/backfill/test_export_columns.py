@@ -1,0 +1,126 @@
+"""Exported stores: typed keys and values, and times that any reader takes for times."""
+
+from __future__ import annotations
+
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams import serdes
+from pystreams.backfill.changelog_state import current_state
+from pystreams.backfill.export_columns import exported
+from pystreams.backfill.store_changelogs import StoreChangelog
+from pystreams.stores.session_keys import session_key
+from pystreams.stores.spec import Retention, StoreKind
+from pystreams.stores.time_ordered_buffer import WaitingRecord, packed, stored_key
+from pystreams.stores.window_keys import window_key
+from tests.backfill.logged_stores import frame
+from tests.stores.support import Message
+
+AT_MS = 1_700_000_000_000
+LONG = struct.Struct(">q").pack
+
+
+def at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(AT_MS / 1000 + seconds, UTC).replace(tzinfo=None)
+
+
+def rows(spark: Any, changelog: StoreChangelog, messages: list[Message]) -> list[dict[str, Any]]:
+    state = current_state(frame(spark, changelog.store, {0: messages}), changelog)
+    found = exported(state, changelog, changelog.key_serde, changelog.value_serde)
+    return sorted((row.asDict() for row in found.collect()), key=str)
+
+
+def changelog(kind: StoreKind | None, retention: Retention | None = None) -> StoreChangelog:
+    return StoreChangelog("s", "app-s-changelog", 0, 1, kind, retention, serdes.STRING, serdes.LONG)
+
+
+def test_key_value_store(spark: Any) -> None:
+    messages = [Message(b"a", LONG(-7), 0, AT_MS), Message(b"b", LONG(1 << 40), 1, AT_MS + 500)]
+
+    assert rows(spark, changelog(StoreKind.KEY_VALUE), messages) == [
+        {"partition": 0, "key": "a", "value": -7, "timestamp": at(0)},
+        {"partition": 0, "key": "b", "value": 1 << 40, "timestamp": at(0.5)},
+    ]
+
+
+@pytest.mark.parametrize("retain_duplicates", [False, True])
+def test_window_store(spark: Any, retain_duplicates: bool) -> None:
+    retention = Retention(60_000, 60_000, 10_000, retain_duplicates)
+    keys = [window_key(b"a", AT_MS, number if retain_duplicates else 0) for number in (1, 2)]
+    messages = [Message(key, LONG(at), at, AT_MS + 3000) for at, key in enumerate(keys)]
+
+    found = rows(spark, changelog(StoreKind.WINDOW, retention), messages)
+
+    own = {"partition": 0, "key": "a", "window_start": at(0), "window_end": at(10)}
+    values = [0, 1] if retain_duplicates else [1]
+    assert found == [{**own, "value": value, "timestamp": at(3)} for value in values]
+
+
+def test_window_without_end_has_none(spark: Any) -> None:
+    retention = Retention((1 << 63) - 1, 60_000, (1 << 63) - 1)
+    messages = [Message(window_key(b"a", 0), LONG(1), 0, AT_MS)]
+
+    (row,) = rows(spark, changelog(StoreKind.WINDOW, retention), messages)
+
+    assert (row["window_start"], row["window_end"]) == (at(-AT_MS / 1000), None)
+
+
+def test_session_store(spark: Any) -> None:
+    messages = [Message(session_key(b"a", AT_MS, AT_MS + 4000), LONG(3), 0, AT_MS + 4000)]
+
+    found = rows(spark, changelog(StoreKind.SESSION, Retention(60_000, 60_000)), messages)
+
+    assert found == [
+        {
+            "partition": 0,
+            "key": "a",
+            "window_start": at(0),
+            "window_end": at(4),
+            "value": 3,
+            "timestamp": at(4),
+        }
+    ]
+
+
+def test_versioned_store_has_all_versions_and_no_deletions(spark: Any) -> None:
+    puts = [(LONG(1), AT_MS), (LONG(2), AT_MS + 1000), (None, AT_MS + 2000)]
+    messages = [Message(b"a", value, at, time) for at, (value, time) in enumerate(puts)]
+
+    found = rows(spark, changelog(StoreKind.VERSIONED, Retention(60_000, 20_000)), messages)
+
+    assert found == [
+        {"partition": 0, "key": "a", "valid_from": at(0), "valid_to": at(1), "value": 1},
+        {"partition": 0, "key": "a", "valid_from": at(1), "valid_to": at(2), "value": 2},
+    ]
+
+
+def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
+    waiting = WaitingRecord(b"a", b"value", AT_MS)
+    buffered = [Message(stored_key(waiting, 1), packed(waiting) + bytes(8), 0, AT_MS)]
+    unknown = [Message(b"k", b"v", 0, -1)]
+
+    def untyped(kind: StoreKind | None) -> StoreChangelog:
+        return StoreChangelog("s", "app-s-changelog", 0, 1, kind)
+
+    (of_buffer,) = rows(spark, untyped(StoreKind.BUFFER), buffered)
+    (of_own,) = rows(spark, untyped(None), unknown)
+
+    assert bytes(of_buffer["key"]) == b"a"
+    assert (bytes(of_own["key"]), bytes(of_own["value"]), of_own["timestamp"]) == (b"k", b"v", None)
+
+
+def test_files_are_read_by_arrow_as_well(spark: Any, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    one = changelog(StoreKind.KEY_VALUE)
+    state = current_state(frame(spark, "s", {0: [Message(b"a", LONG(1), 0, AT_MS)]}), one)
+    exported(state, one, serdes.STRING, serdes.LONG).write.parquet(str(tmp_path / "s"))
+
+    table = parquet.read_table(tmp_path / "s")
+
+    assert table.column_names == ["partition", "key", "value", "timestamp"]
+    assert table.column("key").to_pylist() == ["a"]

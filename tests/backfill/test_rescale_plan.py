@@ -1,0 +1,162 @@
+"""What moves, where it goes on and with what time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pystreams import serdes
+from pystreams.backfill.publication import PartitionHistory
+from pystreams.backfill.rescale_plan import (
+    MovePlan,
+    RescaleRefusedError,
+    begins,
+    inherited,
+    plan_move,
+)
+from pystreams.backfill.store_changelogs import MissingChangelogError
+from pystreams.errors import TopologyError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.topology import Topology
+
+TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+OLD = {
+    "in": 8,
+    "old-keys-changelog": 4,
+    "old-group-repartition": 4,
+    "old-groups-changelog": 4,
+}
+
+
+def counting() -> Topology:
+    """Two sub-topologies with a store each; the second one behind a repartition topic."""
+    builder = StreamsBuilder()
+    source = builder.stream("in", **TEXT)
+    source.group_by_key().count(name="keys")
+    source.group_by(lambda _, value: value, name="group", **TEXT).count(name="groups")
+    return builder.build()
+
+
+def planned(topology: Topology, counts: dict[str, int]) -> MovePlan:
+    return plan_move(TopologyPlan(topology, "old"), TopologyPlan(topology, "new"), counts)
+
+
+def committed(**offsets: tuple[int, int]) -> dict[TopicPartition, CommittedOffset]:
+    """`in_3=(offset, time)`."""
+    found = {}
+    for name, (offset, time) in offsets.items():
+        topic, _, number = name.rpartition("_")
+        real_name = {"group": "old-group-repartition"}.get(topic, topic)
+        metadata = encode_partition_time(time)
+        found[TopicPartition(real_name, int(number))] = CommittedOffset(offset, metadata)
+    return found
+
+
+@given(st.integers(1, 24), st.integers(1, 24), st.integers(0, 100_000))
+def test_a_key_comes_from_one_of_the_partitions_its_new_one_inherits(
+    old: int, new: int, hashed: int
+) -> None:
+    assert hashed % old in inherited(old, new, hashed % new)
+
+
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_each_partition_that_is_inherited_may_have_had_a_key(old: int, new: int) -> None:
+    for number in range(new):
+        found = {hashed % old for hashed in range(old * new) if hashed % new == number}
+        assert inherited(old, new, number) == sorted(found)
+
+
+def test_tasks_follow_the_topics_partitions() -> None:
+    plan = planned(counting(), OLD)
+
+    assert [(part.old_tasks, part.new_tasks) for part in plan.subtopologies] == [(4, 8), (4, 8)]
+    names = [topic.new_name for part in plan.subtopologies for topic in part.topics]
+    assert names == ["in", "new-group-repartition"]
+
+
+def test_old_partitions_go_on_at_their_offsets_and_new_ones_begin() -> None:
+    plan = planned(counting(), OLD)
+    offsets = committed(in_0=(5, 50), in_1=(6, 60), in_2=(7, 70), in_3=(8, 80), group_2=(9, 90))
+    beginnings = {TopicPartition("in", number): 0 for number in range(8)}
+
+    found = begins(plan, offsets, beginnings | {TopicPartition("in", 1): 6})
+
+    times = [50, 60, 70, 80]
+    for number in range(8):
+        offset = (5, 6, 7, 8)[number] if number < 4 else 0
+        expected = PartitionHistory(offset, offset, times[number % 4])
+        assert found[TopicPartition("in", number)] == expected
+    group = [found[TopicPartition("new-group-repartition", number)] for number in range(8)]
+    assert group == [PartitionHistory(0, 0, 90 if number in {2, 6} else -1) for number in range(8)]
+
+
+def test_time_is_the_highest_of_those_that_may_have_had_a_key() -> None:
+    counts = {**OLD, "in": 6}
+    offsets = committed(in_0=(1, 10), in_1=(1, 20), in_2=(1, 30), in_3=(1, 5))
+    beginnings = {TopicPartition("in", number): 0 for number in range(6)}
+
+    found = begins(planned(counting(), counts), offsets, beginnings)
+
+    times = [found[TopicPartition("in", number)].partition_time for number in range(6)]
+    assert times == [30, 20, 30, 20, 30, 20]
+
+
+def test_topic_created_again_is_read_from_its_beginning() -> None:
+    beginnings = {TopicPartition("in", number): 0 for number in range(8)}
+
+    found = begins(
+        planned(counting(), OLD), committed(in_0=(100, 10)), beginnings, frozenset({"in"})
+    )
+
+    assert found[TopicPartition("in", 0)] == PartitionHistory(0, 0, 10)
+
+
+def test_nothing_to_move_is_said() -> None:
+    with pytest.raises(RescaleRefusedError, match="another number of partitions first"):
+        planned(counting(), {**OLD, "in": 4})
+
+
+def test_missing_changelog_is_named() -> None:
+    counts = {topic: count for topic, count in OLD.items() if topic != "old-groups-changelog"}
+
+    with pytest.raises(MissingChangelogError, match=r"'groups'.*'old-groups-changelog'"):
+        planned(counting(), counts)
+
+
+def test_changelogs_of_one_sub_topology_that_differ_are_refused() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TEXT)
+    stream.group_by_key().count(name="keys")
+    stream.group_by_key().count(name="more")
+    counts = {"in": 8, "old-keys-changelog": 4, "old-more-changelog": 3}
+
+    with pytest.raises(RescaleRefusedError, match="'old-more-changelog' has 3"):
+        planned(builder.build(), counts)
+
+
+def test_copartitioned_topics_that_do_not_grow_together_are_refused() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("prices", **TEXT)
+    builder.stream("in", **TEXT).join(table, lambda left, right: left + right).to("out")
+    counts = {"in": 8, "prices": 4}
+
+    with pytest.raises(TopologyError, match=r"different numbers of partitions.*'in' has 8"):
+        planned(builder.build(), counts)
+
+
+def test_repartition_topic_with_a_partitioner_of_one_s_own_is_refused() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TEXT).repartition(
+        name="mine", partitioner=lambda _topic, _key, _value, _count: 0
+    )
+    stream.group_by_key().count(name="keys")
+    counts = {"in": 8, "old-mine-repartition": 4, "old-keys-changelog": 4}
+
+    with pytest.raises(RescaleRefusedError, match="partitioner of its own"):
+        planned(builder.build(), counts)

@@ -1,0 +1,159 @@
+"""State on its way to new partitions: each key's is whole there, and nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.backfill.failures import failure_in
+from pystreams.backfill.publication import PartitionHistory
+from pystreams.backfill.rescale_plan import MovedSubtopology, MovedTopic
+from pystreams.backfill.rescale_rows import moved_rows
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.store_changelogs import StoreChangelog
+from pystreams.ids import TopicPartition
+from pystreams.partitioner import partition_of
+from pystreams.stores.spec import StoreKind
+from pystreams.stores.time_ordered_buffer import WaitingRecord, packed, stored_key
+from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
+from tests.every_store import BUILDERS
+from tests.stores.support import Message
+
+
+def subtopology(one: StoreChangelog, old: int, new: int) -> MovedSubtopology:
+    return MovedSubtopology(0, [MovedTopic("in", "in", old, new)], [one], old, new, True)
+
+
+def begins(new: int) -> dict[TopicPartition, PartitionHistory]:
+    return {
+        TopicPartition("in", number): PartitionHistory(number, number, 10 * number)
+        for number in range(new)
+    }
+
+
+def moved(spark: Any, one: StoreChangelog, changelogs: Logged, old: int, new: int) -> list[Result]:
+    """The rows, in the order in which they are staged."""
+    records = frame(spark, one.store, changelogs)
+    rows = moved_rows(spark, records, subtopology(one, old, new), begins(new)).collect()
+    return [
+        Result(
+            ResultKind(row.kind),
+            row.task,
+            row.name,
+            row.partition,
+            row.sequence,
+            row.timestamp,
+            None if row.key is None else bytes(row.key),
+            None if row.value is None else bytes(row.value),
+            (),
+        )
+        for row in rows
+    ]
+
+
+def messages(rows: list[Result], task: int) -> list[Message]:
+    return [
+        Message(row.key, row.value, row.sequence, row.timestamp)
+        for row in rows
+        if row.kind is ResultKind.STATE and row.task == task
+    ]
+
+
+def places(store: str, rows: list[Result]) -> set[tuple[bytes, int]]:
+    """Which key is in which task."""
+    head, tail = changelog(store, 1).layout
+    return {
+        (row.key[head : len(row.key) - tail], row.task)
+        for row in rows
+        if row.kind is ResultKind.STATE and row.key is not None
+    }
+
+
+@pytest.mark.parametrize("store", BUILDERS)
+@pytest.mark.parametrize(("old", "new"), [(2, 4), (3, 2)])
+def test_what_new_tasks_restore_is_what_old_ones_held(
+    store: str, old: int, new: int, spark: Any, tmp_path: Path
+) -> None:
+    changelogs = logged(store, tmp_path / "written", old)
+    before: dict[bytes, Any] = {}
+    for number, has in changelogs.items():
+        before |= content(store, has, tmp_path / f"old-{number}")
+
+    rows = moved(spark, changelog(store, old), changelogs, old, new)
+
+    assert places(store, rows) == {(key, partition_of(key, new)) for key, _ in places(store, rows)}
+    after: dict[bytes, Any] = {}
+    for task in range(new):
+        after |= content(store, messages(rows, task), tmp_path / f"new-{task}")
+    if new > old:
+        assert after == before
+    else:
+        # Tasks that were ahead of others had forgotten more; now that they are one, all have.
+        assert after
+        for key, has in after.items():
+            assert has == (before[key][: len(has)] if store == "versioned" else before[key])
+
+
+@pytest.mark.parametrize("store", BUILDERS)
+def test_rows_of_a_task_are_numbered_in_their_order(store: str, spark: Any, tmp_path: Path) -> None:
+    rows = moved(spark, changelog(store, 2), logged(store, tmp_path, 2), 2, 4)
+
+    for task in range(4):
+        numbers = [one.message_offset for one in messages(rows, task)]
+        assert numbers == list(range(len(numbers)))
+        assert all(row.partition == task for row in rows if row.task == task)
+
+
+def test_ends_say_where_to_go_on_and_with_what_time(spark: Any) -> None:
+    rows = moved(spark, changelog("plain", 1), {0: []}, 1, 3)
+
+    ends = [
+        (row.name, row.partition, row.sequence, row.timestamp)
+        for row in sorted(rows)
+        if row.kind is ResultKind.END
+    ]
+    assert ends == [("in", 0, 0, 0), ("in", 1, 1, 10), ("in", 2, 2, 20)]
+
+
+def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
+    waiting = [WaitingRecord(key.encode(), b"v", at) for at, key in enumerate(KEYS)]
+    own = [
+        Message(stored_key(one, 1), packed(one) + bytes(8), at, one.timestamp)
+        for at, one in enumerate(waiting)
+    ]
+    old: Logged = {
+        number: [
+            one for one, has in zip(own, waiting, strict=True) if partition_of(has.key, 2) == number
+        ]
+        for number in range(2)
+    }
+    one = StoreChangelog("buffer", "app-buffer-changelog", 0, 2, StoreKind.BUFFER)
+
+    rows = moved(spark, one, old, 2, 5)
+
+    found = {row.key: row.task for row in rows if row.kind is ResultKind.STATE}
+    assert found == {stored_key(one, 1): partition_of(one.key, 5) for one in waiting}
+
+
+def test_store_that_is_not_partitioned_by_its_keys_is_refused(spark: Any) -> None:
+    key = KEYS[0].encode()
+    wrong = 1 - partition_of(key, 2)
+
+    with pytest.raises(Exception, match="pystreams-failure") as raised:
+        moved(spark, changelog("plain", 2), {wrong: [Message(key, b"v", 5, 0)]}, 2, 4)
+
+    failure = failure_in(str(raised.value))
+    assert failure is not None
+    assert "store 'plain' is not partitioned by its keys" in str(failure)
+    assert f"app-plain-changelog-{wrong} at offset 5" in str(failure)
+
+
+def test_state_of_a_sub_topology_that_keeps_its_tasks_stays_where_it_is(spark: Any) -> None:
+    key = KEYS[0].encode()
+    wrong = 1 - partition_of(key, 2)
+
+    rows = moved(spark, changelog("plain", 2), {wrong: [Message(key, b"v", 5, 0)]}, 2, 2)
+
+    assert [row.task for row in rows if row.kind is ResultKind.STATE] == [wrong]

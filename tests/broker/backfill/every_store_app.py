@@ -1,0 +1,16 @@
+"""The application of `tests.every_store` for `pystreams run`: a store of every kind in one task.
+
+Reads `<EVERY_NAME>-in`, writes each key's running count to `<EVERY_NAME>-out`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pystreams import Topology
+from tests.every_store import everywhere
+
+
+def topology() -> Topology:
+    name = os.environ["EVERY_NAME"]
+    return everywhere(f"{name}-in", f"{name}-out")

@@ -1,0 +1,147 @@
+"""Where applications with a store of every kind run, are exported, and move to more partitions."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from pystreams.broker import DevelopmentBroker
+from pystreams.partitioner import partition_of
+from tests.backfill.logged_stores import KEYS, content
+from tests.broker.application import Application, Running
+from tests.broker.backfill import every_store_app
+from tests.broker.reading import group_members, produce, read_all, values_by_key
+from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.stores.support import Message
+
+SPARK_DEADLINE_S = 180.0
+_ROUND_MS = 3000
+
+
+@dataclass
+class EveryStoreArena:
+    """Topics of one input, and applications that read it.
+
+    Attributes:
+        name: Start of the topics' names.
+        servers: The broker.
+        directory: For logs and state.
+        first_ms: The time of the first record; changelogs lose what is older than their retention.
+    """
+
+    name: str
+    servers: str
+    admin: AdminClient
+    directory: Path
+    first_ms: int = field(default_factory=lambda: int(time.time()) // 1000 * 1000)
+    _commands: list[Running] = field(default_factory=list)
+
+    @classmethod
+    def make(
+        cls, broker: DevelopmentBroker, admin: AdminClient, name: str, home: Path, partitions: int
+    ) -> EveryStoreArena:
+        topics = [NewTopic(f"{name}-in", partitions), NewTopic(f"{name}-out", partitions)]
+        for created in admin.create_topics(topics).values():
+            created.result(DEADLINE_S)
+        return cls(name, broker.bootstrap_servers, admin, home)
+
+    def application(self, application_id: str) -> Application:
+        """An application that reads the input; its members leave at once."""
+        settings = {
+            "bootstrap.servers": self.servers,
+            "processing.guarantee": "exactly_once_v2",
+            "group.protocol": "consumer",
+            "commit.interval.ms": 100,
+        }
+        file = Path(f"{every_store_app.__file__}")
+        environment = {"EVERY_NAME": self.name}
+        return Application(application_id, self.directory, file, settings, environment)
+
+    def feed(self, first: int, last: int, partitions: int) -> None:
+        """Write rounds, each key once in each, as a Java producer would spread them."""
+        rounds = [(number, key.encode()) for number in range(first, last + 1) for key in KEYS]
+        produce(
+            self.servers,
+            f"{self.name}-in",
+            [(key, b"x") for _, key in rounds],
+            partition_of=lambda index: partition_of(rounds[index][1], partitions),
+            timestamps_ms=[
+                self.first_ms + number * _ROUND_MS + int(key[4:]) for number, key in rounds
+            ],
+        )
+
+    def raise_partitions(self, partitions: int) -> None:
+        """Give the input more partitions."""
+        wanted = [NewPartitions(f"{self.name}-in", partitions)]
+        for raised in self.admin.create_partitions(wanted).values():
+            raised.result(DEADLINE_S)
+
+        def seen() -> bool:
+            topics = self.admin.list_topics(timeout=DEADLINE_S).topics
+            return len(topics[f"{self.name}-in"].partitions) == partitions
+
+        wait_until(seen, "the new partitions")
+
+    def counts(self) -> dict[bytes, list[int]]:
+        """The counts that were written for each key, in order."""
+        return values_by_key(read_all(self.servers, f"{self.name}-out"))
+
+    def wait_for_rounds(self, rounds: int, running: Running) -> None:
+        def complete() -> bool:
+            found = self.counts()
+            return len(found) == len(KEYS) and all(max(has) >= rounds for has in found.values())
+
+        running.wait_until(complete, f"{rounds} rounds in the output")
+
+    def stop(self, application_id: str, running: Running) -> None:
+        """Stop it, and wait until its group knows."""
+        running.stop()
+        wait_until(lambda: group_members(self.admin, application_id) == 0, "an empty group")
+
+    def command(self, name: str, application_id: str, *options: str) -> Running:
+        """Start a command of pystreams over the application."""
+        words = [sys.executable, "-m", "pystreams", name, str(every_store_app.__file__)]
+        for setting in (
+            f"bootstrap.servers={self.servers}",
+            f"application.id={application_id}",
+            "processing.guarantee=exactly_once_v2",
+        ):
+            words += ["-c", setting]
+        environment = os.environ | {"EVERY_NAME": self.name}
+        log = self.directory / f"{name}-{len(self._commands)}.log"
+        self._commands.append(Running([*words, *options], environment, log))
+        return self._commands[-1]
+
+    def told_by(self, name: str, application_id: str, *options: str, code: int = 0) -> str:
+        """Run a command to its end; return what it printed."""
+        running = self.command(name, application_id, "--master", "local[2]", *options)
+        assert running.ended(deadline_s=SPARK_DEADLINE_S) == code, running.tail()
+        return running.tail()
+
+    def kill_commands(self) -> None:
+        for running in self._commands:
+            running.kill()
+
+    def content(self, application_id: str, store: str) -> dict[int, dict[bytes, Any]]:
+        """What a restore gives of each partition of a store."""
+        found: dict[int, list[Message]] = {}
+        for message in read_all(self.servers, f"{application_id}-{store}-changelog"):
+            own = found.setdefault(message.partition() or 0, [])
+            offset, time_ms = message.offset() or 0, message.timestamp()[1]
+            own.append(Message(message.key(), message.value(), offset, time_ms))
+        directory = self.directory / "restored" / application_id / store
+        return {
+            number: content(store, own, directory / str(number)) for number, own in found.items()
+        }
+
+
+def one_to(rounds: int) -> dict[bytes, Sequence[int]]:
+    """What the output holds: 1, 2, ..., n for each key."""
+    return {key.encode(): list(range(1, rounds + 1)) for key in KEYS}
