@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import traceback
 from pathlib import Path
 
@@ -22,6 +23,15 @@ _OURS = str(Path(__file__).resolve().parent.parent)
 
 
 _SIGNS = (
+    (
+        ("PYTHON_VERSION_MISMATCH", "ModuleNotFoundError", "Cannot run program"),
+        (
+            "A worker's Python can't run the tasks: it must be of this one's version "
+            f"({sys.version_info.major}.{sys.version_info.minor}), with pystreams[spark] and what "
+            "the topology imports from packages. Say where it is on the workers: --spark-conf "
+            "spark.pyspark.python=..."
+        ),
+    ),
     (
         ("Python worker exited unexpectedly", "Python worker failed to connect back"),
         (

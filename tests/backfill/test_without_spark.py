@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.failures import WorkerFailureError, failure_in
+from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.running import run
 from pystreams.backfill.spark import (
@@ -121,6 +121,18 @@ def test_failure_is_found_in_the_text_of_spark_s_exception() -> None:
 
 def test_text_of_spark_s_own_failure_has_none() -> None:
     assert failure_in("java.io.IOException: No space left on device") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ModuleNotFoundError: No module named 'pystreams'",
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.13",
+        'java.io.IOException: Cannot run program "python3.11": error=2, No such file or directory',
+    ],
+)
+def test_python_of_workers_that_will_not_do_is_told_with_the_setting_for_it(text: str) -> None:
+    assert "spark.pyspark.python" in cure_in(text)
 
 
 # ---------------------------------------------------------------------- staging
