@@ -1,4 +1,4 @@
-"""Rates of totals that grow, for displays: how fast over the last seconds, and how long it takes."""
+"""Rates of totals that grow, and durations in words: for displays."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ Reading order: `stages` (what runs after what), `rows` (what goes in and comes o
 and `kafka_source` (what is read), `stage_rows` (the shuffle, and in which order a task takes its
 records), `worker` (tasks in Spark's workers), `execution` (stage by stage), `staging` (the
 results). And publishing: `publication` (what is published), `hand_over` (where a group stands),
-`publishing` (transactions and marks), `staged_publication`, `publish` (the call).
+`publishing` (transactions and marks), `staged_publication`, `publish` (the call). How far all that
+is: `task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """
@@ -18,8 +19,12 @@ from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.export import Exported, export
 from pystreams.backfill.history import History, HistoryError, HistorySource
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
+from pystreams.backfill.publishing_progress import PublishingProgress
+from pystreams.backfill.rescale import rescale
+from pystreams.backfill.rescale_settings import RescaleSettings
 from pystreams.backfill.running import BackfillResult, run
 
 __all__ = [
@@ -32,8 +37,13 @@ __all__ = [
     "KafkaBound",
     "KafkaSource",
     "Published",
+    "PublishingProgress",
     "PublishingSettings",
+    "RescaleSettings",
+    "StagePhase",
+    "StageProgress",
     "export",
     "publish",
+    "rescale",
     "run",
 ]

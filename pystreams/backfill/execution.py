@@ -18,11 +18,13 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.history import History, PartitionBounds
+from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
+from pystreams.backfill.task_counts import StageCounts, counted_here
 from pystreams.backfill.worker import StageJob, run_tasks
 from pystreams.clock import Clock
 from pystreams.config import StreamsConfig
@@ -40,32 +42,6 @@ _ROW_GROUP_BYTES = 16 << 20
 
 class BackfillError(StreamsError):
     """A backfill failed for a reason that is not a record's: Spark, its workers, a disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageProgress:
-    """How far a backfill is.
-
-    Attributes:
-        position: The stage, from 0.
-        num_stages: How many there are.
-        topics: What the stage reads.
-        records: How many records it reads.
-        seconds: How long it took; None while it runs.
-        was_staged: It was complete before, and is not run again.
-    """
-
-    position: int
-    num_stages: int
-    topics: tuple[str, ...]
-    records: int
-    seconds: float | None
-    was_staged: bool = False
-
-    @property
-    def records_per_second(self) -> float | None:
-        """How fast it was; None while it runs, or when it took no time."""
-        return self.records / self.seconds if self.seconds else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +74,7 @@ class Execution:
         history: What it reads.
         staging: Where results go.
         clock: Tells how long stages take.
-        progress: Called when a stage begins and when it ends.
+        tell: Told how far stages are.
     """
 
     def __init__(
@@ -108,14 +84,14 @@ class Execution:
         history: History,
         staging: StagingDirectory,
         clock: Clock,
-        progress: Callable[[StageProgress], None],
+        tell: Teller[StageProgress],
     ) -> None:
         self._spark = spark
         self._plan = plan
         self._history = history
         self._staging = staging
         self._clock = clock
-        self._progress = progress
+        self._tell = tell
         internal = plan.plan.repartition_topics().keys()
         self._bounds = {one: has for one, has in history.bounds.items() if one[0] not in internal}
         self._done: list[StagedStage] = []
@@ -131,25 +107,43 @@ class Execution:
         """
         for position, stage in enumerate(self._plan.stages):
             staged = self._staging.finished_stage(position)
-            records = self._num_records(stage)
+            begun = StageProgress(
+                position, len(self._plan.stages), stage.topics, self._num_records(stage)
+            )
             if staged is None:
-                self._tell(position, stage, records, None)
-                started = self._clock.monotonic_ms()
-                attempt = self._staging.new_attempt(position)
-                self._run_stage(position, stage, attempt)
-                seconds = (self._clock.monotonic_ms() - started) / 1000
-                staged = self._staged(position, stage, attempt, records, seconds)
-                self._refuse_late_records(position, staged)
-                staged = self._staging.finish_stage(staged, attempt)
-                self._tell(position, stage, records, seconds)
+                staged = self._run_and_note(stage, begun)
             else:
-                self._tell(position, stage, records, staged.seconds, was_staged=True)
+                self._tell(begun.done(staged.seconds, before=True))
             self._done.append(staged)
         return self._done
 
     # ------------------------------------------------------------------ one stage
 
-    def _run_stage(self, position: int, stage: Stage, attempt: Path) -> None:
+    def _run_and_note(self, stage: Stage, begun: StageProgress) -> StagedStage:
+        """Run a stage, telling how far it is; return what it did."""
+        position = begun.position
+        self._tell(begun)
+        started = self._clock.monotonic_ms()
+        attempt = self._staging.new_attempt(position)
+        # Beside it, by a name with which it goes when nobody else removes it.
+        counts = StageCounts(attempt.with_name(f"{attempt.name}.progress"))
+        jobs = self._jobs(begun)
+        with jobs.grouped(), StageWatch(begun, counts, jobs.tasks, self._tell, self._clock):
+            self._run_stage(position, stage, attempt, str(counts.directory))
+        seconds = (self._clock.monotonic_ms() - started) / 1000
+        staged = self._staged(position, stage, attempt, begun.records, seconds)
+        self._refuse_late_records(position, staged)
+        staged = self._staging.finish_stage(staged, attempt)
+        self._tell(begun.done(seconds))
+        return staged
+
+    def _jobs(self, begun: StageProgress) -> SparkJobs:
+        application_id = self._plan.plan.application_id
+        name = f"pystreams-backfill-{application_id}-{self._plan.now_ms}-{begun.position}"
+        of = f"stage {begun.position + 1} of {begun.num_stages}"
+        return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
+
+    def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> None:
         job = self._job(stage)
         payload = pack(job, "the topology (or its configuration)")
         given = StageInput(
@@ -161,7 +155,9 @@ class Execution:
             _asking(payload) if needs_event_times(job) else None,
         )
         rows = in_task_order(self._spark, given)
-        results = rows.mapInArrow(lambda batches: run_tasks(payload, batches), RESULT_TYPE)
+        results = rows.mapInArrow(
+            lambda batches: run_tasks(payload, counted_here(batches, counts)), RESULT_TYPE
+        )
         names = _num_names(job)
         if names is None:
             # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
@@ -280,20 +276,6 @@ class Execution:
                 "not choose a topic that is read before its own sub-topology. Give the topic a "
                 "sink of its own, by name"
             )
-
-    def _tell(
-        self,
-        position: int,
-        stage: Stage,
-        records: int,
-        seconds: float | None,
-        *,
-        was_staged: bool = False,
-    ) -> None:
-        num_stages = len(self._plan.stages)
-        self._progress(
-            StageProgress(position, num_stages, stage.topics, records, seconds, was_staged)
-        )
 
     @contextmanager
     def _writers_open(self, count: int) -> Iterator[None]:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import structlog
 
@@ -29,6 +29,8 @@ _GROUP = "spark.jobGroup.id"
 _DESCRIPTION = "spark.job.description"
 
 _log = structlog.get_logger("pystreams.backfill")
+
+_T = TypeVar("_T")
 
 
 class StagePhase(Enum):
@@ -128,8 +130,8 @@ class StageMeter:
         return replace(now, phase=StagePhase.PROCESSING, records_per_second=rate or None)
 
 
-class Teller:
-    """Calls the callback of `running.run`, one call at a time.
+class Teller(Generic[_T]):
+    """Calls a callback that is told of progress.
 
     What the callback raises is logged once, and it is not called again: the backfill is worth more
     than its display.
@@ -138,17 +140,17 @@ class Teller:
         progress: The callback.
     """
 
-    def __init__(self, progress: Callable[[StageProgress], None]) -> None:
+    def __init__(self, progress: Callable[[_T], None]) -> None:
         self._progress = progress
         self._is_silent = False
 
-    def __call__(self, now: StageProgress) -> None:
+    def __call__(self, now: _T) -> None:
         """Tell."""
         if self._is_silent:
             return
         try:
             self._progress(now)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever a display raises; it is logged
             self._is_silent = True
             _log.exception("progress is not told any more: its callback raised an error")
 
@@ -172,7 +174,7 @@ class StageWatch:
         begun: StageProgress,
         counts: StageCounts,
         spark_tasks: Callable[[], tuple[int, int] | None],
-        tell: Teller,
+        tell: Teller[StageProgress],
         clock: Clock,
     ) -> None:
         self._counts = counts

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pystreams.backfill.publication import TaskResults
+from pystreams.backfill.progress import Teller
 from pystreams.backfill.publishing import (
     Published,
     Publisher,
     PublishingSettings,
     publishing_config,
 )
+from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
 from pystreams.backfill.seeding import StateSeeder
 from pystreams.backfill.staged_publication import staged_publication
 from pystreams.backfill.staged_state import staged_state
+from pystreams.backfill.staging import read_manifest
+from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.settings import task_settings
@@ -29,7 +32,7 @@ def publish(
     *,
     output: Path | str,
     settings: PublishingSettings | None = None,
-    progress: Callable[[TaskResults, int], None] = lambda _task, _records: None,
+    progress: Callable[[PublishingProgress], None] = lambda _: None,
     seed_state: bool = False,
 ) -> Published:
     """Publish staged results to Kafka, exactly once, and hand the group over.
@@ -41,7 +44,8 @@ def publish(
         config: The application's configuration.
         output: The staging directory.
         settings: How; without, the state alone is published.
-        progress: Told the task and the records of each transaction that was committed.
+        progress: Called in this thread after each transaction of records, and for what an earlier
+            run has published of a task. What it raises is logged, and it is not called again.
         seed_state: Whether to build the stores in `state.dir` of this host as well, so that an
             application that starts here restores nothing.
 
@@ -69,7 +73,9 @@ def publish(
         own.windowstore_changelog_additional_retention_ms,
     )
     chosen = settings or PublishingSettings()
-    publisher = Publisher(publication, plan, topics, clients, chosen, progress)
+    of_records = _records_to_publish(Path(output), plan, with_outputs=chosen.with_outputs)
+    meter = PublishingMeter(of_records, Teller(progress), SystemClock())
+    publisher = Publisher(publication, plan, topics, clients, chosen, meter.published)
     if not seed_state:
         return publisher.run()
     stores = task_settings(own, num_partitions=topics.num_partitions).stores
@@ -80,3 +86,18 @@ def publish(
         )
     finally:
         directory.close()
+
+
+def _records_to_publish(path: Path, plan: TopologyPlan, *, with_outputs: bool) -> int:
+    """Return how many records of a staging directory are published."""
+    stages = read_manifest(path).stages
+    state = sum(sum(stage.state.values()) for stage in stages)
+    if not with_outputs:
+        return state
+    internal = plan.repartition_topics()
+    return state + sum(
+        records
+        for stage in stages
+        for topic, records in stage.outputs.items()
+        if topic not in internal
+    )

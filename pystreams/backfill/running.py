@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.progress import StageProgress, Teller
 from pystreams.backfill.spark import require_pyspark, spark_session
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.staging import (
@@ -27,7 +28,6 @@ from pystreams.topology.topology import Topology
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pystreams.backfill.execution import StageProgress
     from pystreams.backfill.history import History
 
 _NO_BROKER = "none:9092"
@@ -85,7 +85,10 @@ def run(
         output: The staging directory, to be reached by this path from all workers.
         master: Spark's master; see `spark.spark_session`.
         spark_conf: More of Spark's configuration.
-        progress: Called when a stage begins and when it ends.
+        progress: Told how far it is: when a stage begins and when it ends, or was staged before, in
+            the thread that calls this; and about once a second while it runs, in a thread of the
+            backfill's own. Never two calls at a time, and none after the end of its stage, which
+            waits for a call to return. What it raises is logged, and it is not called again.
 
     Raises:
         SparkNotAvailableError: pyspark or Java is missing.
@@ -108,7 +111,7 @@ def run(
     with staging.held(), spark_session(master, spark_conf) as spark:
         wanted = WantedTopics(tuple(plan.source_topics()), tuple(plan.source_patterns()))
         history = source.read(spark, wanted)
-        return _run(spark, settings, plan, history, staging, clock, progress)
+        return _run(spark, settings, plan, history, staging, clock, Teller(progress))
 
 
 def _run(
@@ -118,7 +121,7 @@ def _run(
     history: History,
     staging: StagingDirectory,
     clock: Clock,
-    progress: Callable[[StageProgress], None],
+    tell: Teller[StageProgress],
 ) -> BackfillResult:
     from pystreams.backfill.execution import BackfillPlan, Execution
 
@@ -131,7 +134,7 @@ def _run(
     now_ms = staging.begin(identity, clock.now_ms())
     stages = stages_of(plan, counts)
     whole = BackfillPlan(plan, settings, stages, partitions, counts, now_ms)
-    done = Execution(spark, whole, history, staging, clock, progress).run()
+    done = Execution(spark, whole, history, staging, clock, tell).run()
     seconds = sum(stage.seconds for stage in done)
     manifest = Manifest(identity, tuple(done), now_ms, seconds)
     staging.finish(manifest)

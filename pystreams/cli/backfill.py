@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pystreams.cli.backfill_options import (
+    FOR_RUN_OPTION,
     BackfillOptions,
     bound_of,
     columns_of,
     counts,
     pairs,
+    spark_options,
+    staging_path,
 )
 from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.leaving import LeaveBySignal, Left
 from pystreams.cli.loading import load_topology
 from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
 from pystreams.cli.run import RunOptions, configuration
 
 if TYPE_CHECKING:
-    from pystreams.backfill import HistorySource, KafkaSource
+    from pystreams.backfill import HistorySource, KafkaSource, Published
     from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.staging import Manifest
+    from pystreams.cli.backfill_progress import BackfillDisplay
     from pystreams.cli.loading import LoadedTopology
     from pystreams.config import StreamsConfig
     from pystreams.runtime.ports import AdminPort
@@ -71,8 +75,7 @@ if TYPE_CHECKING:
     metavar="TOPIC[:PARTITION]=OFFSET|TIME",
     help="Where it ends; the live application goes on there. Default: at the end now.",
 )
-@click.option("--master", metavar="URL", help="Spark's master. Default: all cores here.")
-@click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Configuration of Spark.")
+@spark_options
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
@@ -106,8 +109,13 @@ if TYPE_CHECKING:
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
 )
 @click.option(
-    "--log-format", type=click.Choice(FORMATS), default="auto", show_default=True, help="As in run."
+    "--log-format",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="As in run. json: progress, too, is told in lines of the log.",
 )
+@click.option(FOR_RUN_OPTION, "is_before_run", is_flag=True, hidden=True)
 def backfill(
     topology: str,
     *,
@@ -116,6 +124,7 @@ def backfill(
     config_file: Path | None,
     log_level: str,
     log_format: str,
+    is_before_run: bool,
     **options: object,
 ) -> None:
     """Run a topology over history on Spark, and hand over to the live application.
@@ -123,6 +132,9 @@ def backfill(
     The results are staged as Parquet. Published, they fill the application's changelogs, and its
     group goes on right behind the history: start `pystreams run` with the same application.id
     then. Killed at any moment and started again, it goes on without repeat or gap.
+
+    On a terminal a bar a stage shows how far it is; elsewhere a line every 10 seconds does. A table
+    at the end tells what was read and written.
 
     The application must not run, nor have run, under this application.id. Punctuations on
     wall-clock time do not fire in a backfill; those on stream time do.
@@ -136,7 +148,7 @@ def backfill(
       2    wrong usage, configuration or topology
       3    no broker answers
       70   a bug in pystreams
-      130  stopped by Ctrl-C; start it again, and it goes on
+      130  stopped by Ctrl-C (143: by SIGTERM); start it again, and it goes on
 
     \b
     Examples:
@@ -148,21 +160,43 @@ def backfill(
     chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     chosen.check()
     configure_logging(log_level, log_format)
-    # It tells of each of its connections, at the level of our stages.
+    # It tells of each of its connections, at the level of our stages, and of each interrupt.
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    with streams_errors_as_exit_codes():
-        loaded = load_topology(topology)
-        if not (dev or chosen.needs_broker):
-            settings = ("bootstrap.servers=none:9092", *settings)
-        run_options = RunOptions(topology, dev, settings, config_file, 1, None, None)
-        _Backfill(chosen, loaded, configuration(run_options, loaded)).run()
+    logging.getLogger().addFilter(_is_no_interrupt)
+    leave = LeaveBySignal()
+    if is_before_run:
+        from pystreams.cli.processes import stop_with_parent
+
+        stop_with_parent(leave)
+    try:
+        with leave.by_signals(), streams_errors_as_exit_codes():
+            loaded = load_topology(topology)
+            if not (dev or chosen.needs_broker):
+                settings = ("bootstrap.servers=none:9092", *settings)
+            run_options = RunOptions(topology, dev, settings, config_file, 1, None, None)
+            config = configuration(run_options, loaded)
+            _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run).run()
+    except Left as left:
+        if not is_before_run:
+            click.echo(f"Stopped ({left}); started again, it goes on", err=True)
+        click.get_current_context().exit(left.exit_code)
+
+
+def _is_no_interrupt(line: logging.LogRecord) -> bool:
+    return line.msg != "KeyboardInterrupt while sending command."
 
 
 class _Backfill:
     """One run of the command."""
 
     def __init__(
-        self, options: BackfillOptions, loaded: LoadedTopology, config: StreamsConfig
+        self,
+        options: BackfillOptions,
+        loaded: LoadedTopology,
+        config: StreamsConfig,
+        log_format: str,
+        *,
+        is_before_run: bool,
     ) -> None:
         from pystreams.topology.plan import TopologyPlan
 
@@ -170,24 +204,41 @@ class _Backfill:
         self._topology = loaded.topology
         self._config = config
         self._plan = TopologyPlan(loaded.topology, config.application_id)
-        self._path = (options.output or Path(f"{config.application_id}-backfill")).absolute()
+        self._log_format = log_format
+        self._is_before_run = is_before_run
+        self._path = staging_path(options.output, config.application_id)
         self._spark_conf = pairs(options.spark_conf, "--spark-conf")
         self._admin = self._make_admin() if options.needs_broker else None
 
     def run(self) -> None:
-        from pystreams.cli.backfill_display import show_plan, show_summary
+        from pystreams.backfill.staging import StagingDirectory
+        from pystreams.cli.backfill_display import (
+            show_next,
+            show_place,
+            show_plan,
+            show_published,
+            show_summary,
+        )
+        from pystreams.cli.backfill_progress import display_for
 
         if self._options.dry_run:
             show_plan(self._planned(), self._plan.application_id)
             return
-        manifest = self._staged()
-        show_summary(manifest)
-        if self._options.publish:
-            self._publish()
-        if self._options.output is None:
-            shutil.rmtree(self._path)
-        else:
-            click.echo(f"Results: {self._path}", err=True)
+        with display_for(self._log_format) as display:
+            manifest = self._staged(display)
+        try:
+            published = self._publish() if self._options.publish else None
+        finally:
+            # What publishing stumbles over does not take away what the stages have done.
+            show_summary(manifest)
+        is_kept = self._options.output is not None
+        if not is_kept:
+            StagingDirectory(self._path).remove()
+        if published is not None:
+            show_published(published)
+        show_place(self._path, is_kept=is_kept)
+        if published is not None and not self._is_before_run:
+            show_next(self._config.application_id)
 
     def _make_admin(self) -> AdminPort:
         from pystreams.runtime.adapters.factory import ConfluentClients
@@ -201,6 +252,7 @@ class _Backfill:
 
     def _kafka_source(self) -> KafkaSource:
         from pystreams.backfill import KafkaBound, KafkaSource
+        from pystreams.backfill.staged_publication import check_begun
         from pystreams.backfill.staging import begun_identity
 
         assert self._admin is not None, "--from kafka needs a broker"
@@ -209,6 +261,7 @@ class _Backfill:
         end = bound_of(self._options.end, "--end", known)
         begun = begun_identity(self._path)
         if begun is not None:
+            check_begun(self._path, begun, self._plan, known)
             # What is begun goes on with its own bounds; more has arrived meanwhile.
             bounds = begun.partition_bounds()
             start = KafkaBound({**{one: has.first for one, has in bounds.items()}, **start.offsets})
@@ -256,20 +309,21 @@ class _Backfill:
             history = self._archive().read(spark, wanted)
             return planned_stages(self._plan, history.num_partitions, history.bounds)
 
-    def _staged(self) -> Manifest:
+    def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""
         from pystreams.backfill.running import run
         from pystreams.backfill.spark import require_pyspark
         from pystreams.backfill.staged_publication import check_identity
         from pystreams.backfill.staging import read_manifest
-        from pystreams.cli.backfill_display import show_progress
 
         if (self._path / "manifest.json").is_file():
             manifest = read_manifest(self._path)
             check_identity(self._path, manifest.identity, self._plan)
-            click.echo(f"The results in {self._path} are complete", err=True)
+            display.note(f"The results in {self._path} are complete")
             return manifest
         require_pyspark()
+        self._refuse_used_group()
+        display.note("Spark starts")
         spark_conf = self._spark_conf
         if self._options.from_kafka:
             from pystreams.backfill.connector_jars import with_connector
@@ -282,22 +336,31 @@ class _Backfill:
             output=self._path,
             master=self._options.master,
             spark_conf=spark_conf,
-            progress=show_progress,
+            progress=display.stage,
         )
         return result.manifest
 
-    def _publish(self) -> None:
+    def _refuse_used_group(self) -> None:
+        """See that results can be published before they are made; what is begun has seen that."""
+        from pystreams.backfill.publishing_checks import refuse_used_group
+        from pystreams.backfill.staging import begun_identity
+        from pystreams.backfill.waiting import REAL_WAITING
+
+        if self._options.publish and begun_identity(self._path) is None:
+            assert self._admin is not None, "publishing needs a broker"
+            refuse_used_group(self._plan, self._admin, REAL_WAITING)
+
+    def _publish(self) -> Published:
         from pystreams.backfill import PublishingSettings, publish
-        from pystreams.cli.backfill_display import PublishingDisplay, show_published
+        from pystreams.cli.backfill_progress import display_for
 
         settings = PublishingSettings(with_outputs=self._options.publish_outputs)
-        with PublishingDisplay() as display:
-            done = publish(
+        with display_for(self._log_format) as display:
+            return publish(
                 self._topology,
                 self._config,
                 output=self._path,
                 settings=settings,
-                progress=display.told,
+                progress=display.publishing,
                 seed_state=self._options.seed_state,
             )
-        show_published(done, self._config.application_id)

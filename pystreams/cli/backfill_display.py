@@ -1,13 +1,13 @@
-"""What `pystreams backfill` shows: the plan, each stage, publishing, and what was done."""
+"""What `pystreams backfill` shows before and after: the plan, and what was done."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pystreams.backfill import Published
     from pystreams.backfill.describing import PlannedStage
-    from pystreams.backfill.execution import StageProgress
-    from pystreams.backfill.publication import TaskResults
     from pystreams.backfill.staging import Manifest
+
+_NUMBERS = {"tasks", "records", "seconds", "records/s", "records of history"}
 
 
 def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
@@ -42,91 +42,47 @@ def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
     _console().print(table)
 
 
-def show_progress(progress: StageProgress) -> None:
-    """Print that a stage begins, or how it went."""
-    name = f"Stage {progress.position + 1} of {progress.num_stages}"
-    if progress.was_staged:
-        click.echo(f"{name}: staged before", err=True)
-    elif progress.seconds is None:
-        topics = ", ".join(progress.topics)
-        click.echo(f"{name}: {progress.records:,} records of {topics}", err=True)
-    else:
-        rate = progress.records_per_second
-        speed = f", {rate:,.0f} records/s" if rate else ""
-        click.echo(f"{name}: done in {progress.seconds:.1f} s{speed}", err=True)
-
-
 def show_summary(manifest: Manifest) -> None:
     """Print what the stages read and wrote."""
-    table = _table("stage", "read", "tasks", "records", "seconds", "outputs", "state")
+    table = _table("stage", "read", "tasks", "records", "outputs", "state", "seconds", "records/s")
     for stage in manifest.stages:
         table.add_row(
             str(stage.position + 1),
             "\n".join(stage.topics),
             str(stage.num_tasks),
             f"{stage.records:,}",
-            f"{stage.seconds:.1f}",
             _counted(stage.outputs),
             _counted(stage.state),
+            f"{stage.seconds:,.1f}",
+            f"{stage.records / stage.seconds:,.0f}" if stage.seconds else "-",
         )
     _console().print(table)
 
 
-def show_published(done: Published, application_id: str) -> None:
-    """Print what was published, and what comes next."""
+def show_published(done: Published) -> None:
+    """Print what was published."""
     if done.was_done:
-        click.echo(f"Published before: {application_id} can be started")
+        click.echo("Published before")
         return
     again = "; went on where an earlier run had stopped" if done.resumed else ""
-    click.echo(
-        f"Published {done.records:,} records in {done.transactions:,} transactions{again}.\n"
-        f"{_seeded(done)}"
-        f"Start the application now: pystreams run, with application.id={application_id}"
-    )
+    click.echo(f"Published {done.records:,} records in {done.transactions:,} transactions{again}")
 
 
-def _seeded(done: Published) -> str:
-    """Return the line on what was built in the state directory; nothing if it was not asked for."""
-    seeded = done.seeded
-    if seeded is None:
-        return ""
-    left = f"; {seeded.left_stores} left to a restore" if seeded.left_stores else ""
-    return (
-        f"Seeded {seeded.stores} stores, {seeded.size_bytes / 1e6:,.1f} MB, "
-        f"in {seeded.directory}{left}.\n"
-    )
+def show_place(path: Path, *, is_kept: bool) -> None:
+    """Print where the results are."""
+    removed = " (removed: they are published; --output keeps them)"
+    click.echo(f"Results: {path}{'' if is_kept else removed}")
 
 
-class PublishingDisplay:
-    """Shows how many records are published: live on a terminal, nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("Publishing task {task.fields[of]}: {task.completed:,.0f} records"),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=not sys.stderr.isatty(),
-            transient=True,
-        )
-        self._task = self._progress.add_task("publishing", total=None, of="")
-
-    def told(self, task: TaskResults, records: int) -> None:
-        """Take note of a transaction."""
-        self._progress.update(self._task, advance=records, of=str(task.task_id))
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+def show_next(application_id: str) -> None:
+    """Print what comes next."""
+    click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        right = column in {"tasks", "records", "seconds", "records of history"}
+        right = column in _NUMBERS
         table.add_column(column, justify="right" if right else "left")
     return table
 

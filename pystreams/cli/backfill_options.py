@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +16,27 @@ from pystreams.ids import TopicPartition
 if TYPE_CHECKING:
     from pystreams.backfill import KafkaBound
 
+FOR_RUN_OPTION = "--before-run"
+"""Hidden option of `pystreams backfill`: `pystreams run` waits for its end, and goes on."""
+
 _BOUND = re.compile(r"(?P<topic>[^=:]+)(?::(?P<partition>\d+))?=(?P<value>.+)")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def spark_options(command: _Command) -> _Command:
+    """Add the options that say where Spark runs."""
+    conf = click.option(
+        "--spark-conf", multiple=True, metavar="KEY=VALUE", help="Configuration of Spark."
+    )
+    master = click.option(
+        "--master", metavar="URL", help="Spark's master. Default: all cores here."
+    )
+    return master(conf(command))
+
+
+def staging_path(output: Path | None, application_id: str) -> Path:
+    """Return the staging directory: the one that is given, or the application's own here."""
+    return (output or Path(f"{application_id}-backfill")).absolute()
 
 
 @dataclass(frozen=True, slots=True)

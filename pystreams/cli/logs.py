@@ -31,7 +31,7 @@ def configure_logging(
         form: "console", "json", or "auto": readable exactly when standard error is a terminal.
         fields: Added to every line, such as the number of the process.
     """
-    readable = form == "console" or (form == "auto" and sys.stderr.isatty())
+    readable = is_readable(form)
     shared = _shared_processors(readable=readable, fields=dict(fields or {}))
     structlog.configure(
         processors=[
@@ -56,6 +56,11 @@ def configure_logging(
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.captureWarnings(capture=True)
+
+
+def is_readable(form: str) -> bool:
+    """Return whether a format means lines for readers, and not JSON; "auto" asks standard error."""
+    return form == "console" or (form == "auto" and sys.stderr.isatty())
 
 
 class _StandardErrorHandler(logging.StreamHandler[TextIO]):

@@ -1,4 +1,6 @@
-"""`--processes N`: a parent that starts the same command N times and does nothing else.
+"""Children of `run`: with `--processes N` the same command N times, and what is run before.
+
+With `--processes` the parent does nothing else:
 
 - Each child finds an identity of its own in the state directory, so the N need no numbers but for
   their log lines.
@@ -40,6 +42,7 @@ PROCESS_OPTION = "--process-number"
 
 _WATCH_INTERVAL_S = 0.1
 _MARGIN_S = 3.0
+_STOPPED = {-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, ExitCode.INTERRUPTED}
 
 _log = structlog.get_logger("pystreams.cli")
 
@@ -65,6 +68,32 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
         finally:
             for child in children:
                 child.channel.close()
+
+
+def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
+    """Run another command of ours before this one goes on; return None when it is done.
+
+    It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
+    and it sees the end of this process (`stop_with_parent`). It is in a process group of its own,
+    so that a terminal's Ctrl-C comes to it once, from here.
+
+    Args:
+        command: The command.
+        stdout: Where its standard output goes; None for where ours goes.
+
+    Returns:
+        What this process is to end with: the command has failed, or a stop was asked for. None
+        otherwise.
+    """
+    stop = _StopChildren()
+    with stop.by_signals():
+        channel, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(command, stdin=theirs, stdout=stdout, process_group=0)
+        stop.children = [process]
+        with channel:
+            code = _supervise(stop, None)
+    return code if code != 0 or stop.requested else None
 
 
 def stop_with_parent(stop: StopRequest) -> None:
@@ -172,7 +201,7 @@ def _exit_code(child: subprocess.Popen[bytes], *, stopping: bool) -> int:
     A child that meets a stop signal before it listens has nothing to commit: that is no failure.
     """
     code = child.returncode
-    if stopping and code in {-signal.SIGTERM, -signal.SIGINT, ExitCode.INTERRUPTED}:
+    if stopping and code in _STOPPED:
         return 0
     return 128 - code if code < 0 else code
 

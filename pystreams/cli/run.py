@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pystreams.cli.backfill_options import spark_options
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.loading import load_topology
-from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
+from pystreams.cli.logs import FORMATS, LEVELS, configure_logging, is_readable
+from pystreams.cli.run_backfill import ABOVE_RECORDS, FirstBackfill
 
 if TYPE_CHECKING:
     from pystreams.cli.display import LiveDisplay
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 
 _PORT_MAX = 65_535
+_FIRST = tuple(field.name for field in fields(FirstBackfill))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,27 @@ class RunOptions:
     "Short for -c metrics.prometheus.host=HOST.",
 )
 @click.option(
+    "--backfill",
+    is_flag=True,
+    help="Where the application has not run yet, and much waits for it: first run it over what is "
+    "there on Spark, as `pystreams backfill --publish-outputs` does, then go on live.",
+)
+@click.option(
+    "--backfill-above",
+    type=click.IntRange(0),
+    metavar="N",
+    help="For --backfill: with N records or fewer waiting, start live. "
+    f"Default: {ABOVE_RECORDS:,}.",
+)
+@click.option(
+    "--backfill-output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="For --backfill: stage its results here and keep them. "
+    "Default: <application.id>-backfill here, removed once it is published.",
+)
+@spark_options
+@click.option(
     "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
 )
 @click.option(
@@ -110,6 +134,12 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
 
     SIGTERM or Ctrl-C commits and leaves within seconds; a second one stops at once.
 
+    With --backfill an application that has not run yet, and has more than a million records before
+    it, is brought up to date on Spark first. The outputs of that history are written too, as a live
+    run would have written them. Stopped on the way and started again, it goes on. An application
+    that has run, or was backfilled, just runs. Needs pip install 'pystreams[spark]', and Java 17 or
+    21.
+
     \b
     Exit codes:
       0    stopped as asked
@@ -124,7 +154,10 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
       pystreams run topology.py --dev
       pystreams run shop.orders:builder --config production.toml --processes 4
       pystreams run topology.py -c processing.guarantee=exactly_once --metrics-port 9464
+      pystreams run shop.orders:builder --config production.toml --backfill --processes 4
     """
+    first = FirstBackfill(**{name: options.pop(name) for name in _FIRST})  # type: ignore[arg-type]
+    first.check()
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     number = chosen.process_number
     if chosen.report and log_format == "auto":
@@ -133,6 +166,11 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     with streams_errors_as_exit_codes():
         loaded = load_topology(chosen.topology)
         config = configuration(chosen, loaded)
+        if first.backfill and number is None:
+            readable = is_readable(log_format)
+            code = first.do(chosen, loaded, config, log_level, is_readable=readable)
+            if code is not None:
+                ctx.exit(code)
         if chosen.processes > 1 and number is None:
             from pystreams.cli.processes import run_processes
 

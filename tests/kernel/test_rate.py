@@ -30,7 +30,13 @@ def test_a_falling_total_starts_anew() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.4, "0 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (3599, "59 min 59 s"), (11_100, "3 h 5 min")],
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 0 s"),
+        (3599, "59 min 59 s"),
+        (11_100, "3 h 5 min"),
+    ],
 )
 def test_a_duration_is_told_in_its_two_largest_units(seconds: float, words: str) -> None:
     assert duration(seconds) == words

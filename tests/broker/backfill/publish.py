@@ -60,7 +60,7 @@ class Job:
             topics,
             clients,
             self.settings,
-            lambda task, records: tell("transaction", task=str(task.task_id), records=records),
+            lambda found: tell("transaction", task=str(found.task_id), records=found.records),
         )
         return publisher.run()
 

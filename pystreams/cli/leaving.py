@@ -1,0 +1,48 @@
+"""How a command that works in its main thread leaves when a signal asks it to.
+
+`run` has threads that work while its main thread waits (`running`). `backfill` works itself: in
+Spark, in the Kafka client, in files. There the first signal becomes an exception in the main
+thread, so that each step cleans up behind it: the Spark session ends, an open transaction is
+aborted, the terminal gets its cursor back. The second signal ends the process at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from pystreams.cli.running import StopRequest, end_at_once
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class Left(KeyboardInterrupt):
+    """A signal asked the command to leave.
+
+    A `KeyboardInterrupt` for py4j, which closes a connection with an open question at one, and at
+    nothing else: the session could not be stopped before the job has ended.
+
+    Attributes:
+        exit_code: What the process ends with: 128 + the signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.exit_code = 128 + number
+        super().__init__(signal.Signals(number).name)
+
+
+class LeaveBySignal(StopRequest):
+    """Raises `Left` in the main thread at the first SIGTERM or SIGINT within `by_signals`."""
+
+    def request(self) -> None:
+        """Ask for it from any thread."""
+        if not self.requested:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested:
+            end_at_once(number)
+        super().request()
+        raise Left(number)

@@ -1,0 +1,52 @@
+"""Runs a command before it goes on, as `pystreams run --backfill` does; started by tests.
+
+Arguments: "parent" or "child", and what the child does. Each tells its steps in lines on standard
+output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from pystreams.cli.leaving import LeaveBySignal, Left
+from pystreams.cli.logs import configure_logging
+from pystreams.cli.processes import run_before, stop_with_parent
+
+
+def tell(step: str) -> None:
+    os.write(1, f"{step} {os.getpid()}\n".encode())
+
+
+def parent(behaviour: str) -> int:
+    configure_logging("info")
+    code = run_before([sys.executable, __file__, "child", behaviour], stdout=None)
+    if code is None:
+        tell("goes-on")
+    return code or 0
+
+
+def child(behaviour: str) -> int:
+    leave = LeaveBySignal()
+    stop_with_parent(leave)
+    try:
+        with leave.by_signals():
+            tell("works")
+            try:
+                if behaviour in {"waits", "hangs"}:
+                    threading.Event().wait()
+            finally:
+                # Cleaning up takes long.
+                if behaviour == "hangs":
+                    tell("cleans-up")
+                    threading.Event().wait()
+            return 3 if behaviour == "fails" else 0
+    except Left as left:
+        tell("left")
+        return left.exit_code
+
+
+if __name__ == "__main__":
+    role, what = sys.argv[1:]
+    sys.exit(parent(what) if role == "parent" else child(what))
