@@ -143,6 +143,6 @@ class _Watch:
 
 def _timeout_s(spark: SparkSession) -> float:
     text = spark.sparkContext.getConf().get(TIMEOUT_SETTING, str(_TIMEOUT_MS))
-    if text is None or not text.isdigit():
+    if not text.isdigit():
         raise ConfigError(f"{TIMEOUT_SETTING}={text}: write a number of milliseconds")
     return int(text) / 1000

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -134,7 +136,8 @@ def _java_ended(session: SparkSession) -> SparkEndedError | None:
 
 def _with_executors(session: SparkSession) -> AbstractContextManager[None]:
     """Watch for executors, where the driver does not run the tasks itself."""
-    return nullcontext() if is_local(session.sparkContext.master) else executors_watched(session)
+    master = str(session.sparkContext.master)
+    return nullcontext() if is_local(master) else executors_watched(session)
 
 
 def is_local(master: str) -> bool:
@@ -157,7 +160,7 @@ def _start(master: str | None, conf: dict[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     java = None if submitted else find_spark_java()
     python = None if submitted else conf.get(_PYTHON, sys.executable if local else None)
-    with _environment(java, python, local=local):
+    with _environment(java, python, local=local), _interrupts_kept():
         try:
             session = builder.getOrCreate()
         except Exception as error:
@@ -222,6 +225,20 @@ def _environment(java: Java | None, python: str | None, *, local: bool) -> Itera
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Keep the program's own way with Ctrl-C, which pyspark replaces for good in the main thread.
+
+    What a session of ours runs ends with the session, so nothing needs pyspark's.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
+            signal.signal(signal.SIGINT, handler)
 
 
 def _not_started(error: Exception, java: Java | None) -> SparkNotAvailableError:

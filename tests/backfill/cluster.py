@@ -33,7 +33,7 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
-        arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        arguments = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
         log = self._start("master.Master", arguments, {})
         self._wait(log, lambda text: _STARTED.search(text) is not None)
         found = _STARTED.search(log.read_text())
@@ -43,9 +43,9 @@ class Cluster:
     def add_worker(self) -> None:
         """Start a worker with two cores; return when it has registered."""
         number = len(self._processes)
-        arguments = ("--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0")
-        arguments += ("--cores", "2", "--memory", "2g")
-        arguments += ("--work-dir", str(self._directory / f"work-{number}"), self.url)
+        arguments = ["--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0"]
+        arguments += ["--cores", "2", "--memory", "2g"]
+        arguments += ["--work-dir", str(self._directory / f"work-{number}"), self.url]
         local = self._directory / f"local-{number}"
         log = self._start("worker.Worker", arguments, {"SPARK_LOCAL_DIRS": str(local)})
         self._wait(log, lambda text: _REGISTERED in text)
@@ -63,7 +63,7 @@ class Cluster:
                 return
         raise AssertionError("no executor runs")
 
-    def _start(self, name: str, arguments: tuple[str, ...], more: Mapping[str, str]) -> Path:
+    def _start(self, name: str, arguments: list[str], more: Mapping[str, str]) -> Path:
         home = Path(pyspark.__file__).parent
         java = find_spark_java().executable.resolve().parent.parent
         environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(home), **more}

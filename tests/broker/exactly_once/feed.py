@@ -20,17 +20,26 @@ class Feed:
     Args:
         servers: The broker.
         topic: The input topic.
-        records_per_s: How fast.
+        records_per_s: How fast; no slower than a round a batch.
+        batch_every_s: How long from one batch to the next (s).
 
     Attributes:
         rounds: The last number written for every key; final once the block has ended.
     """
 
-    def __init__(self, servers: str, topic: str, *, records_per_s: int) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        records_per_s: int,
+        batch_every_s: float = _BATCH_EVERY_S,
+    ) -> None:
         self.rounds = 0
         self._topic = topic
         self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
-        self._rounds_per_batch = max(1, round(records_per_s * _BATCH_EVERY_S / KEYS))
+        self._rounds_per_batch = max(1, round(records_per_s * batch_every_s / KEYS))
+        self._batch_every_s = batch_every_s
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
 
@@ -49,7 +58,7 @@ class Feed:
         assert self._producer.flush(DEADLINE_S) == 0
 
     def _write(self) -> None:
-        while not self._stop.wait(_BATCH_EVERY_S):
+        while not self._stop.wait(self._batch_every_s):
             for _ in range(self._rounds_per_batch):
                 self.rounds += 1
                 number = self.rounds.to_bytes(8, "big")
