@@ -21,8 +21,15 @@ from tests.broker.reading import group_members, produce, read_all, values_by_key
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.stores.support import Message
 
-SPARK_DEADLINE_S = 180.0
+SPARK_DEADLINE_S = 400.0
 _ROUND_MS = 3000
+_FOR_FEW_ROWS = (
+    "spark.sql.shuffle.partitions=2",
+    "spark.sql.adaptive.enabled=false",
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+)
+"""Compiling code for few rows would take longer than running without."""
 
 
 @dataclass
@@ -98,7 +105,13 @@ class EveryStoreArena:
             found = self.counts()
             return len(found) == len(KEYS) and all(max(has) >= rounds for has in found.values())
 
-        running.wait_until(complete, f"{rounds} rounds in the output")
+        wait_until(
+            lambda: complete() or not running.alive(),
+            f"{rounds} rounds in the output",
+            deadline_s=SPARK_DEADLINE_S,
+            told=running.tail,
+        )
+        assert running.alive(), running.tail()
 
     def stop(self, application_id: str, running: Running) -> None:
         """Stop it, and wait until its group knows."""
@@ -106,7 +119,7 @@ class EveryStoreArena:
         wait_until(lambda: group_members(self.admin, application_id) == 0, "an empty group")
 
     def command(self, name: str, application_id: str, *options: str) -> Running:
-        """Start a command of pystreams over the application."""
+        """Start a command of pystreams, one with Spark, over the application."""
         words = [sys.executable, "-m", "pystreams", name, str(every_store_app.__file__)]
         for setting in (
             f"bootstrap.servers={self.servers}",
@@ -114,6 +127,9 @@ class EveryStoreArena:
             "processing.guarantee=exactly_once_v2",
         ):
             words += ["-c", setting]
+        words += ["--master", "local[2]"]
+        for setting in _FOR_FEW_ROWS:
+            words += ["--spark-conf", setting]
         environment = os.environ | {"EVERY_NAME": self.name}
         log = self.directory / f"{name}-{len(self._commands)}.log"
         self._commands.append(Running([*words, *options], environment, log))
@@ -121,7 +137,7 @@ class EveryStoreArena:
 
     def told_by(self, name: str, application_id: str, *options: str, code: int = 0) -> str:
         """Run a command to its end; return what it printed."""
-        running = self.command(name, application_id, "--master", "local[2]", *options)
+        running = self.command(name, application_id, *options)
         assert running.ended(deadline_s=SPARK_DEADLINE_S) == code, running.tail()
         return running.tail()
 

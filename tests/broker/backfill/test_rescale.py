@@ -73,7 +73,7 @@ def test_counts_go_on_in_more_partitions(
         arena.feed(ROUNDS + 1, 2 * ROUNDS, NEW)
         staging = ("--to-application-id", new, "--output", str(tmp_path / "staged"))
         for _ in range(kills):
-            killed = arena.command("rescale", old, *staging, "--master", "local[2]")
+            killed = arena.command("rescale", old, *staging)
             # The moment itself: a delay drawn from the seed, not a wait for anything.
             threading.Event().wait(draw.uniform(2, 12))
             killed.kill()
