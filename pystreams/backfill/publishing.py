@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import islice
 
 import structlog
 
@@ -39,14 +39,15 @@ from pystreams.backfill.hand_over import (
     published_rows,
     standing,
 )
-from pystreams.backfill.publication import Publication, TaskResults
+from pystreams.backfill.publication import Publication, PublishedRecords, TaskResults
 from pystreams.backfill.publishing_checks import PublishingChecks
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.row_batches import RowBatches
+from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import Seeded, StateSeeder
 from pystreams.backfill.waiting import ATTEMPTS, REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.publishing_mark import PublishingMark
@@ -56,9 +57,6 @@ from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 
 _log = structlog.get_logger("pystreams.backfill")
-
-_ROW_BYTES = 64
-"""What a record takes beside its key, value and headers, about."""
 
 _TAKEN_OVER = (
     "another publisher of this backfill, or the live application, has taken over; nothing is "
@@ -122,7 +120,8 @@ class Publisher:
         topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
         settings: How.
-        progress: Told the task and the records of each transaction that was committed.
+        progress: Told of each transaction of records that was committed; before those of a task,
+            of what an earlier run has published of it.
         waiting: How it waits.
     """
 
@@ -133,7 +132,7 @@ class Publisher:
         topics: TopicManager,
         clients: ClientFactory,
         settings: PublishingSettings,
-        progress: Callable[[TaskResults, int], None] = lambda _task, _records: None,
+        progress: Callable[[PublishedRecords], None] = lambda _: None,
         waiting: Waiting = REAL_WAITING,
     ) -> None:
         self._publication = publication
@@ -143,11 +142,15 @@ class Publisher:
         self._settings = settings
         self._progress = progress
         self._waiting = waiting
+        self._batches = RowBatches(
+            plan, settings.with_outputs, settings.transaction_records, settings.transaction_bytes
+        )
         self._group = plan.application_id
         self._admin = clients.admin()
         self._checks = PublishingChecks(publication, plan, self._admin, waiting)
         self._records = 0
         self._transactions = 0
+        self._begun: set[TaskId] = set()
 
     def run(self, seeder: StateSeeder | None = None) -> Published:
         """Publish everything, or what an earlier run has left.
@@ -301,41 +304,21 @@ class Publisher:
         committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         done = published_rows(task, committed, self._publication)
         starts = {partition: committed[partition].next_offset for partition in partitions}
-        rows = task.rows(done)
-        while batch := self._batch(rows):
+        rows = task.rows(0)
+        self._tell_earlier(task, islice(rows, done))
+        while batch := self._batches.take(rows):
             done += batch.rows
             mark = PublishingMark(self._publication.id, done, self._settings.with_outputs)
             self._commit(producer, batch.outputs, marks(task, starts, mark), consumer)
             self._records += batch.records
-            self._progress(task, batch.records)
+            self._progress(PublishedRecords(task.task_id, batch.records, by_earlier_run=False))
 
-    def _batch(self, rows: Iterator[Result]) -> _Batch | None:
-        """Take the rows of the next transaction; None when none is left."""
-        settings = self._settings
-        buffers: dict[TopicPartition, OutputBuffer] = {}
-        taken = records = size_bytes = 0
-        for row in rows:
-            taken += 1
-            place = self._place(row)
-            if place is not None:
-                buffer = buffers.get(place)
-                if buffer is None:
-                    buffer = buffers[place] = OutputBuffer(*place)
-                buffer.records.append((row.value, row.key, row.timestamp, row.headers))
-                records += 1
-                size_bytes += _bytes_of(row)
-            if records >= settings.transaction_records or size_bytes >= settings.transaction_bytes:
-                break
-        return _Batch(taken, records, tuple(buffers.values())) if taken else None
-
-    def _place(self, row: Result) -> TopicPartition | None:
-        """Return where a row is written to; None when it is not."""
-        if row.kind == ResultKind.STATE:
-            return TopicPartition(self._plan.changelog_topic(row.name), row.partition)
-        if row.kind == ResultKind.OUTPUT and self._settings.with_outputs:
-            internal = row.name in self._plan.repartition_topics()
-            return None if internal else TopicPartition(row.name, row.partition)
-        return None
+    def _tell_earlier(self, task: TaskResults, rows: Iterator[Result]) -> None:
+        """Pass over rows that are published; tell of them unless this run has published them."""
+        records = sum(self._batches.place(row) is not None for row in rows)
+        if records and task.task_id not in self._begun:
+            self._progress(PublishedRecords(task.task_id, records, by_earlier_run=True))
+        self._begun.add(task.task_id)
 
     # ------------------------------------------------------------------ transactions
 
@@ -376,21 +359,3 @@ class Publisher:
 
 def _nothing_more(_: ProducerPort) -> None:
     """A producer that was made has fenced its predecessors."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The rows of one transaction."""
-
-    rows: int
-    records: int
-    outputs: tuple[OutputBuffer, ...]
-
-
-def _bytes_of(row: Result) -> int:
-    own = len(row.key or b"") + len(row.value or b"") + _ROW_BYTES
-    if row.headers:
-        own += sum(
-            map(len, chain.from_iterable((name, value or b"") for name, value in row.headers))
-        )
-    return own
