@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.paths import local_path
 from pystreams.backfill.progress import StageProgress, Teller
 from pystreams.backfill.spark import require_pyspark, spark_session
 from pystreams.backfill.stages import stages_of
@@ -20,7 +20,6 @@ from pystreams.backfill.staging import (
 )
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from pystreams.backfill.history import History
 
 _NO_BROKER = "none:9092"
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/")
-_GLOB = re.compile(r"[*?\[\]{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ def run(
         else StreamsConfig.of({"bootstrap.servers": _NO_BROKER, **config})
     )
     plan = TopologyPlan(topology, settings.application_id)
-    staging = StagingDirectory(_local_path(output))
+    staging = StagingDirectory(local_path(output))
     with staging.held(), spark_session(master, spark_conf) as spark:
         wanted = WantedTopics(tuple(plan.source_topics()), tuple(plan.source_patterns()))
         history = source.read(spark, wanted)
@@ -139,27 +136,6 @@ def _run(
     manifest = Manifest(identity, tuple(done), now_ms, seconds)
     staging.finish(manifest)
     return BackfillResult(staging.path, manifest)
-
-
-def _local_path(output: Path | str) -> Path:
-    """Return the staging directory's path.
-
-    Raises:
-        ConfigError: It is a URL of something that is no file system here, or a pattern.
-    """
-    text = str(output).removeprefix("file://").removeprefix("file:")
-    if _SCHEME.match(text):
-        raise ConfigError(
-            f"results can't be staged in {output}: name a directory, one that is mounted under the "
-            "same path on all workers if they are on other machines"
-        )
-    path = Path(text).absolute()
-    if _GLOB.search(str(path)):
-        raise ConfigError(
-            f"results can't be staged in {path}: Spark would take the path for a pattern; choose "
-            "one without any of * ? [ ] { }"
-        )
-    return path
 
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
