@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pystreams.ids import TopicPartition
 from pystreams.stores.segments import segment_id_of
@@ -28,11 +29,12 @@ class CrashRun:
     """
 
     builders: Mapping[str, StoreSpecBuilder] = BUILDERS
+    config: Mapping[str, Any] = {}
 
     def __init__(
         self, root: Path, guarantee: str, seed: int, *, transactional: bool = True
     ) -> None:
-        self.app = Application(root, guarantee)
+        self.app = Application(root, guarantee, **self.config)
         self.app.faults.random.seed(seed)
         self.process = self.app.process(topology=self.topology(transactional=transactional))
         for topic in self.process.plan.source_topics():

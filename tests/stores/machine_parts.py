@@ -83,7 +83,7 @@ class OpenRead:
     entries: Iterator[tuple[Entry, Any]]
     place: Callable[[Entry], Any]
     reverse: bool
-    states: list[Mapping[Entry, Any]]
+    states: list[dict[Entry, Any]]
     seen: list[Entry] = field(default_factory=list)
 
     def remember(self, state: Mapping[Entry, Any]) -> None:
