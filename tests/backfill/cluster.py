@@ -67,6 +67,8 @@ class Cluster:
         home = Path(pyspark.__file__).parent
         java = find_spark_java().executable.resolve().parent.parent
         environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(home), **more}
+        # Web interfaces would listen on all of the machine's addresses.
+        environment["SPARK_LOCAL_IP"] = arguments[1]
         log = self._directory / f"{name}-{len(self._processes)}.log"
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
         with log.open("wb") as output:
