@@ -12,6 +12,7 @@ from pathlib import Path
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.seeding import StateColumns, StateReader
 from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.staging_troubles import readable
 from pystreams.ids import TaskId
 
 _BATCH_RECORDS = 10_000
@@ -22,7 +23,8 @@ def staged_state(path: Path) -> StateReader:
     """Return what reads the final state of a complete staging directory.
 
     Raises:
-        StagingError: The directory is not complete, or holds no results.
+        StagingError: The directory is not complete, or holds no results. The reader raises it when
+            a file is damaged.
     """
     staging = StagingDirectory(path)
     stages = {
@@ -33,8 +35,10 @@ def staged_state(path: Path) -> StateReader:
 
     def read(task_id: TaskId, store: str) -> Iterator[StateColumns]:
         names = f"kind={int(ResultKind.STATE)}", f"name={store}", f"task={task_id.partition}"
-        for file in sorted(stages[task_id.subtopology].joinpath(*names).glob("*.parquet")):
-            yield from _columns(file)
+        stage = stages[task_id.subtopology]
+        for file in sorted(stage.joinpath(*names).glob("*.parquet")):
+            with readable(file, stage):
+                yield from _columns(file)
 
     return read
 

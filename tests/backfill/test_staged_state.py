@@ -1,0 +1,66 @@
+"""The staged state is read as it is published: the same records, in the same order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.seeding import StateColumns
+from pystreams.backfill.staged_publication import staged_publication
+from pystreams.backfill.staged_state import staged_state
+from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, StagingError
+from pystreams.ids import TaskId
+from tests.backfill.test_staged_publication import plan_of, row, stage, write
+
+REPARTITION = "app-by-value-repartition"
+TASK = TaskId(1, 0)
+STATE = [
+    row(ResultKind.STATE, "counts", number, b"%d" % number, time_ms=number) for number in range(3)
+] + [row(ResultKind.STATE, "counts", 3, b"")._replace(value=None, key=b"gone")]
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    counts = {"in": 1, "middle": 1, REPARTITION: 1}
+    identity = BackfillIdentity.of(plan_of(), counts, {0: 1, 1: 1, 2: 1}, {})
+    staging = StagingDirectory(tmp_path / "staged")
+    staging.begin(identity, 77)
+    # The state of the second sub-topology is that of the third stage.
+    write(staging, 2, STATE)
+    stages = (
+        stage(0, 0, "in", {}, {}),
+        stage(1, 2, "middle", {}, {}),
+        stage(2, 1, REPARTITION, {}, {"counts": len(STATE)}),
+    )
+    staging.finish(Manifest(identity, stages, 77, 1.0))
+    return staging.path
+
+
+def records(columns: StateColumns) -> list[tuple[bytes | None, bytes | None, int]]:
+    return list(zip(*columns, strict=True))
+
+
+def test_state_is_what_is_published(staged: Path) -> None:
+    found = [
+        record for columns in staged_state(staged)(TASK, "counts") for record in records(columns)
+    ]
+
+    (task,) = [one for one in staged_publication(staged, plan_of()).tasks if one.task_id == TASK]
+    published: list[Result] = list(task.rows(0))
+    assert found == [(one.key, one.value, one.timestamp) for one in published]
+    assert found[-1] == (b"gone", None, 5)
+
+
+def test_store_without_state_has_no_records(staged: Path) -> None:
+    assert list(staged_state(staged)(TASK, "other")) == []
+    assert list(staged_state(staged)(TaskId(0, 0), "counts")) == []
+
+
+def test_damaged_file_is_named(staged: Path) -> None:
+    file = min(staged.rglob("kind=1/**/*.parquet"))
+    file.write_bytes(b"PAR1")
+
+    with pytest.raises(StagingError, match=file.name):
+        list(staged_state(staged)(TASK, "counts"))
