@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.publishing import PublishingSettings
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
 from pystreams.broker import DevelopmentBroker
 from pystreams.cli.backfill import backfill
@@ -91,13 +93,15 @@ def test_second_operator_in_another_directory_is_refused_and_the_first_goes_on(
     scene: Scene, admin: AdminClient
 ) -> None:
     """The second is refused before it fences the first, which then comes to its end."""
+    settings = PublishingSettings(with_outputs=True, transaction_records=200)
+    scene = replace(scene, job=replace(scene.job, settings=settings))
     first = scene.publisher()
-    first.wait_for("transaction", count=3)
+    first.wait_for("transaction", count=2)
 
     told = refused(scene.arena)
 
     assert "published to this group already" in told
-    assert first.ended() == 0, first.tail()
+    assert first.ended(deadline_s=100) == 0, first.tail()
 
 
 def test_group_that_was_handed_over_is_refused_with_what_is_left_to_do(
