@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,13 @@ import pytest
 import yaml
 
 from pystreams.broker import KAFKA_VERSION
+from pystreams.cli.backfill import backfill
 
 ROOT = Path(__file__).parent.parent.parent
+DOCKERFILE = ROOT / "docker" / "Dockerfile"
+ADDRESS = "spark://spark-master:7077"
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
 
 
 @pytest.fixture
@@ -45,7 +51,7 @@ def test_volumes_are_declared(compose: dict[str, Any]) -> None:
     used = {
         volume.split(":")[0]
         for service in compose["services"].values()
-        for volume in service["volumes"]
+        for volume in service.get("volumes", [])
         if not volume.startswith((".", "/"))
     }
     assert used == set(compose["volumes"])
@@ -59,7 +65,7 @@ def test_environment_values_are_strings(compose: dict[str, Any]) -> None:
 
 def test_dockerfile_copies_only_what_its_ignore_file_lets_through() -> None:
     """The ignore file shuts out everything first; a copy of what is left out would fail."""
-    dockerfile = (ROOT / "docker" / "Dockerfile").read_text("utf-8")
+    dockerfile = DOCKERFILE.read_text("utf-8")
     ignored = (ROOT / "docker" / "Dockerfile.dockerignore").read_text("utf-8").splitlines()
     let_through = {line.removeprefix("!") for line in ignored if line.startswith("!")}
     assert "*" in ignored
@@ -72,7 +78,64 @@ def test_dockerfile_copies_only_what_its_ignore_file_lets_through() -> None:
 
 
 def test_image_does_not_run_as_root() -> None:
-    dockerfile = (ROOT / "docker" / "Dockerfile").read_text("utf-8")
+    dockerfile = DOCKERFILE.read_text("utf-8")
     last_stage = dockerfile.split("\nFROM ")[-1]
     assert "USER pystreams" in last_stage
     assert last_stage.index("USER pystreams") < last_stage.index("ENTRYPOINT")
+
+
+def test_spark_is_left_out_unless_its_profile_is_asked_for(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    spark = {name for name, service in services.items() if service["image"] == "pystreams-spark"}
+    assert spark == {"spark-master", "spark-worker", "backfill"}
+    for name, service in services.items():
+        assert service.get("profiles", []) == (["backfill"] if name in spark else [])
+
+
+def test_master_and_worker_are_spark_s_programs(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    assert services["spark-master"]["command"][:2] == ["spark-class", MASTER]
+    assert services["spark-worker"]["command"][:2] == ["spark-class", WORKER]
+    assert services["spark-worker"]["command"][-1] == ADDRESS
+
+
+def test_backfill_is_a_command_that_the_command_line_takes(compose: dict[str, Any]) -> None:
+    program, command, *arguments = backfill_command(compose)
+    assert (program, command) == ("pystreams", "backfill")
+    with backfill.make_context("backfill", arguments) as context:
+        assert context.params["topology"] == "/topologies/flights.py"
+        assert context.params["master"] == ADDRESS
+        assert context.params["output"] == Path("/staging/backfill")
+
+
+def backfill_command(compose: dict[str, Any]) -> list[str]:
+    """The command with the defaults of its variables."""
+    command = compose["services"]["backfill"]["command"]
+    return [re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", part) for part in command]
+
+
+def test_driver_and_workers_have_the_staging_directory_under_one_path(
+    compose: dict[str, Any],
+) -> None:
+    services = compose["services"]
+    staging = "staging:/staging"
+    assert staging in services["spark-worker"]["volumes"]
+    assert staging in services["backfill"]["volumes"]
+    image = stage("spark")
+    assert "/staging" in image.partition("--owner pystreams")[2].splitlines()[0]
+
+
+def test_workers_run_the_image_s_python_and_keep_state_in_its_volume() -> None:
+    image = stage("spark")
+    assert "PYSPARK_PYTHON=/app/.venv/bin/python" in image
+    assert "SPARK_LOCAL_DIRS=/var/lib/spark" in image
+    assert 'VOLUME ["/var/lib/spark", "/staging"]' in image
+    assert "--extra spark" in stage("build-spark")
+
+
+def stage(name: str) -> str:
+    """A stage of the Dockerfile, by its name."""
+    for text in DOCKERFILE.read_text("utf-8").split("\nFROM ")[1:]:
+        if text.splitlines()[0].endswith(f" AS {name}"):
+            return text
+    raise AssertionError(name)
