@@ -19,6 +19,7 @@ later. It
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -168,7 +169,7 @@ def forget_flights(bootstrap_servers: str, ends: Mapping[int, int]) -> None:
 
     The airlines stay: they are a table, whose topic is compacted.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
     archived_up_to = [TopicPartition("flights", *end) for end in ends.items()]
     for deleted in admin.delete_records(archived_up_to).values():
         deleted.result(timeout=30)
@@ -404,6 +405,8 @@ def main(weeks: int | None, keep: Path | None) -> None:
     """Backfill three years of flights from an archive, go on live, and compare with pandas."""
     if keep is not None and keep.exists():
         raise click.UsageError(f"{keep} is there already: name a directory that is not")
+    # Kafka runs in a process of its own, which is to end with this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     console = Console(highlight=False)
     kept: AbstractContextManager[str] = (
         nullcontext(str(keep))
