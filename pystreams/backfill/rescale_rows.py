@@ -96,7 +96,9 @@ def _state_rows(records: DataFrame, part: MovedSubtopology, changelog: StoreChan
 def _new_partition(part: MovedSubtopology, changelog: StoreChangelog) -> Column:
     if part.keeps_partitions:
         return F.col("partition")
-    old, new, subtopology, store = part.old_tasks, part.new_tasks, part.id, changelog.store
+    # Workers get what the function names, so it names no serdes.
+    old, new, subtopology = part.old_tasks, part.new_tasks, part.id
+    store, topic = changelog.store, changelog.topic
 
     def moved(key: bytearray, partition: int, offset: int) -> int:
         data = bytes(key)
@@ -104,7 +106,7 @@ def _new_partition(part: MovedSubtopology, changelog: StoreChangelog) -> Column:
         if expected != partition:
             error = RescaleRefusedError(
                 f"store {store!r} is not partitioned by its keys with Kafka's default partitioner: "
-                f"the key of {changelog.topic}-{partition} at offset {offset} would be in "
+                f"the key of {topic}-{partition} at offset {offset} would be in "
                 f"partition {expected} of {old}. So nobody knows where its state belongs: build "
                 "it anew with `pystreams backfill`, under the new application.id"
             )
