@@ -66,6 +66,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         key_prefix_bytes: Bytes before the key that the changelog does not see: 8 where keys are
             stored by segment, else 0.
         restored: Turns changelog records into changes.
+        logs_headers: Whether records are logged with the headers of the one being processed.
 
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
@@ -91,6 +92,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         "_engine",
         "_listener",
         "_log",
+        "_logs_headers",
         "_pending",
         "_read_cache",
         "_record",
@@ -125,6 +127,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         caching: bool,
         key_prefix_bytes: int = 0,
         restored: RestoredChanges = plain_changes,
+        logs_headers: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
@@ -150,6 +153,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
         self.metadata = StoreMetadata()
         self._restored = restored
+        self._logs_headers = logs_headers
         self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
         self._send_old_values = False
@@ -170,7 +174,11 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._directory = context.task_directory / "rocksdb" / self.name
         self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
         self._record = context.record
-        self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
+        self._log = log_to(
+            context.changelog,
+            key_prefix_bytes=self.key_prefix_bytes,
+            headers_of=context.record if self._logs_headers else None,
+        )
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
         self.count_from_zero(self._record.growth)

@@ -141,6 +141,7 @@ def build_window_store(spec: StoreSpec) -> WindowStateStore:
         caching=spec.caching and not retention.retain_duplicates,
         key_prefix_bytes=SEGMENT_ID_BYTES,
         restored=SegmentedChanges(segments, changes, WINDOW_SUFFIX_BYTES),
+        logs_headers=spec.logs_headers,
     )
     window_store = TypedTimestampedWindowStore if spec.timestamped else TypedWindowStore
     return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde)

@@ -99,6 +99,8 @@ class StoreSpec:
         max_entries: How many keys an `lru_map` keeps; None for all others.
         transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
             through at once, as a store before it did.
+        logs_headers: Whether the changelog has the headers of the records that were written, as
+            Kafka Streams 4.3 logs them for joins of two streams; only window stores can.
     """
 
     name: str
@@ -115,6 +117,7 @@ class StoreSpec:
     retention: Retention | None = None
     max_entries: int | None = None
     transactional: bool = True
+    logs_headers: bool = False
 
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
         """Return the changelog topic's settings by the store's kind, the weakest of all.

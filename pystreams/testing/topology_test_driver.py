@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
+from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord
@@ -60,7 +61,7 @@ class TopologyTestDriver:
     Args:
         topology: The topology.
         config: A `StreamsConfig` or a mapping of Kafka's dotted names; `application.id` and
-            `bootstrap.servers` have defaults here.
+            `bootstrap.servers` have defaults here, and `outer.join.emit.interval.ms` is 0.
         wall_clock_ms: Where the wall clock starts (ms).
         state_directory: Where persistent stores live; None keeps our stores in memory, and
             gives those of a user's own a temporary directory until `close`.
@@ -323,8 +324,12 @@ class TopologyTestDriver:
 def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
     if isinstance(config, StreamsConfig):
         return config
-    defaults = {"application.id": "test-driver", "bootstrap.servers": "localhost:9092"}
-    return StreamsConfig.of({**defaults, **(config or {})})
+    defaults = {
+        "application.id": "test-driver",
+        "bootstrap.servers": "localhost:9092",
+        "outer.join.emit.interval.ms": 0,
+    }
+    return StreamsConfig.from_sources([Source("", config or {}), Source("", defaults)])
 
 
 def _is_ours(builder: StoreBuilder) -> bool:

@@ -16,7 +16,7 @@ Source: Kafka Streams' `KStreamImplJoin`, `StreamStreamJoinNode`, `StreamJoinedS
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -219,7 +219,8 @@ class StreamStreamJoinNode(GraphNode):
                     name, windows.retention_ms, windows.size_ms, retain_duplicates=True
                 ),
             )
-        builder = Stores.window_store_builder(supplier, joined.key_serde, value_serde)
+        spec = Stores.window_store_builder(supplier, joined.key_serde, value_serde).spec
+        builder = StoreSpecBuilder(replace(spec, logs_headers=True))
         return self._as_asked(builder, {**joined.log_config, "cleanup.policy": "delete"})
 
     def _held_back_store(self) -> StoreSpecBuilder:

@@ -13,6 +13,7 @@ from pystreams.partitioner import partition_of
 from pystreams.record import Record
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.extractors import ConsumerRecord
+from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.options import Materialized
 from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 from pystreams.topology.topology import Topology
@@ -94,6 +95,18 @@ def temporal_join() -> Topology:
     )
     joined = stream.join(table, lambda value, row: f"{value}{row}", grace_period_ms=5_000)
     joined.to("joined", **TEXT)
+    return builder.build()
+
+
+def stream_joins() -> Topology:
+    """An inner join and an outer one, whose records arrive out of order, some later than kept."""
+    builder = StreamsBuilder()
+    left, right = builder.stream("left", **TEXT), builder.stream("right", **TEXT)
+    windows = JoinWindows.of_time_difference_and_grace(7_000, 3_000)
+    left.join(right, lambda value, other: f"{value}{other}", windows).to("joined", **TEXT)
+    left.outer_join(
+        right, lambda value, other: f"{value}{other}", windows.before(1_000), name="all"
+    ).to("all", **TEXT)
     return builder.build()
 
 
@@ -201,6 +214,7 @@ CASES: dict[str, Case] = {
     **{name: parity_case(name, 1) for name in TOPOLOGIES},
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
+    "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)

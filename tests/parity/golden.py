@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from pystreams.record import Headers
 from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.window import TypedWindowStore
+from pystreams.stores.window_keys import MAX_TIME, start_of
 from pystreams.testing.topology_test_driver import TopologyTestDriver
 from pystreams.topology.topology import Topology
 
@@ -113,6 +115,7 @@ def run(
         "application.id": golden["application_id"],
         "default.key.serde": "string",
         "default.value.serde": "string",
+        **golden.get("config", {}),
     }
     with TopologyTestDriver(
         topology,
@@ -153,5 +156,9 @@ def _record(record: dict[str, Any]) -> Produced:
 
 def _content(store: Any) -> tuple[str, list[tuple[bytes, bytes]]]:
     """Return a store's kind and the bytes in its engine, below serdes and buffer."""
+    if isinstance(store, TypedWindowStore):
+        windows, oldest = store._reader, store._reader.oldest_readable()
+        entries = windows.range((0, MAX_TIME), b"", None)
+        return "window", [(key, value) for key, value in entries if start_of(key) >= oldest]
     timestamped = isinstance(store, TypedTimestampedKeyValueStore)
     return "timestamped" if timestamped else "keyvalue", list(store._buffer.range(None, None))

@@ -29,6 +29,11 @@ from tests.parity.processors import (
     RememberPrice,
     Totals,
 )
+from tests.parity.stream_join_topologies import (
+    inner_stream_joins,
+    left_stream_joins,
+    outer_stream_joins,
+)
 from tests.parity.values import amount, city, or_dash
 
 # Null keys and values are part of what is tested; the functions take them as they come.
@@ -570,6 +575,9 @@ TOPOLOGIES: dict[str, Callable[[Observations], Topology]] = {
         table_group_by,
         stream_table_joins,
         repartition_to_table,
+        inner_stream_joins,
+        left_stream_joins,
+        outer_stream_joins,
         process_with_state,
         processor_api,
         memory_and_serdes,

@@ -3,6 +3,7 @@ package parity;
 import static parity.GoldenFile.base64;
 
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -24,6 +25,8 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.internals.SegmentedBytesStore;
 import org.apache.kafka.streams.state.internals.WrappedStateStore;
 import org.apache.kafka.streams.test.TestRecord;
 
@@ -41,13 +44,16 @@ final class ScenarioRun {
         golden.put("name", scenario.name());
         golden.put("application_id", APPLICATION_ID);
         golden.put("initial_wall_clock_ms", Script.START_MS);
+        if (!scenario.config().isEmpty()) {
+            golden.put("config", scenario.config());
+        }
         golden.put("description", scenario.topology().describe().toString());
 
         final List<Object> steps = new ArrayList<>();
         final Path stateDirectory = Files.createTempDirectory("parity");
         try (TopologyTestDriver driver = new TopologyTestDriver(
                 scenario.topology(),
-                configuration(stateDirectory),
+                configuration(stateDirectory, scenario.config()),
                 Instant.ofEpochMilli(Script.START_MS))) {
             for (final Script.Step step : scenario.script().steps()) {
                 steps.add(step.toGolden());
@@ -65,13 +71,15 @@ final class ScenarioRun {
         return golden;
     }
 
-    private static Properties configuration(final Path stateDirectory) {
+    private static Properties configuration(
+            final Path stateDirectory, final Map<String, Object> config) {
         final Properties properties = new Properties();
         properties.put(StreamsConfig.APPLICATION_ID_CONFIG, APPLICATION_ID);
         properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "unused:0");
         properties.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory.toString());
         properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+        properties.putAll(config);
         return properties;
     }
 
@@ -96,7 +104,9 @@ final class ScenarioRun {
         new TreeMap<>(driver.getAllStateStores()).forEach((name, store) -> {
             final boolean timestamped = store instanceof TimestampedKeyValueStore;
             final Map<String, Object> content = new LinkedHashMap<>();
-            content.put("kind", timestamped ? "timestamped" : "keyvalue");
+            final boolean windows = store instanceof WindowStore;
+            content.put("kind",
+                timestamped ? "timestamped" : windows ? "window" : "keyvalue");
             content.put("entries", entries(store));
             stores.put(name, content);
         });
@@ -107,16 +117,33 @@ final class ScenarioRun {
     @SuppressWarnings("unchecked")
     private static List<List<String>> entries(final StateStore store) {
         StateStore inner = store;
-        while (inner instanceof WrappedStateStore<?, ?, ?> wrapper) {
-            inner = wrapper.wrapped();
+        while (inner instanceof WrappedStateStore || isAdapter(inner)) {
+            inner = inner instanceof WrappedStateStore<?, ?, ?> wrapper
+                ? wrapper.wrapped() : adapted(inner);
         }
         final List<List<String>> entries = new ArrayList<>();
-        try (KeyValueIterator<Bytes, byte[]> all = ((KeyValueStore<Bytes, byte[]>) inner).all()) {
+        try (KeyValueIterator<Bytes, byte[]> all = inner instanceof SegmentedBytesStore segmented
+                ? segmented.all() : ((KeyValueStore<Bytes, byte[]>) inner).all()) {
             while (all.hasNext()) {
                 final KeyValue<Bytes, byte[]> entry = all.next();
                 entries.add(List.of(base64(entry.key.get()), base64(entry.value)));
             }
         }
         return entries;
+    }
+
+    private static boolean isAdapter(final StateStore store) {
+        return store.getClass().getSimpleName().endsWith("Adapter");
+    }
+
+    /** The store below an adapter that lets stores of an older format look like newer ones. */
+    private static StateStore adapted(final StateStore adapter) {
+        try {
+            final Field store = adapter.getClass().getDeclaredField("store");
+            store.setAccessible(true);
+            return (StateStore) store.get(adapter);
+        } catch (final ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 }
