@@ -72,6 +72,7 @@ def test_crash_at_a_step_leaves_every_store_with_what_its_offset_says(
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_crash_at_every_single_step_leaves_every_store_with_what_its_offset_says(
     guarantee: str, tmp_path: Path

@@ -133,6 +133,7 @@ def test_crash_at_a_step_joins_each_order_once_with_the_rate_of_its_time(
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_crash_at_every_single_step_joins_each_order_once_with_the_rate_of_its_time(
     guarantee: str, tmp_path: Path

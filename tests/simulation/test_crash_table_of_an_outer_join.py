@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ LAST: Fed = ("in", 7, 10 * GRACE_MS)
 
 def joining() -> Topology:
     builder = StreamsBuilder()
-    types = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
+    types: dict[str, Any] = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
     left, right = builder.stream("in", **types), builder.stream("others", **types)
     joined = left.outer_join(
         right,
@@ -139,6 +140,7 @@ def test_crash_at_a_step_joins_each_pair_and_each_single_record_once(
 
 
 @pytest.mark.sweep
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_crash_at_every_single_step_joins_each_pair_and_each_single_record_once(
     guarantee: str, tmp_path: Path
