@@ -21,7 +21,7 @@ def text_of(value: str | None) -> str:
 
 
 class JoinedStreams:
-    """The topics `left` and `right`, joined; looks for what has no match with every record.
+    """The topics `left` and `right`, joined.
 
     Args:
         kind: The kind of join.
@@ -47,10 +47,9 @@ class JoinedStreams:
         method(right, lambda one, other: f"{text_of(one)}+{text_of(other)}", windows, **options).to(
             "out", value_serde=STRING
         )
-        settings = {"application.id": "app", "outer.join.emit.interval.ms": 0}
         self.topology = builder.build()
         self.driver = TopologyTestDriver(
-            self.topology, {**settings, **(config or {})}, state_directory=directory
+            self.topology, {"application.id": "app", **(config or {})}, state_directory=directory
         )
         self._out = self.driver.create_output_topic("out", STRING, STRING)
 

@@ -26,6 +26,9 @@ public final class GoldenData {
             TableTopologies.tableGroupBy(),
             JoinTopologies.streamTableJoins(),
             JoinTopologies.repartitionToTable(),
+            StreamJoinTopologies.innerStreamJoins(),
+            StreamJoinTopologies.leftStreamJoins(),
+            StreamJoinTopologies.outerStreamJoins(),
             ProcessorTopologies.processWithState(),
             ProcessorTopologies.processorApi(),
             NamingTopologies.memoryAndSerdes(),
@@ -37,6 +40,7 @@ public final class GoldenData {
         }
         GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
         GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
+        GoldenFile.write(directory.resolve("api.json"), ApiNames.all());
         StoreGoldenData.write(directory.resolve("stores"));
     }
 }
