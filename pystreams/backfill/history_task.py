@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.stages import Stage
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
@@ -26,7 +27,11 @@ from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.topology.plan import TopologyPlan
 
+RESULTS_PER_BATCH = 5000
+"""A batch of results has at most so many rows; most have as many, a whole number of runs."""
+
 _RUN_RECORDS = 1000
+"""How many records are processed between two looks at what has piled up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +40,15 @@ class HistoryTaskSettings:
 
     Attributes:
         task: What tasks share anyway.
-        partition_of: Returns the partition of a topic (real name) for a key's bytes, which are
-            None for a record without key; then the second argument, the task's partition, helps.
+        partitions_of: Returns the partitions of a topic (real name) for the bytes of some keys.
+            A record without key (None) goes where the last argument, the task's partition, says.
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What record caches may hold back.
         now_ms: The wall-clock time of the whole backfill (ms).
     """
 
     task: TaskSettings
-    partition_of: Callable[[str, bytes | None, int], int]
+    partitions_of: Callable[[str, Sequence[bytes | None], int], list[int]]
     uncommitted_max_bytes: int
     cache_max_bytes: int
     now_ms: int
@@ -83,11 +88,14 @@ class HistoryTask:
         self._settings = settings
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
+        self._unchecked = 0
         self._task.record.now_ms = settings.now_ms
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
 
-    def feed(self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]) -> Iterator[Result]:
+    def feed(
+        self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]
+    ) -> Iterator[ResultBatch]:
         """Process a batch, the next ones in order; return what it wrote.
 
         Args:
@@ -100,19 +108,22 @@ class HistoryTask:
         for partition, messages in batch.items():
             task.add_records(partition, messages)
         while (run := task.next_run(_RUN_RECORDS)) is not None:
-            task.process(*run)
+            self._unchecked += task.process(*run)
             task.punctuate_stream_time()
-            self._keep_to_limits()
-        yield from self._written()
+            if self._unchecked >= _RUN_RECORDS:
+                self._unchecked = 0
+                self._keep_to_limits()
+                yield from self._outputs(RESULTS_PER_BATCH)
+        yield from self._outputs(1)
 
-    def finish(self) -> Iterator[Result]:
+    def finish(self) -> Iterator[ResultBatch]:
         """Return what is left, the state, and how far each partition was read; then close.
 
         Raises:
             StateStoreError: A store of the user's own can't be given as changelog records.
         """
         self._commit()
-        yield from self._written()
+        yield from self._outputs(1)
         if self._stage.only_topic is None:
             yield from self._state()
             yield from self._ends()
@@ -122,36 +133,28 @@ class HistoryTask:
         """Close processors and stores; safe to call twice."""
         self._task.close()
 
-    def _state(self) -> Iterator[Result]:
+    def _state(self) -> Iterator[ResultBatch]:
+        number = self._number
         for name, store in self._task.state_manager.stores().items():
-            if name in self._logged:
-                for sequence, (value, key, timestamp, headers) in enumerate(
-                    store.changelog_records()
-                ):
-                    yield Result(
-                        ResultKind.STATE,
-                        self._number,
-                        name,
-                        self._number,
-                        sequence,
-                        timestamp,
-                        key,
-                        value,
-                        headers,
-                    )
+            if name not in self._logged:
+                continue
+            records = iter(store.changelog_records())
+            sequence = 0
+            while chunk := list(islice(records, RESULTS_PER_BATCH)):
+                here = [number] * len(chunk)
+                yield ResultBatch(ResultKind.STATE, number, name, here, sequence, chunk)
+                sequence += len(chunk)
 
-    def _ends(self) -> Iterator[Result]:
+    def _ends(self) -> Iterator[ResultBatch]:
         for partition, offset in sorted(self._task.offsets_to_commit().items()):
-            yield Result(
+            time = decode_partition_time(offset.metadata)
+            yield ResultBatch(
                 ResultKind.END,
                 self._number,
                 partition.topic,
-                partition.partition,
+                [partition.partition],
                 offset.next_offset,
-                decode_partition_time(offset.metadata),
-                None,
-                None,
-                (),
+                [(None, None, time, ())],
             )
 
     def _keep_to_limits(self) -> None:
@@ -163,49 +166,45 @@ class HistoryTask:
         asked = self._task.commit_requested
         if asked or (limit >= 0 and manager.uncommitted_bytes() > limit // 2):
             self._commit()
+        self._forget_logged()
 
     def _commit(self) -> None:
-        """Make the stores' writes durable. Changelog records go nowhere: the state is dumped."""
-        manager = self._task.state_manager
-        manager.flush_caches()
-        for output in manager.outputs():
+        """Make the stores' writes durable."""
+        self._task.state_manager.flush_caches()
+        self._forget_logged()
+        self._task.post_commit()
+
+    def _forget_logged(self) -> None:
+        """Number the changelog records, and drop them: the state at the end is given as a whole."""
+        for output in self._task.state_manager.outputs():
             if output.records:
                 output.last_offset = self._sequences.get(output.topic, 0) + len(output.records) - 1
                 self._sequences[output.topic] = output.last_offset + 1
                 output.records.clear()
-        self._task.post_commit()
 
-    def _written(self) -> Iterator[Result]:
-        """Return and forget what waits for topics that are no changelogs."""
+    def _outputs(self, at_least: int) -> Iterator[ResultBatch]:
+        """Return and forget what waits for each topic that is no changelog and has so much."""
         changelogs = set(map(id, self._task.state_manager.outputs()))
         for output in self._task.outputs():
-            if id(output) not in changelogs and output.records:
-                if self._keeps(output.topic):
-                    yield from self._results(output)
-                output.records.clear()
+            if id(output) in changelogs or len(output.records) < at_least:
+                continue
+            if self._keeps(output.topic):
+                yield from self._results(output)
+            output.records.clear()
 
     def _keeps(self, topic: str) -> bool:
         only = self._stage.only_topic
         return topic == only if only is not None else topic not in self._stage.written_before
 
-    def _results(self, output: OutputBuffer) -> Iterator[Result]:
+    def _results(self, output: OutputBuffer) -> Iterator[ResultBatch]:
         topic, number = output.topic, self._number
-        partition_of = self._settings.partition_of
-        sequence = self._sequences.get(topic, 0)
-        for value, key, timestamp, headers in output.records:
-            partition = output.partition
-            if partition is None:
-                partition = partition_of(topic, key, number)
-            yield Result(
-                ResultKind.OUTPUT,
-                number,
-                topic,
-                partition,
-                sequence,
-                timestamp,
-                key,
-                value,
-                headers,
-            )
-            sequence += 1
-        self._sequences[topic] = sequence
+        for begin in range(0, len(output.records), RESULTS_PER_BATCH):
+            records = output.records[begin : begin + RESULTS_PER_BATCH]
+            if output.partition is None:
+                keys = [record[1] for record in records]
+                partitions = self._settings.partitions_of(topic, keys, number)
+            else:
+                partitions = [output.partition] * len(records)
+            sequence = self._sequences.get(topic, 0)
+            self._sequences[topic] = sequence + len(records)
+            yield ResultBatch(ResultKind.OUTPUT, number, topic, partitions, sequence, records)

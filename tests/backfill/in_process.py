@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
-from pystreams.backfill.rows import HistoryMessage, Result, ResultKind
+from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.config import StreamsConfig
 from pystreams.ids import TaskId, TopicPartition
@@ -57,9 +57,9 @@ def run(
     partitions = plan_partitions(plan, num_partitions)
     counts = {**num_partitions, **partitions.num_partitions}
 
-    def choose(topic: str, key: bytes | None, task: int) -> int:
+    def choose(topic: str, keys: Sequence[bytes | None], task: int) -> list[int]:
         count = counts.get(topic, 1)
-        return task % count if key is None else partition_of(key, count)
+        return [task % count if key is None else partition_of(key, count) for key in keys]
 
     shared = HistoryTaskSettings(
         task_settings(settings, num_partitions=lambda topic: counts[topic]),
@@ -82,11 +82,12 @@ def run(
                 TopicPartition(topic, number) for topic in topics if number < counts.get(topic, 1)
             ]
             task = HistoryTask(task_id, plan, stage, own, home, shared, {})
-            found: list[Result] = []
+            batches: list[ResultBatch] = []
             for topic, group in groupby(in_order(mine), key=lambda row: row.topic):
                 messages = [row.message() for row in group]
-                found += task.feed({TopicPartition(topic, number): messages})
-            found += task.finish()
+                batches += task.feed({TopicPartition(topic, number): messages})
+            batches += task.finish()
+            found = [row for batch in batches for row in batch.rows()]
             results += found
             sequences.append([one for one in found if one.kind is ResultKind.OUTPUT])
     return results

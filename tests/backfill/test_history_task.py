@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from pystreams import serdes
+from pystreams.backfill.history_task import (
+    RESULTS_PER_BATCH,
+    HistoryTask,
+    HistoryTaskSettings,
+)
 from pystreams.backfill.rows import ResultKind
-from pystreams.ids import TopicPartition
+from pystreams.backfill.stages import stages_of
+from pystreams.config import StreamsConfig
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.settings import task_settings
 from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row, in_order, run
 from tests.backfill.live import by_key, databases_in, live_run, outcome_of
 from tests.parity.golden import Observations, decoded, read
@@ -104,3 +113,51 @@ def test_order_is_that_of_a_partition_group() -> None:
     taken = [f"{row.topic}{row.timestamp}" for row in in_order(rows)]
 
     assert taken == ["b4", "a5", "a3", "b6", "a9"]
+
+
+def counting_task(directory: Path, config: dict[str, object]) -> HistoryTask:
+    """A task that counts values by key, and copies each record many times."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.group_by_key().count(name="counts")
+    stream.flat_map_values(lambda value: [value] * COPIES).to("out")
+    settings = StreamsConfig.of({"bootstrap.servers": "none:9092", **CONFIG, **config})
+    plan = TopologyPlan(builder.build(), "app")
+    shared = HistoryTaskSettings(
+        task_settings(settings, num_partitions=lambda _: 1),
+        lambda _topic, keys, _task: [0] * len(keys),
+        settings.statestore_uncommitted_max_bytes,
+        settings.statestore_cache_max_bytes,
+        now_ms=0,
+    )
+    stage = stages_of(plan, {"in": 1})[0]
+    return HistoryTask(TaskId(0, 0), plan, stage, [TopicPartition("in", 0)], directory, shared, {})
+
+
+COPIES = 7
+
+
+def test_results_come_while_a_batch_is_processed_numbered_without_a_gap(tmp_path: Path) -> None:
+    task = counting_task(tmp_path, {})
+    rows = [Row("in", 0, offset, offset, b"k", b"v") for offset in range(3_500)]
+
+    batches = list(task.feed({TopicPartition("in", 0): [row.message() for row in rows]}))
+    task.close()
+
+    assert max(len(batch.records) for batch in batches) == RESULTS_PER_BATCH
+    sequences = [row.sequence for batch in batches for row in batch.rows()]
+    assert sequences == list(range(COPIES * len(rows)))
+
+
+def test_what_is_logged_does_not_pile_up_until_a_commit(tmp_path: Path) -> None:
+    task = counting_task(tmp_path, {})
+    rows = [Row("in", 0, offset, offset, b"k", b"v") for offset in range(5_000)]
+
+    logged = [
+        sum(len(output.records) for output in task._task.state_manager.outputs())
+        for _ in task.feed({TopicPartition("in", 0): [row.message() for row in rows]})
+    ]
+    state = [row for batch in task.finish() for row in batch.rows() if row.name == "counts"]
+
+    assert max(logged) == 0
+    assert [(row.key, row.value) for row in state] == [(b"k", (5_000).to_bytes(8, "big"))]

@@ -1,0 +1,129 @@
+"""Rows on their way from Spark to a task, and results on their way back; without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pystreams.backfill.rows import Result, ResultBatch, ResultKind
+from pystreams.backfill.worker import _arrow_batch, _by_partition, _by_task, _Offsets, messages_of
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from tests.backfill.in_process import Row
+from tests.backfill.on_spark import SCHEMA
+
+PARTITION = TopicPartition("in", 3)
+MARKER = (None, 3, None, None, None, None, None)
+
+
+def batch_of(*rows: Row | tuple[Any, ...]) -> pa.RecordBatch:
+    columns: Any = zip(*map(values_of, rows), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def values_of(row: Row | tuple[Any, ...]) -> tuple[Any, ...]:
+    if isinstance(row, tuple):
+        return row
+    headers = [{"key": key, "value": value} for key, value in row.headers] or None
+    return row.topic, row.partition, row.offset, row.timestamp, row.key, row.value, headers
+
+
+def rows_of(messages: Sequence[Any]) -> list[Row]:
+    return [
+        Row(
+            one.topic(),
+            one.partition(),
+            one.offset(),
+            one.timestamp()[1],
+            one.key(),
+            one.value(),
+            tuple(one.headers() or ()),
+        )
+        for one in messages
+    ]
+
+
+def test_messages_are_the_rows_with_their_nulls_and_headers() -> None:
+    rows = [
+        Row("in", 3, 7, 50, b"k", b"\x00\xff", (("h", b"1"), ("h", None))),
+        Row("in", 3, 8, 20, None, b"", ()),
+        Row("in", 3, 9, 30, b"", None, ()),
+    ]
+
+    messages = messages_of(PARTITION, batch_of(*rows))
+
+    assert rows_of(messages) == rows
+    assert [message.headers() for message in messages[1:]] == [None, None]
+    assert rows_of(messages_of(PARTITION, batch_of(*rows[1:]))) == rows[1:]
+
+
+def test_each_topic_keeps_its_order_and_markers_are_of_none() -> None:
+    rows = [
+        Row("b", 3, 0, 1, None, None),
+        Row("a", 3, 0, 2, None, None),
+        Row("b", 3, 1, 3, None, None),
+    ]
+    batch = batch_of(MARKER, *rows)
+
+    found = {
+        partition: rows_of(messages_of(partition, own))
+        for partition, own in _by_partition(3, batch)
+    }
+
+    assert found == {
+        TopicPartition("b", 3): [rows[0], rows[2]],
+        TopicPartition("a", 3): [rows[1]],
+    }
+    assert list(_by_partition(3, batch_of(MARKER))) == []
+
+
+def test_batch_is_cut_where_the_next_task_begins() -> None:
+    first = [Row("in", 0, offset, 1, None, None) for offset in range(3)]
+    second = [Row("in", 1, offset, 1, None, None) for offset in range(2)]
+
+    parts = list(_by_task([batch_of(*first, second[0]), batch_of(second[1])]))
+
+    assert [(number, rows.num_rows) for number, rows in parts] == [(0, 3), (1, 1), (1, 1)]
+    assert rows_of(messages_of(TopicPartition("in", 0), parts[0][1])) == first
+    assert list(_by_task([batch_of(MARKER).slice(0, 0)])) == []
+
+
+def test_gap_between_two_batches_is_found_unless_it_may_be() -> None:
+    strict, lax = _Offsets(gaps_allowed=False), _Offsets(gaps_allowed=True)
+    strict.check(PARTITION, [4, 5])
+    lax.check(PARTITION, [4, 5])
+
+    lax.check(PARTITION, [8, 9, 20])
+    with pytest.raises(StreamsError, match=r"in-3 has a gap: offset 5 is followed by 8"):
+        strict.check(PARTITION, [8, 9])
+
+
+@pytest.mark.parametrize("offsets", [[5], [4], [6, 7, 7], [7, 6]])
+def test_offset_that_comes_again_or_too_late_is_refused(offsets: list[int]) -> None:
+    seen = _Offsets(gaps_allowed=True)
+    seen.check(PARTITION, [4, 5])
+
+    with pytest.raises(StreamsError, match=r"in-3 has offset \d more than once"):
+        seen.check(PARTITION, offsets)
+
+
+def test_results_become_columns_of_the_same_rows() -> None:
+    records = [
+        (b"v", b"k", 10, (("h", b"1"), ("h", None))),
+        (None, None, 20, ()),
+    ]
+    batch = ResultBatch(ResultKind.OUTPUT, 3, "out", [0, 1], 40, records)
+
+    columns = _arrow_batch(batch).to_pylist()
+
+    assert [tuple(row.values())[:8] for row in columns] == [
+        (0, 3, "out", 0, 40, 10, b"k", b"v"),
+        (0, 3, "out", 1, 41, 20, None, None),
+    ]
+    assert columns[0]["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
+    assert columns[1]["headers"] is None
+    assert list(batch.rows())[1] == Result(ResultKind.OUTPUT, 3, "out", 1, 41, 20, None, None, ())
