@@ -1,12 +1,14 @@
 """Stages on Spark, one after the other: rows in, tasks in the workers, results staged.
 
-Each stage is one Spark job: a shuffle that brings each task's rows together (`stage_rows`), the
-tasks in Python (`worker`), and Parquet written as the results come (`staging`). A stage that has
-been staged completely is not run again.
+Each stage is one Spark job: a shuffle that brings each task's rows together where they are not so
+already (`stage_rows`), the tasks in Python (`worker`), and Parquet written as the results come
+(`staging`). Where there was no shuffle, a second, small job runs the tasks of which nothing was
+read. A stage that has been staged completely is not run again.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +23,7 @@ from pystreams.backfill.history import History, PartitionBounds
 from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
-from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order
+from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
 from pystreams.backfill.task_counts import StageCounts, counted_here
@@ -63,6 +65,44 @@ class BackfillPlan:
     partitions: PartitionPlan
     num_partitions: Mapping[str, int]
     now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _StageRun:
+    """One run of a stage.
+
+    Attributes:
+        position: The stage.
+        attempt: The directory it is written to.
+        payload: Its packed `StageJob`.
+        counts: The directory where workers count what they take.
+        num_names: How many topics and stores a task's results may be of; None when nobody knows.
+    """
+
+    position: int
+    attempt: Path
+    payload: bytes
+    counts: str
+    num_names: int | None
+
+    def ends(self) -> Counter[int]:
+        """Return how often each task has told its end: a file each time."""
+        pattern = f"kind={int(ResultKind.END)}/name=*/task=*/*.parquet"
+        return Counter(int(file.parent.name[len("task=") :]) for file in self.attempt.glob(pattern))
+
+    def check_ends(self) -> None:
+        """See that each task has run once, where no shuffle has brought its rows together.
+
+        Raises:
+            BackfillError: One has not.
+        """
+        twice = sorted(task for task, ends in self.ends().items() if ends > 1)
+        if twice:
+            raise BackfillError(
+                f"the history of partition {twice[0]} came in more than one Spark partition, "
+                "though its source says that partitions come in order (partitions_in_order): "
+                "correct the source"
+            )
 
 
 class Execution:
@@ -153,22 +193,33 @@ class Execution:
             self._plan.partitions.num_tasks[stage.subtopology.id],
             self._behind(stage),
             _asking(payload) if needs_event_times(job) else None,
+            # A part of a sub-topology tells no ends, by which silent tasks are known.
+            self._history.partitions_in_order and stage.only_topic is None,
         )
-        rows = in_task_order(self._spark, given)
+        run = _StageRun(position, attempt, payload, counts, _num_names(job))
+        self._write(in_task_order(self._spark, given), run, "overwrite")
+        if given.is_in_task_order:
+            silent = sorted(set(range(given.num_tasks)) - run.ends().keys())
+            if silent:
+                self._write(markers(self._spark, silent), run, "append")
+            run.check_ends()
+
+    def _write(self, rows: DataFrame, run: _StageRun, mode: str) -> None:
+        """Run the tasks of some rows, and write what they give."""
+        payload, counts = run.payload, run.counts
         results = rows.mapInArrow(
             lambda batches: run_tasks(payload, counted_here(batches, counts)), RESULT_TYPE
         )
-        names = _num_names(job)
-        if names is None:
+        if run.num_names is None:
             # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
             results = results.sortWithinPartitions("kind", "name", "task", "sequence")
-        writer = results.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
-        path = str(attempt.resolve())
-        with self._writers_open(names or 0):
+        writer = results.write.mode(mode).option("parquet.block.size", _ROW_GROUP_BYTES)
+        path = str(run.attempt.resolve())
+        with self._writers_open(run.num_names or 0):
             try:
                 writer.partitionBy("kind", "name", "task").parquet(f"file://{path}")
             except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
-                raise _failed(error, position) from None
+                raise _failed(error, run.position) from None
 
     def _job(self, stage: Stage) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""

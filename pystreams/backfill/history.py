@@ -49,12 +49,15 @@ class History:
         num_partitions: Partition counts of topics: of all that are read and, where they are known,
             of those that are written.
         gaps_allowed: Whether offsets may be missing (compacted topics, transactions).
+        partitions_in_order: Whether the frame has each partition of a topic as one Spark partition,
+            in the order of offsets. Then a stage that reads one topic needs no shuffle.
     """
 
     frame: DataFrame
     bounds: Mapping[TopicPartition, PartitionBounds]
     num_partitions: Mapping[str, int]
     gaps_allowed: bool
+    partitions_in_order: bool = False
 
 
 @dataclass(frozen=True, slots=True)

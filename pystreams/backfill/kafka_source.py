@@ -44,6 +44,9 @@ _FIXED_OPTIONS = frozenset(
     }
 )
 
+_SPLITTING_OPTIONS = frozenset({"minpartitions", "maxrecordsperpartition"})
+"""With these the connector reads a partition in several Spark partitions, else in one, in order."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaBound:
@@ -84,7 +87,13 @@ class KafkaSource:
             MissingSourceTopicError: A topic does not exist.
         """
         counts, bounds = self.bounds(wanted)
-        return History(self._frame(spark, bounds), bounds, counts, gaps_allowed=True)
+        return History(
+            self._frame(spark, bounds),
+            bounds,
+            counts,
+            gaps_allowed=True,
+            partitions_in_order=not _SPLITTING_OPTIONS & {name.lower() for name in self.options},
+        )
 
     def bounds(
         self, wanted: WantedTopics
