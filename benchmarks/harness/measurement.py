@@ -69,6 +69,7 @@ class Run:
         measured_records: How many records that covers.
         measured_s: How long that took (s).
         startup_s: From the start of the first process to the first commit seen (s).
+        whole_s: From the start of the first process to the commit that reaches the end (s).
         cost: CPU time and memory of all processes, start-up included.
         cpu_s_per_million: CPU seconds a million records of the whole input.
         output_records: Records in the output topic.
@@ -78,6 +79,7 @@ class Run:
     measured_records: int
     measured_s: float
     startup_s: float
+    whole_s: float
     cost: Cost
     cpu_s_per_million: float
     output_records: int
@@ -156,6 +158,7 @@ class Bench:
             measured_records=progress.records,
             measured_s=progress.seconds,
             startup_s=progress.startup_s,
+            whole_s=progress.whole_s,
             cost=cost,
             cpu_s_per_million=cost.cpu_s / source.records * 1e6,
             output_records=output_records,
@@ -169,6 +172,7 @@ class Progress:
     records: int
     seconds: float
     startup_s: float
+    whole_s: float
 
 
 def watch_to_end(
@@ -215,4 +219,5 @@ def watch_to_end(
             time.sleep(POLL_S)
     if committed == first:
         raise ProgramError("the input is so short that the first commit seen was the last: more!")
-    return Progress(committed - first, now_s - began_s, startup_s)
+    whole_s = now_s - programs[0].started_s
+    return Progress(committed - first, now_s - began_s, startup_s, whole_s)

@@ -7,8 +7,19 @@ import pytest
 
 from benchmarks.publish import PAGE, replaced
 
+PLACES = [
+    "count",
+    "operators",
+    "processes",
+    "restart",
+    "stages",
+    "backfill",
+    "backfill-memory",
+    "backfill-stages",
+]
 
-@pytest.mark.parametrize("name", ["count", "operators", "processes", "restart", "stages"])
+
+@pytest.mark.parametrize("name", PLACES)
 def test_page_has_a_place(name: str) -> None:
     text = replaced(PAGE.read_text("utf-8"), name, "| new |")
     assert f"<!-- begin {name} -->\n| new |\n<!-- end {name} -->" in text

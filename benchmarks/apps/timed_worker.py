@@ -1,0 +1,96 @@
+"""Spark's Python worker with a stopwatch around the stages of a backfill's tasks.
+
+Given to Spark as `spark.python.worker.module`; the product is not changed. Each task leaves a file
+of JSON in the directory that BENCHMARK_TIMINGS names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import worker as spark_worker
+
+from benchmarks.apps.stopwatch import StageTime, Stopwatch
+from pystreams.backfill import worker
+from pystreams.backfill.history_task import HistoryTask
+from pystreams.runtime.core.task import StreamTask
+
+FROM_SPARK = "rows from Spark"
+TO_SPARK = "results to Spark"
+ALL_ELSE = "the loop itself"
+CALLS: list[tuple[Any, str, str]] = [
+    (worker, "messages_of", "rows to messages"),
+    (StreamTask, "add_records", "decode"),
+    (StreamTask, "process", "process"),
+    (HistoryTask, "_commit", "commit to the stores"),
+    (worker, "_arrow_batch", "results to Arrow"),
+]
+GENERATORS: list[tuple[Any, str, str]] = [
+    (HistoryTask, "_outputs", "results: partitions and numbers"),
+    (HistoryTask, "_state", "state"),
+]
+
+
+class TimedTasks:
+    """Times the tasks of one Spark partition after the other; a worker has one thread."""
+
+    def __init__(self) -> None:
+        self._stopwatch = Stopwatch(with_cpu=True)
+        for owner, attribute, stage in CALLS:
+            self._stopwatch.wrap(owner, attribute, stage)
+        for owner, attribute, stage in GENERATORS:
+            setattr(owner, attribute, self._timed_generator(getattr(owner, attribute), stage))
+        self._stopwatch.watch_garbage_collection()
+        self._run_tasks = worker.run_tasks
+
+    def run_tasks(self, payload: bytes, batches: Iterable[Any]) -> Iterator[Any]:
+        """Stand in for the product's function."""
+        stopwatch = self._stopwatch
+        stopwatch.reset()
+        given = self._timed(iter(batches), self._stage(FROM_SPARK))
+        to_spark = self._stage(TO_SPARK)
+        stopwatch.enter(self._stage(ALL_ELSE))
+        for result in self._run_tasks(payload, given):
+            stopwatch.enter(to_spark)
+            yield result
+            stopwatch.leave()
+        stopwatch.leave()
+        times = {
+            name: {"wall_ns": one.wall_ns, "cpu_ns": one.cpu_ns}
+            for name, one in stopwatch.stages.items()
+        }
+        file = Path(os.environ["BENCHMARK_TIMINGS"]) / f"{uuid.uuid4()}.json"
+        file.write_text(json.dumps(times), "utf-8")
+
+    def _stage(self, name: str) -> StageTime:
+        return self._stopwatch.stages.setdefault(name, StageTime())
+
+    def _timed(self, given: Iterator[Any], stage: StageTime) -> Iterator[Any]:
+        while True:
+            self._stopwatch.enter(stage)
+            try:
+                one = next(given)
+            except StopIteration:
+                return
+            finally:
+                self._stopwatch.leave()
+            yield one
+
+    def _timed_generator(
+        self, function: Callable[..., Iterator[Any]], stage: str
+    ) -> Callable[..., Iterator[Any]]:
+        time_of = self._stage(stage)
+        return lambda *arguments: self._timed(function(*arguments), time_of)
+
+
+def main(infile: Any, outfile: Any) -> None:
+    """Be Spark's worker; called by its daemon."""
+    spark_worker.main(infile, outfile)
+
+
+setattr(worker, "run_tasks", TimedTasks().run_tasks)  # noqa: B010 - mypy rightly dislikes it
