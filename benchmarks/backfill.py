@@ -11,7 +11,7 @@ compared with the input's before a number of it is shown; a wrong one ends with 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -105,10 +105,13 @@ def main(**options: Any) -> None:
         cluster = Cluster(broker.bootstrap_servers)
         for size in options["sizes"]:
             measured = Measurement(options, cluster, directory / f"of-{size}", size)
-            content["rows"] += measured.rows()
+            of_other_sizes = content["rows"]
+            for rows in measured.rows():
+                content["rows"] = of_other_sizes + rows
+                keep(options["json_file"], content)
             if options["profile"]:
                 content["profile"] = measured.profile()
-            keep(options["json_file"], content)
+                keep(options["json_file"], content)
     for table in backfill_results.terminal_tables(content):
         console.print()
         console.print(table)
@@ -143,8 +146,8 @@ class Measurement:
         before_check = Tamper(cluster) if tampers else (lambda _job: None)
         self._live = Bench(cluster, directory, options["commit_ms"], before_check)
 
-    def rows(self) -> list[Row]:
-        """Run all programs, then all again; return their rows."""
+    def rows(self) -> Iterator[list[Row]]:
+        """Run all programs, then all again; return the rows so far after each run."""
         runs: dict[str, list[Any]] = {name: [] for name in self._options["programs"]}
         for number in range(self._options["runs"]):
             for name, of_program in runs.items():
@@ -152,9 +155,10 @@ class Measurement:
                 row = self._row(name, of_program[-1:])
                 console.print(
                     f"{row['records']:,} records, {row['title']}, run {number + 1}: "
-                    f"{row['seconds']:.1f} s; output is right"
+                    f"{row['seconds']:.1f} s, {row['records_per_s']:,.0f} records/s; "
+                    "output is right"
                 )
-        return [self._row(name, of_program) for name, of_program in runs.items()]
+                yield [self._row(one, found) for one, found in runs.items() if found]
 
     def profile(self) -> dict[str, Any]:
         """Run the backfill once more, and return where its time went."""
