@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
@@ -252,6 +252,7 @@ class SparkJobs:
             return None
         return (done, of) if of else None
 
-    def _set(self, properties: dict[str, str | None] | dict[str, str]) -> None:
+    def _set(self, properties: Mapping[str, str | None]) -> None:
         for key, value in properties.items():
-            self._context.setLocalProperty(key, value)
+            # None takes it away, which the annotation there does not know.
+            self._context.setLocalProperty(key, value)  # type: ignore[arg-type]

@@ -89,7 +89,9 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
     with stop.by_signals():
         channel, theirs = socket.socketpair()
         with theirs:
-            process = subprocess.Popen(command, stdin=theirs, stdout=stdout, process_group=0)
+            process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=stdout, process_group=0
+            )
         stop.children = [process]
         with channel:
             code = _supervise(stop, None)
@@ -141,11 +143,13 @@ def _start(command: Sequence[str], number: int, reports: ChildReports | None) ->
     channel, theirs = socket.socketpair()
     with theirs:
         if reports is None:
-            process = subprocess.Popen([*command, PROCESS_OPTION, str(number)], stdin=theirs)
+            process = subprocess.Popen(
+                [*command, PROCESS_OPTION, str(number)], stdin=theirs.fileno()
+            )
             return _Child(process, channel)
         process = subprocess.Popen(
             [*command, PROCESS_OPTION, str(number), REPORT_OPTION],
-            stdin=theirs,
+            stdin=theirs.fileno(),
             # Output that goes to a file needs no way round.
             stdout=subprocess.PIPE if sys.stdout.isatty() else None,
             stderr=subprocess.PIPE,

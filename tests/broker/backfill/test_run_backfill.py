@@ -42,10 +42,13 @@ def write_rounds(arena: Arena, first: int, last: int) -> None:
     produce(arena.servers, f"{arena.name}-in", records)
 
 
-def start(application: Application, arena: Arena, *, above: int = ROUNDS) -> Running:
+def start(
+    application: Application, arena: Arena, *, above: int = ROUNDS, processes: int = 2
+) -> Running:
     output = arena.directory / "staged"
-    options = ("--backfill-above", str(above), "--backfill-output", str(output))
-    return application.start("--backfill", *options, "--master", "local[2]", "--processes", "2")
+    options = ["--backfill-above", str(above), "--backfill-output", str(output)]
+    options += ["--master", "local[2]", "--processes", str(processes)]
+    return application.start("--backfill", *options)
 
 
 def check_outputs(arena: Arena, rounds: int) -> None:
@@ -72,6 +75,7 @@ def test_backfills_first_then_streams_and_does_not_backfill_again(
         running.wait_for("backfill stage", deadline_s=SPARK_DEADLINE_S)
         write_rounds(arena, ROUNDS + 1, 2 * ROUNDS)
         running.wait_for(STREAMS_NOW, deadline_s=SPARK_DEADLINE_S)
+        running.wait_for("connecting", count=2)
         write_rounds(arena, 2 * ROUNDS + 1, 3 * ROUNDS)
         arena.wait_for_outputs(3 * ROUNDS, running)
         running.stop()
@@ -81,6 +85,7 @@ def test_backfills_first_then_streams_and_does_not_backfill_again(
 
         write_rounds(arena, 3 * ROUNDS + 1, 4 * ROUNDS)
         running = start(application, arena, above=0)
+        running.wait_for("connecting", count=2)
         arena.wait_for_outputs(4 * ROUNDS, running)
         running.stop()
         told = running.lines("no backfill before the run")
@@ -93,7 +98,8 @@ def test_backfills_first_then_streams_and_does_not_backfill_again(
 def test_with_little_waiting_it_streams_at_once(arena: Arena) -> None:
     write_rounds(arena, 1, 2)
     with arena.application("exactly_once", statestore_cache_max_bytes=0) as application:
-        running = start(application, arena, above=2 * KEYS)
+        running = start(application, arena, above=2 * KEYS, processes=1)
+        running.wait_for("connecting")
         arena.wait_for_outputs(2, running)
         running.stop()
 
