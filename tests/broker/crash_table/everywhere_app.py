@@ -1,7 +1,8 @@
 """The application that dies at a step: counts into every kind of store, and kills itself.
 
 Environment: EVERYWHERE_NAME begins the names of its topics; EVERYWHERE_KILL, if set, says where to
-die, such as `before:store batch:3`: before the third store batch of this process.
+die, such as `before:store batch:3`: before the third store batch of this process;
+EVERYWHERE_WRITES_THROUGH, if set, makes the stores not transactional.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def topology() -> Topology:
         for owner, method in STEPS[step]:
             _die_in(owner, method, moment, int(number), calls)
     name = os.environ["EVERYWHERE_NAME"]
-    return everywhere(f"{name}-in", f"{name}-out")
+    transactional = not os.environ.get("EVERYWHERE_WRITES_THROUGH")
+    return everywhere(f"{name}-in", f"{name}-out", transactional=transactional)
 
 
 def _die_in(
