@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from pystreams import serdes
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
+from pystreams.backfill.publication import (
+    PartitionHistory,
+    Publication,
+    PublishedRecords,
+    TaskResults,
+)
 from pystreams.backfill.publishing import (
     FencedPublisherError,
     Published,
@@ -242,6 +247,26 @@ def test_second_publisher_takes_over_and_the_first_is_fenced(arena: Arena) -> No
 
     assert taken_over[0].resumed
     arena.check(with_outputs=False)
+
+
+def test_publisher_that_goes_on_tells_what_was_published_before_it(arena: Arena) -> None:
+    assert not arena.publish_until_crash(60, with_outputs=True)
+    publisher, _ = arena.publisher(with_outputs=True)
+    told: list[PublishedRecords] = []
+    publisher._progress = told.append
+    done = publisher.run()
+
+    wanted = sum(
+        len(arena.expected(kind, name))
+        for kind, name in (
+            (ResultKind.STATE, "keys"),
+            (ResultKind.STATE, "groups"),
+            (ResultKind.OUTPUT, "by-key"),
+            (ResultKind.OUTPUT, "by-group"),
+        )
+    )
+    assert sum(one.records for one in told if not one.by_earlier_run) == done.records < wanted
+    assert sum(one.records for one in told) == wanted
 
 
 def test_published_twice_changes_nothing(arena: Arena) -> None:
