@@ -30,7 +30,19 @@ _VERSION_PATTERN = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
 class JavaNotFoundError(StreamsError):
-    """No Java of the needed version is on this machine. The message says how to get one."""
+    """No Java of the needed version is on this machine. The message says how to get one.
+
+    Attributes:
+        found: What was looked at, and why it was not taken.
+    """
+
+    def __init__(self, version_min: int, found: str) -> None:
+        self.found = found
+        super().__init__(
+            f"Java {version_min} or newer is needed: {found}. "
+            "Install it with `pip install 'pystreams[java]'` (no administrator needed), "
+            f"or install a JDK {version_min}+ and set JAVA_HOME"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +85,7 @@ def find_java(
         else:
             return java
     found = "; ".join(passed_over) if passed_over else "none found in JAVA_HOME or on the PATH"
-    raise JavaNotFoundError(
-        f"Java {version_min} or newer is needed: {found}. "
-        "Install it with `pip install 'pystreams[java]'` (no administrator needed), "
-        f"or install a JDK {version_min}+ and set JAVA_HOME"
-    )
+    raise JavaNotFoundError(version_min, found)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

