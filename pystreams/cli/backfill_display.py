@@ -60,12 +60,17 @@ def show_summary(manifest: Manifest) -> None:
 
 
 def show_published(done: Published) -> None:
-    """Print what was published."""
+    """Print what was published, and what of the state was built on this host."""
     if done.was_done:
         click.echo("Published before")
         return
     again = "; went on where an earlier run had stopped" if done.resumed else ""
     click.echo(f"Published {done.records:,} records in {done.transactions:,} transactions{again}")
+    seeded = done.seeded
+    if seeded is not None:
+        left = f"; {seeded.left_stores} left to a restore" if seeded.left_stores else ""
+        size = f"{seeded.size_bytes / 1e6:,.1f} MB"
+        click.echo(f"Seeded {seeded.stores} stores, {size}, in {seeded.directory}{left}")
 
 
 def show_place(path: Path, *, is_kept: bool) -> None:
