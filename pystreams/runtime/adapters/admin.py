@@ -209,6 +209,9 @@ class ConfluentAdmin:
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return what a group has committed; offsets pending in a transaction do not count."""
+        # librdkafka 2.16 dies when this request meets a coordinator that is not ready, which that
+        # of a cluster's first group is not (confluent-kafka-javascript issue 374): wait for it.
+        self.group_members(group)
         answer = self._client.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)],
             require_stable=False,
