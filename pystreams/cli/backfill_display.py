@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.table import Table
+
+from pystreams.cli.tables import show_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,36 +16,39 @@ if TYPE_CHECKING:
     from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.staging import Manifest
 
-_NUMBERS = {"tasks", "records", "seconds", "records/s", "records of history"}
+_PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history")
+_DONE = ("stage", "read", "tasks", "records", "outputs", "state", "seconds", "records/s")
+_NUMBERS = ("tasks", "records", "seconds", "records/s", "records of history")
 
 
 def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
     """Print the stages that would run."""
-    table = _table("stage", "sub-topology", "reads", "gives", "tasks", "records of history")
+    rows = []
     for number, stage in enumerate(stages, 1):
         topics = [
             f"{topic} (from an earlier stage)" if topic in stage.fed_topics else topic
             for topic in stage.topics
         ]
         gives = stage.only_topic or "outputs and state"
-        table.add_row(
-            str(number),
-            str(stage.subtopology),
-            "\n".join(topics),
-            gives,
-            str(stage.num_tasks),
-            f"{stage.records:,}",
+        rows.append(
+            [
+                str(number),
+                str(stage.subtopology),
+                "\n".join(topics),
+                gives,
+                str(stage.num_tasks),
+                f"{stage.records:,}",
+            ]
         )
     num_stages = f"{len(stages)} stage{'s' if len(stages) != 1 else ''}"
     click.echo(f"Backfill of {application_id}: {num_stages}; nothing was run")
-    _console().print(table)
+    show_table(_PLANNED, rows, right=_NUMBERS)
 
 
 def show_summary(manifest: Manifest) -> None:
     """Print what the stages read and wrote."""
-    table = _table("stage", "read", "tasks", "records", "outputs", "state", "seconds", "records/s")
-    for stage in manifest.stages:
-        table.add_row(
+    rows = [
+        [
             str(stage.position + 1),
             "\n".join(stage.topics),
             str(stage.num_tasks),
@@ -55,8 +57,10 @@ def show_summary(manifest: Manifest) -> None:
             _counted(stage.state),
             f"{stage.seconds:,.1f}",
             f"{stage.records / stage.seconds:,.0f}" if stage.seconds else "-",
-        )
-    _console().print(table)
+        ]
+        for stage in manifest.stages
+    ]
+    show_table(_DONE, rows, right=_NUMBERS)
 
 
 def show_published(done: Published) -> None:
@@ -82,19 +86,6 @@ def show_place(path: Path, *, is_kept: bool) -> None:
 def show_next(application_id: str) -> None:
     """Print what comes next."""
     click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        right = column in _NUMBERS
-        table.add_column(column, justify="right" if right else "left")
-    return table
-
-
-def _console() -> Console:
-    # Elsewhere than on a terminal there is no width to fit into.
-    return Console(soft_wrap=False, width=None if sys.stdout.isatty() else 200)
 
 
 def _counted(found: Mapping[str, int]) -> str:
