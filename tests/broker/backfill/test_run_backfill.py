@@ -20,12 +20,20 @@ from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import delete_topics, produce
 
 ROUNDS = 20
-SPARK_DEADLINE_S = 180.0
+SPARK_DEADLINE_S = 400.0
+SMALL = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""There are few rows: compiling code for them would take longer than running without."""
 ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 STREAMS_NOW = "the backfill is done, and the application goes on behind it"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
@@ -48,6 +56,8 @@ def start(
     output = arena.directory / "staged"
     options = ["--backfill-above", str(above), "--backfill-output", str(output)]
     options += ["--master", "local[2]", "--processes", str(processes)]
+    for name, value in SMALL.items():
+        options += ["--spark-conf", f"{name}={value}"]
     return application.start("--backfill", *options)
 
 
