@@ -21,7 +21,7 @@ from tests.broker.reading import group_members, produce, read_all, values_by_key
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.stores.support import Message
 
-SPARK_DEADLINE_S = 400.0
+SPARK_DEADLINE_S = 900.0
 _ROUND_MS = 3000
 _FOR_FEW_ROWS = (
     "spark.sql.shuffle.partitions=2",
@@ -47,7 +47,7 @@ class EveryStoreArena:
     servers: str
     admin: AdminClient
     directory: Path
-    first_ms: int = field(default_factory=lambda: int(time.time()) // 1000 * 1000)
+    first_ms: int = field(default_factory=lambda: int(time.time()) * 1000)
     _commands: list[Running] = field(default_factory=list)
 
     @classmethod

@@ -25,7 +25,7 @@ OLD, NEW = 4, 8
 ROUNDS = 10
 SEED = 3
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 
 @pytest.fixture
