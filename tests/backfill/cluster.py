@@ -20,7 +20,7 @@ from tests.broker.waiting import wait_until
 
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
-_DEADLINE_S = 120.0
+_DEADLINE_S = 300.0
 
 
 class Cluster:

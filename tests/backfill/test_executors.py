@@ -69,7 +69,7 @@ def test_backfill_without_a_cluster_ends_at_once_and_leaves_nothing(
         f"spark://127.0.0.1:{closed_port}",
     ]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
     assert done.returncode == 1, done.stderr
     assert "no answer from Spark's master" in done.stderr
@@ -100,6 +100,7 @@ source.map_values(kill_java, with_key=True).to("out")
 
 @pytest.mark.spark
 @pytest.mark.sweep
+@pytest.mark.timeout(700)
 def test_java_that_is_killed_is_told_with_what_to_look_at(tmp_path: Path) -> None:
     (tmp_path / "topology.py").write_text(KILLS_JAVA)
     archive = write_archive([Row("in", 0, 0, 1, b"k", b"v")], tmp_path / "archive")
@@ -107,7 +108,7 @@ def test_java_that_is_killed_is_told_with_what_to_look_at(tmp_path: Path) -> Non
     command += ["--from", f"parquet:{archive}", "-c", "application.id=app", "--no-publish"]
     command += ["--output", str(tmp_path / "staged"), "--master", "local[1]"]
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
     assert done.returncode == 1, done.stderr
     assert "Spark's Java ended in the middle (killed by signal 9)" in done.stderr

@@ -19,7 +19,7 @@ from tests.backfill.on_spark import write_archive
 from tests.broker.waiting import wait_until
 
 ROWS = made_up("in", 7, 200, num_partitions=4)
-DEADLINE_S = 180.0
+DEADLINE_S = 600.0
 
 TOPOLOGY = """
 import os
@@ -38,7 +38,7 @@ def look(key, value):
     if context.partitionId() == 1 and not look.done:
         look.done = True
         (marks / f"attempt-{{context.attemptNumber()}}").touch()
-        end = time.monotonic() + 120
+        end = time.monotonic() + 500
         while context.attemptNumber() == 0 and not (marks / "attempt-1").exists():
             assert time.monotonic() < end, "no second attempt"
             time.sleep(0.02)
@@ -52,7 +52,7 @@ source.map_values(look, with_key=True).group_by_key().count(name="counts").to_st
 """
 """The first attempt of one task waits in its middle until there is a second one."""
 
-pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture
