@@ -130,7 +130,7 @@ class Scene:
         return manager
 
     def restored(self) -> dict[tuple[TaskId, str], Families]:
-        """What each store with state holds when it is restored from its changelog."""
+        """What each store on the disk with state holds when it is restored from its changelog."""
         found = {}
         for task in self.publication.tasks:
             home = self.directory / "restored" / str(task.task_id)
@@ -141,7 +141,8 @@ class Scene:
                 self._restore(manager, task.task_id, store)
             manager.close()
             for store in mine:
-                if state_rows(self.results, task.task_id, store):
+                on_disk = (home / "rocksdb" / store).exists()
+                if on_disk and state_rows(self.results, task.task_id, store):
                     found[task.task_id, store] = families(home / "rocksdb" / store)
         return found
 
