@@ -94,7 +94,8 @@ def kill_java(key, value):
 
 builder = StreamsBuilder()
 source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
-source.map_values(kill_java, with_key=True).to("out")
+text = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+source.map_values(kill_java, with_key=True).to("out", **text)
 """
 
 
