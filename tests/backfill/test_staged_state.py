@@ -10,7 +10,8 @@ from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import StateColumns
 from pystreams.backfill.staged_publication import staged_publication
 from pystreams.backfill.staged_state import staged_state
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, StagingError
+from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId
 from tests.backfill.test_staged_publication import plan_of, row, stage, write
 
