@@ -53,7 +53,9 @@ def test_each_year_has_the_same_flights_at_the_same_times_of_the_calendar() -> N
 @pytest.mark.parametrize(
     ("weeks", "run_backfill"),
     [
-        pytest.param(WEEKS, in_this_session, id="a week of each year"),
+        pytest.param(
+            WEEKS, in_this_session, id="a week of each year", marks=pytest.mark.timeout(600)
+        ),
         pytest.param(
             None,
             flights_history.backfill,
