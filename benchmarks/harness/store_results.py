@@ -63,9 +63,7 @@ def store_tables(content: Content) -> dict[str, str]:
 
 def ratio_rows(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> list[list[str]]:
     """Return median and quartiles of the ratios of each job, a line a kind."""
-    return [
-        [kind, *(_spread(of[job]) for job in (*JOBS, ALL_JOBS))] for kind, of in ratios.items()
-    ]
+    return [[kind, *(_spread(of[job]) for job in (*JOBS, ALL_JOBS))] for kind, of in ratios.items()]
 
 
 def _spread(ratios: Sequence[float]) -> str:

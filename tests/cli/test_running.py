@@ -172,9 +172,7 @@ def test_several_processes_close_together() -> None:
         assert {line.get("process") for line in application.logs()} == {None, 1, 2, 3}
 
 
-def test_on_a_terminal_several_processes_share_one_live_line_below_their_logs() -> (
-    None
-):
+def test_on_a_terminal_several_processes_share_one_live_line_below_their_logs() -> None:
     ours, theirs = pty.openpty()
     with started("runs", "--processes", "2", stderr=theirs) as application:
         os.close(theirs)
