@@ -1,6 +1,6 @@
-"""Spark's Python worker with a stopwatch around the stages of a backfill's tasks.
+"""The daemon of Spark's Python workers, with a stopwatch around the stages of a backfill's tasks.
 
-Given to Spark as `spark.python.worker.module`; the product is not changed. Each task leaves a file
+Given to Spark as `spark.python.daemon.module`; the product is not changed. Each task leaves a file
 of JSON in the directory that BENCHMARK_TIMINGS names.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pyspark import worker as spark_worker
+from pyspark import daemon
 
 from benchmarks.apps.stopwatch import StageTime, Stopwatch
 from pystreams.backfill import worker
@@ -88,9 +88,7 @@ class TimedTasks:
         return lambda *arguments: self._timed(function(*arguments), time_of)
 
 
-def main(infile: Any, outfile: Any) -> None:
-    """Be Spark's worker; called by its daemon."""
-    spark_worker.main(infile, outfile)
-
-
-setattr(worker, "run_tasks", TimedTasks().run_tasks)  # noqa: B010 - mypy rightly dislikes it
+if __name__ == "__main__":
+    # Workers are forked from here, and find the function by its name.
+    setattr(worker, "run_tasks", TimedTasks().run_tasks)  # noqa: B010 - mypy rightly dislikes it
+    daemon.manager()

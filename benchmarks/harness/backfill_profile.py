@@ -27,7 +27,7 @@ def profile(bench: BatchBench, source: Input) -> dict[str, Any]:
     timings.mkdir(parents=True)
     events.mkdir()
     conf = [
-        "spark.python.worker.module=benchmarks.apps.timed_worker",
+        "spark.python.daemon.module=benchmarks.apps.timed_worker",
         "spark.eventLog.enabled=true",
         "spark.eventLog.compress=false",
         "spark.eventLog.rolling.enabled=false",

@@ -85,7 +85,7 @@ class ProcessTree:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except OSError:
             return JVM
-        return WORKERS if b"pyspark.daemon" in command else JVM
+        return WORKERS if b"pyspark.worker" in command else JVM
 
 
 def _parents() -> dict[int, int]:
