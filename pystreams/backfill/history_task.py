@@ -96,7 +96,9 @@ class HistoryTask:
     def feed(
         self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]
     ) -> Iterator[ResultBatch]:
-        """Process a batch, the next ones in order; return what it wrote.
+        """Process a batch, the next ones in order; return what was written, so much at a time.
+
+        What is less than a batch of results waits for the next call, or for `finish`.
 
         Args:
             batch: The records of each partition, in the order of their offsets.
@@ -114,7 +116,6 @@ class HistoryTask:
                 self._unchecked = 0
                 self._keep_to_limits()
                 yield from self._outputs(RESULTS_PER_BATCH)
-        yield from self._outputs(1)
 
     def finish(self) -> Iterator[ResultBatch]:
         """Return what is left, the state, and how far each partition was read; then close.

@@ -11,6 +11,7 @@ An error leaves as a line of JSON within the exception's text, which Spark carri
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ from pystreams.topology.plan import TopologyPlan
 
 _KEYS_REMEMBERED = 1 << 16
 """So many keys' partitions are remembered: hashing one costs as much as processing a record."""
+
+_ROWS_AT_A_TIME = 1000
 
 _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _KEY, _VALUE, _HEADERS = range(7)
 """Columns of the history, in the order of `rows.HISTORY_TYPE`."""
@@ -115,12 +118,24 @@ def run_tasks(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     """
     job: StageJob = unpack(payload)
     settings = job.settings()
-    for number, parts in groupby(_by_task(batches), key=lambda part: part[0]):
-        task_id = TaskId(job.stage.subtopology.id, number)
-        try:
-            yield from map(_arrow_batch, _run_task(job, settings, task_id, parts))
-        except Exception as error:
-            raise WorkerFailureError.of(error, task_id) from error
+    with _collector_spared():
+        for number, parts in groupby(_by_task(batches), key=lambda part: part[0]):
+            task_id = TaskId(job.stage.subtopology.id, number)
+            try:
+                yield from map(_arrow_batch, _run_task(job, settings, task_id, parts))
+            except Exception as error:
+                raise WorkerFailureError.of(error, task_id) from error
+
+
+@contextlib.contextmanager
+def _collector_spared() -> Iterator[None]:
+    """Keep what is there already, all imported code, out of the garbage collector's rounds."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _run_task(
@@ -219,13 +234,18 @@ class _Offsets:
 
 
 def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Return (task's number, rows) for the rows of each task in each batch."""
+    """Return (task's number, some rows), one after the other.
+
+    Few at a time, so that most objects made of them are gone before the garbage collector looks.
+    """
     for batch in batches:
         runs = pc.run_end_encode(batch.column(_PARTITION))
         begin = 0
         for end, number in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-            yield number, batch.slice(begin, end - begin)
-            begin = end
+            while begin < end:
+                count = min(end - begin, _ROWS_AT_A_TIME)
+                yield number, batch.slice(begin, count)
+                begin += count
 
 
 def _by_partition(
