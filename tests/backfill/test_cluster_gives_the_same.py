@@ -96,8 +96,13 @@ class User:
 
     def runs(self, command: list[str], *, code: int = 0) -> str:
         """Run a command to its end; return the end of what it told."""
-        java = find_spark_java().executable.resolve().parent.parent
-        environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_LOCAL_IP": "127.0.0.1"}
+        environment = {
+            **os.environ,
+            "JAVA_HOME": str(find_spark_java().executable.resolve().parent.parent),
+            # As in an activated environment: Spark's scripts ask the first Python on the path.
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
         running = Running(command, environment, self.directory / "told")
         try:
             assert running.ended(deadline_s=DEADLINE_S) == code, running.tail()
