@@ -73,7 +73,7 @@ SMALL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "600m",
     "spark.executor.memory": "600m",
-    "spark.executor.cores": "1",
+    "spark.executor.cores": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
 }

@@ -39,6 +39,10 @@ MERGED = {("named_nodes", "app-swapped-repartition")}
 """Written by a task that reads a topic and, repartitioned, what it made of it: no live run promises
 an order between the two."""
 
+WITH_ITSELF = {("inner_stream_joins", "cities-out")}
+"""Joins a stream with its own records, both repartitioned: which of a record and its copy comes
+first depends, in a live run, on when the two topics are fetched. The pairs are the same."""
+
 
 def history_of(name: str) -> list[Row]:
     """What a golden file pipes in, as history."""
@@ -73,6 +77,8 @@ def test_outputs_and_stores_equal_those_of_a_live_run(name: str, tmp_path: Path)
     for topic, records in live.outputs.items():
         if (name, topic) in RACES:
             assert len(found.outputs[topic]) == len(records)
+        elif (name, topic) in WITH_ITSELF:
+            assert sorted(found.outputs[topic]) == sorted(records), topic
         elif (name, topic) in MERGED or topic in of_several_tasks:
             assert by_key(found.outputs[topic]) == by_key(records), topic
         else:
