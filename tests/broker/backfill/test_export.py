@@ -47,7 +47,11 @@ def rows(exported: Path, store: str) -> list[dict[str, Any]]:
 def write_uncommitted(arena: EveryStoreArena, application_id: str) -> Producer:
     """Leave a transaction open in a changelog, as an application does that is in the middle."""
     producer = Producer(
-        {"bootstrap.servers": arena.servers, "transactional.id": f"{application_id}-open"}
+        {
+            "bootstrap.servers": arena.servers,
+            "transactional.id": f"{application_id}-open",
+            "transaction.timeout.ms": 900_000,  # It is to stay open however slow the machine is.
+        }
     )
     producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
