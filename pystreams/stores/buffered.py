@@ -15,8 +15,7 @@ Invariants:
 - `generation` changes whenever the engine's content does, which is when iterators reopen theirs.
 
 Threads: everything here belongs to the task's thread; `views` has what others may read.
-Rejected: a second map for the record cache, as Kafka Streams has (each value would be held, and
-counted, twice); a copy of the dirty range at each range read (`sorted_keys` has the reasons).
+Rejected: a second map for the record cache, as in Kafka Streams: each value would be held twice.
 Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCache.
 """
 
@@ -135,15 +134,12 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.key_prefix_bytes = key_prefix_bytes
         self.dirty: dict[bytes, bytes | None] = {}
         self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
-        self.cached_bytes = 0
-        self.generation = 0
-        self.caches = False
-        self.is_open = False
+        self.cached_bytes = self.generation = 0
+        self.caches = self.is_open = False
         self.write: Callable[[bytes, bytes | None, bytes | None, int], None] = self._write_logged
         self._engine = engine
         self._directory = Path()
-        self.engine_get = engine.get
-        self.committed_get = engine.get
+        self.engine_get = self.committed_get = engine.get
         self._read_cache: ReadCache | None = None
         self.engine_range = engine.range
         self.engine_num_entries = engine.approximate_num_entries
@@ -174,11 +170,9 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._directory = context.task_directory / "rocksdb" / self.name
         self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
         self._record = context.record
-        self._log = log_to(
-            context.changelog,
-            key_prefix_bytes=self.key_prefix_bytes,
-            headers_of=context.record if self._logs_headers else None,
-        )
+        headers_of = context.record if self._logs_headers else None
+        prefix = self.key_prefix_bytes
+        self._log = log_to(context.changelog, key_prefix_bytes=prefix, headers_of=headers_of)
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
         self.count_from_zero(self._record.growth)
