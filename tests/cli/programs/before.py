@@ -19,6 +19,15 @@ def tell(step: str) -> None:
     os.write(1, f"{step} {os.getpid()}\n".encode())
 
 
+def wait() -> None:
+    """Wait for ever, as work does that looks up now and then.
+
+    A signal that comes right before a wait without end is only seen after it.
+    """
+    while True:
+        threading.Event().wait(0.1)
+
+
 def parent(behaviour: str) -> int:
     configure_logging("info")
     code = run_before([sys.executable, __file__, "child", behaviour], stdout=None)
@@ -32,15 +41,15 @@ def child(behaviour: str) -> int:
     stop_with_parent(leave)
     try:
         with leave.by_signals():
-            tell("works")
             try:
+                tell("works")
                 if behaviour in {"waits", "hangs"}:
-                    threading.Event().wait()
+                    wait()
             finally:
                 # Cleaning up takes long.
                 if behaviour == "hangs":
                     tell("cleans-up")
-                    threading.Event().wait()
+                    wait()
             return 3 if behaviour == "fails" else 0
     except Left as left:
         tell("left")
