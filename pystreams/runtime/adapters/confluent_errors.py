@@ -67,21 +67,33 @@ TRANSIENT = frozenset(
         KafkaError._TRANSPORT,
         KafkaError._WAIT_CACHE,
         KafkaError._WAIT_COORD,
+        KafkaError.BROKER_NOT_AVAILABLE,
         KafkaError.CONCURRENT_TRANSACTIONS,
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,  # We knew a leader from before an election.
+        KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.LISTENER_NOT_FOUND,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_ENOUGH_REPLICAS,
         KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""The same call may succeed later, whether or not librdkafka says so."""
+"""The same call may succeed later, whether or not librdkafka says so.
+
+Source: Kafka's subclasses of `RetriableException`, `InvalidMetadataException` among them.
+"""
 
 REFUSED = frozenset(
     {
