@@ -9,6 +9,7 @@ import click
 from pystreams.metrics import DEFINITIONS
 from pystreams.metrics.prometheus_names import prometheus_name
 
+_NARROWEST = 120
 _WIDTH_WITHOUT_TERMINAL = 160
 
 
@@ -38,4 +39,5 @@ def metrics(*, markdown: bool) -> None:
             definition.name, prometheus_name(definition), definition.level.value, definition.doc
         )
     width = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
-    Console(width=width, highlight=False).print(table)
+    # Names are long: on a narrower terminal lines break, and nothing is cut off.
+    Console(width=max(width, _NARROWEST), highlight=False).print(table)
