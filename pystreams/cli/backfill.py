@@ -15,13 +15,13 @@ from pystreams.cli.backfill_options import (
     columns_of,
     counts,
     pairs,
-    spark_options,
     staging_path,
 )
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.leaving import LeaveBySignal, Left
 from pystreams.cli.loading import load_topology
-from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
+from pystreams.cli.logs import configure_spark_logging
+from pystreams.cli.options import application_options, log_options, spark_options
 from pystreams.cli.run import RunOptions, configuration
 
 if TYPE_CHECKING:
@@ -96,25 +96,8 @@ if TYPE_CHECKING:
     help="Build the stores in this host's state.dir too: what starts here restores nothing.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
-@click.option("--dev", is_flag=True, help="Use the development broker; see `pystreams run`.")
-@click.option("-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read configuration from a file: TOML, or Java properties.",
-)
-@click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    default="auto",
-    show_default=True,
-    help="As in run. json: progress, too, is told in lines of the log.",
-)
+@application_options
+@log_options("As in run. json: progress, too, is told in lines of the log.")
 @click.option(FOR_RUN_OPTION, "is_before_run", is_flag=True, hidden=True)
 def backfill(
     topology: str,
@@ -159,9 +142,8 @@ def backfill(
     """
     chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     chosen.check()
-    configure_logging(log_level, log_format)
-    # It tells of each of its connections, at the level of our stages, and of each interrupt.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    configure_spark_logging(log_level, log_format)
+    # py4j tells of each interrupt.
     logging.getLogger().addFilter(_is_no_interrupt)
     leave = LeaveBySignal()
     if is_before_run:
@@ -173,7 +155,7 @@ def backfill(
             loaded = load_topology(topology)
             if not (dev or chosen.needs_broker):
                 settings = ("bootstrap.servers=none:9092", *settings)
-            run_options = RunOptions(topology, dev, settings, config_file, 1, None, None)
+            run_options = RunOptions(topology, dev, settings, config_file)
             config = configuration(run_options, loaded)
             _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run).run()
     except Left as left:

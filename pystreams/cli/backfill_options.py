@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,18 +20,6 @@ FOR_RUN_OPTION = "--before-run"
 """Hidden option of `pystreams backfill`: `pystreams run` waits for its end, and goes on."""
 
 _BOUND = re.compile(r"(?P<topic>[^=:]+)(?::(?P<partition>\d+))?=(?P<value>.+)")
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def spark_options(command: _Command) -> _Command:
-    """Add the options that say where Spark runs."""
-    conf = click.option(
-        "--spark-conf", multiple=True, metavar="KEY=VALUE", help="Configuration of Spark."
-    )
-    master = click.option(
-        "--master", metavar="URL", help="Spark's master. Default: all cores here."
-    )
-    return master(conf(command))
 
 
 def staging_path(output: Path | None, application_id: str) -> Path:

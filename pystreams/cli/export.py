@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,13 @@ import click
 from pystreams.cli.backfill_options import pairs
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.loading import load_topology
-from pystreams.cli.logs import FORMATS, LEVELS, configure_logging
+from pystreams.cli.logs import configure_spark_logging
+from pystreams.cli.options import (
+    application_options,
+    connector_option,
+    log_options,
+    spark_options,
+)
 from pystreams.cli.run import RunOptions, configuration
 
 if TYPE_CHECKING:
@@ -46,30 +51,10 @@ class _ExportOptions:
     metavar="NAME",
     help="A store to export; may be repeated. Default: all that have a changelog.",
 )
-@click.option(
-    "--option",
-    "options",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="An option of Spark's Kafka reader, such as kafka.security.protocol=SASL_SSL.",
-)
-@click.option("--master", metavar="URL", help="Spark's master. Default: all cores here.")
-@click.option("--spark-conf", multiple=True, metavar="KEY=VALUE", help="Configuration of Spark.")
-@click.option("--dev", is_flag=True, help="Use the development broker; see `pystreams run`.")
-@click.option("-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key.")
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read configuration from a file: TOML, or Java properties.",
-)
-@click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
-)
-@click.option(
-    "--log-format", type=click.Choice(FORMATS), default="auto", show_default=True, help="As in run."
-)
+@connector_option
+@spark_options
+@application_options
+@log_options()
 def export(
     topology: str,
     *,
@@ -106,14 +91,12 @@ def export(
       pystreams export shop.orders:builder --config production.toml --store sold --output sold
     """
     chosen = _ExportOptions(**options)  # type: ignore[arg-type]  # click has checked the types
-    configure_logging(log_level, log_format)
-    # It tells of each of its connections.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
+    configure_spark_logging(log_level, log_format)
     with streams_errors_as_exit_codes():
         from pystreams.backfill import export as export_stores
 
         loaded = load_topology(topology)
-        run_options = RunOptions(topology, dev, settings, config_file, 1, None, None)
+        run_options = RunOptions(topology, dev, settings, config_file)
         done = export_stores(
             loaded.topology,
             configuration(run_options, loaded),

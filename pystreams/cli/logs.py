@@ -58,6 +58,13 @@ def configure_logging(
     logging.captureWarnings(capture=True)
 
 
+def configure_spark_logging(level: str, form: str) -> None:
+    """Set up logging as `configure_logging` does, for a command that runs Spark."""
+    configure_logging(level, form)
+    # It tells of each of its connections, at the level of our stages.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
 def is_readable(form: str) -> bool:
     """Return whether a format means lines for readers, and not JSON; "auto" asks standard error."""
     return form == "console" or (form == "auto" and sys.stderr.isatty())

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.backfill_options import spark_options
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.loading import load_topology
-from pystreams.cli.logs import FORMATS, LEVELS, configure_logging, is_readable
+from pystreams.cli.logs import configure_logging, is_readable
+from pystreams.cli.options import config_file_option, log_options, spark_options
 from pystreams.cli.run_backfill import ABOVE_RECORDS, FirstBackfill
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ class RunOptions:
     dev: bool
     settings: tuple[str, ...]
     config_file: Path | None
-    processes: int
-    threads: int | None
-    process_number: int | None
+    processes: int = 1
+    threads: int | None = None
+    process_number: int | None = None
     report: bool = False
     metrics_port: int | None = None
     metrics_host: str | None = None
@@ -59,13 +59,7 @@ class RunOptions:
     metavar="KEY=VALUE",
     help="Set a configuration key; may be repeated. `pystreams config` lists them.",
 )
-@click.option(
-    "--config",
-    "config_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read configuration from a file: TOML, or Java properties.",
-)
+@config_file_option
 @click.option(
     "--processes",
     type=click.IntRange(1),
@@ -110,16 +104,7 @@ class RunOptions:
     "Default: <application.id>-backfill here, removed once it is published.",
 )
 @spark_options
-@click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="Least level."
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(FORMATS),
-    default="auto",
-    show_default=True,
-    help="auto: readable on a terminal, else JSON lines.",
-)
+@log_options("auto: readable on a terminal, else JSON lines.")
 @click.option("--process-number", type=int, hidden=True)
 @click.option("--report", is_flag=True, hidden=True)
 @click.pass_context

@@ -95,13 +95,17 @@ class CrashRun:
         where = next((line for line in self.app.faults.trace if "CRASH" in line), "no crash")
         print(f"step {step}: {where}")
 
+    def feed_rest(self) -> None:
+        """Feed and process what a run that died had not fed yet; here there is nothing."""
+
     def go_on(self) -> None:
-        """Start again, process what is left, and stop in order."""
+        """Start again, process what is left and what was not fed yet, and stop in order."""
         self.process.crash_in(None)
         if not self.process.running:
             self.process.start()
         self.until_running()
         self.process_all()
+        self.feed_rest()
         self.process.stop()
 
     # ------------------------------------------------------------------ checks
@@ -171,3 +175,25 @@ def steps_of(run: CrashRun) -> list[str]:
     run.run()
     own = f"{run.process.process_id} "
     return [line for line in run.app.faults.trace if line.startswith(own)]
+
+
+def die_at_each_step(kind: type[CrashRun], root: Path, guarantee: str, every: int) -> int:
+    """Run once a step and die there; check what is left and what comes of it.
+
+    Returns:
+        How often it died.
+    """
+    steps = len(steps_of(kind(root / "reference", guarantee, seed=0)))
+    deaths = 0
+    for step in range(0, steps, every):
+        run = kind(root / f"step-{step}", guarantee, seed=step)
+        run.die_at(step)
+        deaths += run.process.crashes
+        run.check_disk()
+        run.go_on()
+        run.check_disk(up_to_the_end=True)
+        if guarantee == "at_least_once":
+            run.check_outputs_at_least_once()
+        else:
+            run.check_outputs()
+    return deaths

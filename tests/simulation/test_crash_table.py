@@ -18,7 +18,7 @@ import pytest
 from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec import StoreKind
 from tests.every_store import BUILDERS
-from tests.simulation.crash_run import FIRST_MS, CrashRun, steps_of
+from tests.simulation.crash_run import FIRST_MS, CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation
 
@@ -46,29 +46,11 @@ def test_segments_come_and_go_while_it_runs(tmp_path: Path) -> None:
         assert min(segments) > first, f"{name}: nothing has expired"
 
 
-def die_at_each_step(root: Path, guarantee: str, every: int) -> int:
-    """Run once a step and die there; return how often it died."""
-    steps = len(steps_of(CrashRun(root / "reference", guarantee, seed=0)))
-    deaths = 0
-    for step in range(0, steps, every):
-        run = CrashRun(root / f"step-{step}", guarantee, seed=step)
-        run.die_at(step)
-        deaths += run.process.crashes
-        run.check_disk()
-        run.go_on()
-        run.check_disk(up_to_the_end=True)
-        if guarantee == "at_least_once":
-            run.check_outputs_at_least_once()
-        else:
-            run.check_outputs()
-    return deaths
-
-
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_crash_at_a_step_leaves_every_store_with_what_its_offset_says(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=11) > 5
+    assert die_at_each_step(CrashRun, tmp_path, guarantee, every=11) > 5
 
 
 @pytest.mark.sweep
@@ -77,4 +59,4 @@ def test_crash_at_a_step_leaves_every_store_with_what_its_offset_says(
 def test_crash_at_every_single_step_leaves_every_store_with_what_its_offset_says(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=1) > 70
+    assert die_at_each_step(CrashRun, tmp_path, guarantee, every=1) > 70

@@ -17,7 +17,7 @@ from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Materialized
 from pystreams.topology.topology import Topology
-from tests.simulation.crash_run import CrashRun, steps_of
+from tests.simulation.crash_run import CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation
 
@@ -66,9 +66,9 @@ class JoinRun(CrashRun):
             self.app.broker.produce("rates", b"k", pack(10 + number), time)
         self.orders = list(range(ORDERS))
         self.process_all()
-        self.feed_orders()
+        self.feed_rest()
 
-    def feed_orders(self) -> None:
+    def feed_rest(self) -> None:
         """Feed what is left, two by two; a rate must be there before the orders of its time."""
         pack = serdes.LONG.serializer("")
         while self.orders and self.process.running:
@@ -78,37 +78,12 @@ class JoinRun(CrashRun):
             del self.orders[:2]
             self.process_all()
 
-    def go_on(self) -> None:
-        """Start again, process what is left and what was not fed yet, and stop in order."""
-        self.process.crash_in(None)
-        if not self.process.running:
-            self.process.start()
-        self.until_running()
-        self.process_all()
-        self.feed_orders()
-        self.process.stop()
-
     def check_outputs(self) -> None:
         """The last order is still held back."""
         times = range(ORDERS - 1)
         assert [number for _, number in self.app.outputs()] == [
             (1 + number) * (10 + number // 2) for number in times
         ]
-
-
-def die_at_each_step(root: Path, guarantee: str, every: int) -> int:
-    """Run once a step and die there; return how often it died."""
-    steps = len(steps_of(JoinRun(root / "reference", guarantee, seed=0)))
-    deaths = 0
-    for step in range(0, steps, every):
-        run = JoinRun(root / f"step-{step}", guarantee, seed=step)
-        run.die_at(step)
-        deaths += run.process.crashes
-        run.check_disk()
-        run.go_on()
-        run.check_disk(up_to_the_end=True)
-        run.check_outputs()
-    return deaths
 
 
 def test_the_run_has_a_buffer_and_a_history_and_joins_all_but_the_last(tmp_path: Path) -> None:
@@ -129,7 +104,7 @@ def test_the_run_has_a_buffer_and_a_history_and_joins_all_but_the_last(tmp_path:
 def test_crash_at_a_step_joins_each_order_once_with_the_rate_of_its_time(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=13) > 5
+    assert die_at_each_step(JoinRun, tmp_path, guarantee, every=13) > 5
 
 
 @pytest.mark.sweep
@@ -138,4 +113,4 @@ def test_crash_at_a_step_joins_each_order_once_with_the_rate_of_its_time(
 def test_crash_at_every_single_step_joins_each_order_once_with_the_rate_of_its_time(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=1) > 60
+    assert die_at_each_step(JoinRun, tmp_path, guarantee, every=1) > 60

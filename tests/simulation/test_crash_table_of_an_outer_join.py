@@ -18,7 +18,7 @@ from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.topology import Topology
-from tests.simulation.crash_run import CrashRun, steps_of
+from tests.simulation.crash_run import CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation
 
@@ -90,34 +90,9 @@ class OuterJoinRun(CrashRun):
         for topic, number, time in records:
             self.app.broker.produce(topic, b"k", pack(number), FIRST_MS + time)
 
-    def go_on(self) -> None:
-        """Start again, process what is left and what was not fed yet, and stop in order."""
-        self.process.crash_in(None)
-        if not self.process.running:
-            self.process.start()
-        self.until_running()
-        self.process_all()
-        self.feed_rest()
-        self.process.stop()
-
     def check_outputs(self) -> None:
         """The last record still waits."""
         assert sorted(number for _, number in self.app.outputs()) == sorted(PAIRS + ALONE)
-
-
-def die_at_each_step(root: Path, guarantee: str, every: int) -> int:
-    """Run once a step and die there; return how often it died."""
-    steps = len(steps_of(OuterJoinRun(root / "reference", guarantee, seed=0)))
-    deaths = 0
-    for step in range(0, steps, every):
-        run = OuterJoinRun(root / f"step-{step}", guarantee, seed=step)
-        run.die_at(step)
-        deaths += run.process.crashes
-        run.check_disk()
-        run.go_on()
-        run.check_disk(up_to_the_end=True)
-        run.check_outputs()
-    return deaths
 
 
 def test_the_run_has_windows_and_lists_and_joins_all_but_the_last(tmp_path: Path) -> None:
@@ -136,7 +111,7 @@ def test_the_run_has_windows_and_lists_and_joins_all_but_the_last(tmp_path: Path
 def test_crash_at_a_step_joins_each_pair_and_each_single_record_once(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=17) > 5
+    assert die_at_each_step(OuterJoinRun, tmp_path, guarantee, every=17) > 5
 
 
 @pytest.mark.sweep
@@ -145,4 +120,4 @@ def test_crash_at_a_step_joins_each_pair_and_each_single_record_once(
 def test_crash_at_every_single_step_joins_each_pair_and_each_single_record_once(
     guarantee: str, tmp_path: Path
 ) -> None:
-    assert die_at_each_step(tmp_path, guarantee, every=1) > 80
+    assert die_at_each_step(OuterJoinRun, tmp_path, guarantee, every=1) > 80

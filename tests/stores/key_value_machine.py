@@ -21,7 +21,7 @@ from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.spec import StoreEngine
-from tests.stores.machine_parts import LEVELS, CountingMachine, OpenRead
+from tests.stores.machine_parts import LEVELS, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 KEYS = st.text(alphabet="ab\xff", max_size=3)
@@ -89,10 +89,12 @@ class Opened(NamedTuple):
     reverse: bool
 
 
-class KeyValueStoreMachine(CountingMachine):
+class KeyValueStoreMachine(MortalMachine):
     """`flushed` is what a crash falls back to; `log` is what is committed of the changelog."""
 
-    engine = StoreEngine.IN_MEMORY
+    current: Model
+    committed: Model
+    flushed: Model
     timestamped = False
     caching = False
     read_cache_bytes = 0
@@ -109,8 +111,7 @@ class KeyValueStoreMachine(CountingMachine):
         self.log: list[Message] = []
         self.current = Model(self.max_entries)
         self.committed, self.flushed = self.current.empty(), self.current.empty()
-        self.offset: int | None = None
-        self.flushed_offset: int | None = None
+        self.offset = self.flushed_offset = None
         self.open_reads: list[OpenRead] = []
         self.start()
 
@@ -156,30 +157,6 @@ class KeyValueStoreMachine(CountingMachine):
         self.store.rollback()
         self.home.changelog.records.clear()
         self.current = self.current.rolled_back(self.committed)
-
-    @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        if self.engine is StoreEngine.IN_MEMORY:
-            self.committed, self.offset = self.current.empty(), None
-        self.flushed, self.flushed_offset = self.committed.copy(), self.offset
-        self.come_back()
-
-    @rule()
-    def crash(self) -> None:
-        """Go on with a copy of the directory as it is beside the open store."""
-        if self.engine is StoreEngine.ROCKSDB:
-            shutil.copytree(self.directory / str(self.lives), self.directory / str(self.lives + 1))
-            self.lives += 1
-        self.store.close()
-        self.committed, self.offset = self.flushed.copy(), self.flushed_offset
-        self.come_back()
-
-    @rule()
-    def crash_before_the_batch(self) -> None:
-        """Kafka has committed, the store has not yet: the store is behind, never ahead."""
-        self.commit_to_kafka()
-        self.crash()
 
     def come_back(self) -> None:
         self.start()

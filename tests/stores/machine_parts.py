@@ -8,16 +8,19 @@ readers of both isolation levels look on.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
+from pystreams.stores.spec import StoreEngine
 
 LEVELS = st.sampled_from(list(IsolationLevel))
 MANY_STEPS = 10_000
@@ -59,6 +62,64 @@ class CountingMachine(RuleBasedStateMachine):
         case.settings = how_long
         case("runTest").runTest()
         return cls.steps
+
+
+class MortalMachine(CountingMachine):
+    """A machine whose store is closed and opened again, and dies.
+
+    Attributes:
+        engine: Where the store's bytes live.
+        store: The store that is open.
+        directory: Has a directory for each of the store's lives so far.
+        lives: How often it has died.
+        current: The model of what the owner reads.
+        committed: That of what is committed.
+        flushed: That of what a crash falls back to.
+        offset: The offset of what is committed; None for none.
+        flushed_offset: That of what a crash falls back to.
+    """
+
+    engine = StoreEngine.IN_MEMORY
+    store: Any
+    directory: Path
+    lives: int
+    current: Any
+    committed: Any
+    flushed: Any
+    offset: int | None
+    flushed_offset: int | None
+
+    def commit_to_kafka(self) -> None:
+        """Commit as far as Kafka does, before the store's batch."""
+        raise NotImplementedError
+
+    def come_back(self) -> None:
+        """Open the store, see that it holds what is committed, and restore the rest."""
+        raise NotImplementedError
+
+    @rule()
+    def reopen(self) -> None:
+        self.store.close()
+        if self.engine is StoreEngine.IN_MEMORY:
+            self.committed, self.offset = self.current.empty(), None
+        self.flushed, self.flushed_offset = self.committed.copy(), self.offset
+        self.come_back()
+
+    @rule()
+    def crash(self) -> None:
+        """Go on with a copy of the directory as it is beside the open store."""
+        if self.engine is StoreEngine.ROCKSDB:
+            shutil.copytree(self.directory / str(self.lives), self.directory / str(self.lives + 1))
+            self.lives += 1
+        self.store.close()
+        self.committed, self.offset = self.flushed.copy(), self.flushed_offset
+        self.come_back()
+
+    @rule()
+    def crash_before_the_batch(self) -> None:
+        """Kafka has committed, the store has not yet: the store is behind, never ahead."""
+        self.commit_to_kafka()
+        self.crash()
 
 
 @dataclass

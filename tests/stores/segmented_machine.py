@@ -21,8 +21,8 @@ from pystreams.errors import StoreNotAvailableError
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
-from tests.stores.machine_parts import LEVELS, CountingMachine, Entry, OpenRead
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
+from tests.stores.machine_parts import LEVELS, Entry, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
@@ -113,11 +113,13 @@ class Opened(NamedTuple):
     entries: Iterator[tuple[Any, Any]]
 
 
-class SegmentedStoreMachine(CountingMachine):
+class SegmentedStoreMachine(MortalMachine):
     """`flushed` is what a crash falls back to; `log` is what is committed of the changelog."""
 
+    current: Model
+    committed: Model
+    flushed: Model
     kind: StoreKind
-    engine = StoreEngine.IN_MEMORY
     caching = False
     read_cache_bytes = 0
     timestamped = False
@@ -172,8 +174,7 @@ class SegmentedStoreMachine(CountingMachine):
         self.log: list[Message] = []
         self.current = Model(self.time_of, self.key_of)
         self.committed, self.flushed = self.current.empty(), self.current.empty()
-        self.offset: int | None = None
-        self.flushed_offset: int | None = None
+        self.offset = self.flushed_offset = None
         self.open_reads: list[OpenRead] = []
         self.start()
 
@@ -246,30 +247,6 @@ class SegmentedStoreMachine(CountingMachine):
             return
         if entry is not None:
             assert self.plain([entry])[0] in self.shown(list(self.current.numbers.items()))
-
-    @rule()
-    def reopen(self) -> None:
-        self.store.close()
-        if self.engine is StoreEngine.IN_MEMORY:
-            self.committed, self.offset = self.current.empty(), None
-        self.flushed, self.flushed_offset = self.committed.copy(), self.offset
-        self.come_back()
-
-    @rule()
-    def crash(self) -> None:
-        """Go on with a copy of the directory as it is beside the open store."""
-        if self.engine is StoreEngine.ROCKSDB:
-            shutil.copytree(self.directory / str(self.lives), self.directory / str(self.lives + 1))
-            self.lives += 1
-        self.store.close()
-        self.committed, self.offset = self.flushed.copy(), self.flushed_offset
-        self.come_back()
-
-    @rule()
-    def crash_before_the_batch(self) -> None:
-        """Kafka has committed, the store has not yet: the store is behind, never ahead."""
-        self.commit_to_kafka()
-        self.crash()
 
     def come_back(self) -> None:
         self.start()
