@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
+import os
 import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +16,32 @@ from pystreams.broker import DevelopmentBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_GRACE_S = 60.0
+"""How long a test has, once its time limit has struck, to clean up after itself."""
+
+_stderr = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_stderr] = os.dup(sys.stderr.fileno())  # Before a test's output is captured.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the process of a test that its time limit can't end, and show where all threads are.
+
+    The limit strikes between two instructions of Python: not while a library waits for ever.
+    """
+    marker = item.get_closest_marker("timeout")
+    limit_s = float(marker.args[0] if marker else item.config.getini("timeout"))
+    file = item.config.stash[_stderr]
+    faulthandler.dump_traceback_later(limit_s + _GRACE_S, exit=True, file=file)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(tryfirst=True)  # Before pytest picks by marker.
