@@ -16,15 +16,18 @@ from typing import Any
 from pyspark import daemon
 
 from benchmarks.apps.stopwatch import StageTime, Stopwatch
-from pystreams.backfill import worker
+from pystreams.backfill import feeding, worker
 from pystreams.backfill.history_task import HistoryTask
+from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams.backfill.task_counts import TakenRecords
 from pystreams.runtime.core.task import StreamTask
 
 FROM_SPARK = "rows from Spark"
+FROM_KAFKA = "records from Kafka"
 TO_SPARK = "results to Spark"
 ALL_ELSE = "the loop itself"
 CALLS: list[tuple[Any, str, str]] = [
-    (worker, "messages_of", "rows to messages"),
+    (feeding, "messages_of", "rows to messages"),
     (StreamTask, "add_records", "decode"),
     (StreamTask, "process", "process"),
     (HistoryTask, "_commit", "commit to the stores"),
@@ -33,6 +36,7 @@ CALLS: list[tuple[Any, str, str]] = [
 GENERATORS: list[tuple[Any, str, str]] = [
     (HistoryTask, "_outputs", "results: partitions and numbers"),
     (HistoryTask, "_state", "state"),
+    (KafkaPartitionReader, "read", FROM_KAFKA),
 ]
 
 
@@ -48,14 +52,16 @@ class TimedTasks:
         self._stopwatch.watch_garbage_collection()
         self._run_tasks = worker.run_tasks
 
-    def run_tasks(self, payload: bytes, batches: Iterable[Any]) -> Iterator[Any]:
+    def run_tasks(
+        self, payload: bytes, batches: Iterable[Any], taken: TakenRecords
+    ) -> Iterator[Any]:
         """Stand in for the product's function."""
         stopwatch = self._stopwatch
         stopwatch.reset()
         given = self._timed(iter(batches), self._stage(FROM_SPARK))
         to_spark = self._stage(TO_SPARK)
         stopwatch.enter(self._stage(ALL_ELSE))
-        for result in self._run_tasks(payload, given):
+        for result in self._run_tasks(payload, given, taken):
             stopwatch.enter(to_spark)
             yield result
             stopwatch.leave()

@@ -6,19 +6,21 @@
 
 Reading order: `stages` (what runs after what), `rows` (what goes in and comes out),
 `history_task` (a task over its history); then Spark: `running` (the call), `history`, `archive`
-and `kafka_source` (what is read), `stage_rows` (the shuffle, and in which order a task takes its
-records), `worker` (tasks in Spark's workers), `execution` (stage by stage), `staging` (the
-results). And publishing: `publication` (what is published), `hand_over` (where a group stands),
-`publishing` (transactions and marks), `staged_publication`, `publish` (the call). How far all that
-is: `task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
+and `kafka_source` (what is read), `partition_reader` (what workers read themselves), `stage_rows`
+(the shuffle, and in which order a task takes its records), `worker` (tasks in Spark's workers),
+`execution` (stage by stage), `staging` (the results). And publishing: `publication` (what is
+published), `hand_over` (where a group stands), `publishing` (transactions and marks),
+`staged_publication`, `publish` (the call). How far all that is: `task_counts`, `progress`,
+`publishing_progress`. Whether an application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.export import Exported, export
-from pystreams.backfill.history import History, HistoryError, HistorySource
+from pystreams.backfill.history import History, HistoryError, HistorySource, PartitionReader
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
@@ -35,7 +37,9 @@ __all__ = [
     "HistoryError",
     "HistorySource",
     "KafkaBound",
+    "KafkaPartitionReader",
     "KafkaSource",
+    "PartitionReader",
     "Published",
     "PublishingProgress",
     "PublishingSettings",

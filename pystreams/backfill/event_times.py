@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pystreams.backfill.feeding import headers_of
 from pystreams.backfill.shipping import unpack
-from pystreams.backfill.worker import StageJob, headers_of
+from pystreams.backfill.worker import StageJob
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.topology.extractors import (
     ConsumerRecord,

@@ -1,14 +1,12 @@
 """Stages on Spark, one after the other: rows in, tasks in the workers, results staged.
 
-Each stage is one Spark job: a shuffle that brings each task's rows together where they are not so
-already (`stage_rows`), the tasks in Python (`worker`), and Parquet written as the results come
-(`staging`). Where there was no shuffle, a second, small job runs the tasks of which nothing was
-read. A stage that has been staged completely is not run again.
+Each stage is one Spark job: a shuffle that brings each task's rows together, unless workers read
+them themselves (`stage_rows`), the tasks in Python (`worker`), and Parquet written as results come
+(`staging`). A stage that has been staged completely is not run again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,14 +17,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
-from pystreams.backfill.history import History, PartitionBounds
+from pystreams.backfill.history import History, PartitionBounds, PartitionReader
 from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
-from pystreams.backfill.task_counts import StageCounts, counted_here
+from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.backfill.worker import StageJob, run_tasks
 from pystreams.clock import Clock
 from pystreams.config import StreamsConfig
@@ -84,25 +82,6 @@ class _StageRun:
     payload: bytes
     counts: str
     num_names: int | None
-
-    def ends(self) -> Counter[int]:
-        """Return how often each task has told its end: a file each time."""
-        pattern = f"kind={int(ResultKind.END)}/name=*/task=*/*.parquet"
-        return Counter(int(file.parent.name[len("task=") :]) for file in self.attempt.glob(pattern))
-
-    def check_ends(self) -> None:
-        """See that each task has run once, where no shuffle has brought its rows together.
-
-        Raises:
-            BackfillError: One has not.
-        """
-        twice = sorted(task for task, ends in self.ends().items() if ends > 1)
-        if twice:
-            raise BackfillError(
-                f"the history of partition {twice[0]} came in more than one Spark partition, "
-                "though its source says that partitions come in order (partitions_in_order): "
-                "correct the source"
-            )
 
 
 class Execution:
@@ -184,36 +163,35 @@ class Execution:
         return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
 
     def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> None:
-        job = self._job(stage)
+        written = self._written_rows(stage)
+        reader = self._history.reader if written is None else None
+        job = self._job(stage, reader)
         payload = pack(job, "the topology (or its configuration)")
+        run = _StageRun(position, attempt, payload, counts, _num_names(job))
+        num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
+        if reader is not None:
+            self._write(markers(self._spark, num_tasks), run)
+            return
         given = StageInput(
             self._history_rows(stage),
-            self._written_rows(stage),
+            written,
             len(stage.topics),
-            self._plan.partitions.num_tasks[stage.subtopology.id],
+            num_tasks,
             self._behind(stage),
             _asking(payload) if needs_event_times(job) else None,
-            # A part of a sub-topology tells no ends, by which silent tasks are known.
-            self._history.partitions_in_order and stage.only_topic is None,
         )
-        run = _StageRun(position, attempt, payload, counts, _num_names(job))
-        self._write(in_task_order(self._spark, given), run, "overwrite")
-        if given.is_in_task_order:
-            silent = sorted(set(range(given.num_tasks)) - run.ends().keys())
-            if silent:
-                self._write(markers(self._spark, silent), run, "append")
-            run.check_ends()
+        self._write(in_task_order(self._spark, given), run)
 
-    def _write(self, rows: DataFrame, run: _StageRun, mode: str) -> None:
+    def _write(self, rows: DataFrame, run: _StageRun) -> None:
         """Run the tasks of some rows, and write what they give."""
         payload, counts = run.payload, run.counts
         results = rows.mapInArrow(
-            lambda batches: run_tasks(payload, counted_here(batches, counts)), RESULT_TYPE
+            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), RESULT_TYPE
         )
         if run.num_names is None:
             # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
             results = results.sortWithinPartitions("kind", "name", "task", "sequence")
-        writer = results.write.mode(mode).option("parquet.block.size", _ROW_GROUP_BYTES)
+        writer = results.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
         path = str(run.attempt.resolve())
         with self._writers_open(run.num_names or 0):
             try:
@@ -221,7 +199,7 @@ class Execution:
             except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
                 raise _failed(error, run.position) from None
 
-    def _job(self, stage: Stage) -> StageJob:
+    def _job(self, stage: Stage, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
         counts = self._plan.num_partitions
         start = {
@@ -240,7 +218,12 @@ class Execution:
             self._plan.now_ms,
             self._history.gaps_allowed,
             self._staging.path,
+            reader,
+            {} if reader is None else self._bounds_of(stage),
         )
+
+    def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
+        return {one: has for one, has in self._bounds.items() if one.topic in stage.topics}
 
     def _first_offset(self, partition: TopicPartition) -> int:
         has = self._bounds.get(partition)

@@ -8,12 +8,13 @@ row a record, each offset once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -49,15 +50,15 @@ class History:
         num_partitions: Partition counts of topics: of all that are read and, where they are known,
             of those that are written.
         gaps_allowed: Whether offsets may be missing (compacted topics, transactions).
-        partitions_in_order: Whether the frame has each partition of a topic as one Spark partition,
-            in the order of offsets. Then a stage that reads one topic needs no shuffle.
+        reader: Reads partitions within workers. Then a stage that reads nothing but history needs
+            no shuffle, and nothing of the frame. None where only Spark can read.
     """
 
     frame: DataFrame
     bounds: Mapping[TopicPartition, PartitionBounds]
     num_partitions: Mapping[str, int]
     gaps_allowed: bool
-    partitions_in_order: bool = False
+    reader: PartitionReader | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,21 @@ class WantedTopics:
             for topic in set(topics)
             if topic in self.names or any(pattern.fullmatch(topic) for pattern in self.patterns)
         )
+
+
+class PartitionReader(Protocol):
+    """Reads partitions in Spark's workers; is pickled on its way there."""
+
+    def read(
+        self, partition: TopicPartition, bounds: PartitionBounds
+    ) -> Generator[Sequence[ConsumedMessage]]:
+        """Return the records of a partition within its bounds, in order, some at a time.
+
+        The generator is closed when it is not read to its end.
+
+        Raises:
+            StreamsError: The records can't be read, or are not there any more.
+        """
 
 
 class HistorySource(Protocol):

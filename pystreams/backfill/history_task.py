@@ -1,11 +1,13 @@
 """One task over its history: the runtime's own `StreamTask`, given rows, giving results.
 
-The caller hands over the records in the order in which the task is to process them
-(`stage_rows`), a batch of that order at a time, each partition's records of it together. The
-task's queues put them in order again: a record that is late in its partition follows its
+The caller hands over the records in one of two ways. In the order in which the task is to process
+them (`stage_rows`), a batch of that order at a time, each partition's records of it together: the
+task's queues put them in order again, because a record that is late in its partition follows its
 predecessors directly, in this order, so at the beginning of a batch one partition at most has late
-records, and they are what the queues give first. Whatever a live task would send is a result row;
-changelog records are not, because the state at the end is given as a whole.
+records, and they are what the queues give first. Or each partition by itself, a batch of any of
+them at a time, telling which will give more: then the task stops where it would have to guess what
+comes next there. Whatever a live task would send is a result row; changelog records are not,
+because the state at the end is given as a whole.
 
 Commits are the stores' only, whenever they hold as much uncommitted as a thread may: there is no
 Kafka commit to wait for. Nothing here knows of Spark.
@@ -13,7 +15,7 @@ Kafka commit to wait for. Nothing here knows of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -93,15 +95,23 @@ class HistoryTask:
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
 
+    def buffered_records(self, partition: TopicPartition) -> int:
+        """Return how many records of a partition wait."""
+        return self._task.buffered_records(partition)
+
     def feed(
-        self, batch: Mapping[TopicPartition, Sequence[ConsumedMessage]]
+        self,
+        batch: Mapping[TopicPartition, Sequence[ConsumedMessage]],
+        unread: Collection[TopicPartition] = (),
     ) -> Iterator[ResultBatch]:
-        """Process a batch, the next ones in order; return what was written, so much at a time.
+        """Process what has come; return what was written, so much at a time.
 
         What is less than a batch of results waits for the next call, or for `finish`.
 
         Args:
-            batch: The records of each partition, in the order of their offsets.
+            batch: The next records of each partition, in the order of their offsets.
+            unread: Partitions of which more will come. Nothing is processed while one of them has
+                no record waiting: what it gives next might be first.
 
         Raises:
             StreamsError: As in a live run: a record can't be decoded, the user's code raised.
@@ -109,7 +119,10 @@ class HistoryTask:
         task = self._task
         for partition, messages in batch.items():
             task.add_records(partition, messages)
-        while (run := task.next_run(_RUN_RECORDS)) is not None:
+        while all(map(task.buffered_records, unread)):
+            run = task.next_run(_RUN_RECORDS)
+            if run is None:
+                return
             self._unchecked += task.process(*run)
             task.punctuate_stream_time()
             if self._unchecked >= _RUN_RECORDS:

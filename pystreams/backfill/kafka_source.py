@@ -1,4 +1,7 @@
-"""History from Kafka itself, through Spark's Kafka connector.
+"""History from Kafka itself: read by the workers, or through Spark's Kafka connector.
+
+A stage that reads nothing but topics is read by its workers (`partition_reader`); one that merges
+them with what an earlier stage has written, by the connector.
 
 The bounds of each partition are fixed before anything is read, so that the history is the same
 however long the backfill takes and however often it runs: from the first offset, an offset or a
@@ -17,7 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
+from pystreams.backfill.history import (
+    History,
+    HistoryError,
+    PartitionBounds,
+    PartitionReader,
+    WantedTopics,
+)
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition
@@ -44,9 +53,6 @@ _FIXED_OPTIONS = frozenset(
     }
 )
 
-_SPLITTING_OPTIONS = frozenset({"minpartitions", "maxrecordsperpartition"})
-"""With these the connector reads a partition in several Spark partitions, else in one, in order."""
-
 
 @dataclass(frozen=True, slots=True)
 class KafkaBound:
@@ -71,6 +77,7 @@ class KafkaSource:
         start: Where partitions begin, as far as not at their first offset.
         end: Where they end (the record there is not read), as far as not at their end now.
         options: More options of Spark's reader, such as `kafka.security.protocol`.
+        reader: Reads partitions within the workers; None leaves all to Spark's reader.
     """
 
     bootstrap_servers: str
@@ -78,6 +85,7 @@ class KafkaSource:
     start: KafkaBound = field(default_factory=KafkaBound)
     end: KafkaBound = field(default_factory=KafkaBound)
     options: Mapping[str, str] = field(default_factory=dict)
+    reader: PartitionReader | None = None
 
     def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
         """Return the history; see `HistorySource`.
@@ -92,7 +100,7 @@ class KafkaSource:
             bounds,
             counts,
             gaps_allowed=True,
-            partitions_in_order=not _SPLITTING_OPTIONS & {name.lower() for name in self.options},
+            reader=self.reader,
         )
 
     def bounds(

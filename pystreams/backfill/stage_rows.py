@@ -23,16 +23,15 @@ functions partition by it, so Spark adds no other shuffle:
 A stage that reads one topic needs no times, one that reads no written topic no offsets. With a
 timestamp extractor of the user's own, the highest time so far is found in Python (`event_times`).
 
-A stage that reads one topic of a history whose partitions each come as one Spark partition, in the
-order of their offsets, needs no shuffle and no sort: the rows are in task order as they are read.
-Then a task without rows has no Spark partition, and is run by a marker afterwards (`markers`).
+Where workers read their partitions themselves (`partition_reader`), a stage has no rows but one a
+task, which makes it run (`markers`).
 
 Spec: KIP-353; `pystreams.runtime.core.partition_group`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,23 +84,14 @@ class StageInput:
     num_tasks: int
     behind: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
     event_times: Callable[[DataFrame], DataFrame] | None = None
-    partitions_in_order: bool = False
-
-    @property
-    def is_in_task_order(self) -> bool:
-        """Whether the history is in task order as it is read."""
-        return self.partitions_in_order and self.num_topics == 1 and self.written is None
 
 
 def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
     """Return the rows with columns of `HISTORY_TYPE`, sorted by task and as each takes them.
 
-    Before the rows of each task stands its marker; see `markers`. Not where the history is in task
-    order as it is read.
+    Before the rows of each task stands its marker; see `markers`.
     """
-    if given.is_in_task_order and given.history is not None:
-        return given.history.select(*COLUMNS)
-    rows = _marker_rows(spark, given.num_tasks)
+    rows = _marker_rows(spark, given.num_tasks, num_partitions=1)
     if given.history is not None:
         origin = (F.lit(-1).alias("stage"), F.lit(-1).alias("task"), F.col("offset").alias("place"))
         rows = rows.unionByName(given.history.select(*COLUMNS, *origin))
@@ -117,17 +107,17 @@ def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
     return ordered.select(*COLUMNS)
 
 
-def markers(spark: SparkSession, tasks: Sequence[int]) -> DataFrame:
-    """Return for each task a row with nothing but its number in `partition`.
+def markers(spark: SparkSession, num_tasks: int) -> DataFrame:
+    """Return for each task a row with nothing but its number in `partition`, in order.
 
-    A task runs when there is a row of it, and one without history runs too.
+    A task runs when there is a row of it, and one without history runs too. Each has a Spark
+    partition of its own.
     """
-    rows = _marker_rows(spark, max(tasks) + 1)
-    return rows.filter(F.col("partition").isin(list(tasks))).select(*COLUMNS)
+    return _marker_rows(spark, num_tasks, num_partitions=num_tasks).select(*COLUMNS)
 
 
-def _marker_rows(spark: SparkSession, num_tasks: int) -> DataFrame:
-    numbers = spark.range(0, num_tasks, 1, numPartitions=1)
+def _marker_rows(spark: SparkSession, num_tasks: int, *, num_partitions: int) -> DataFrame:
+    numbers = spark.range(0, num_tasks, 1, numPartitions=num_partitions)
     return numbers.select(*(_marker_column(name) for name in ROWS))
 
 

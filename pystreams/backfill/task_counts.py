@@ -34,46 +34,64 @@ _INTERVAL_MS = 1000.0
 _TOPIC_COLUMN = 0
 
 
-def counted_here(batches: Iterable[pa.RecordBatch], directory: str) -> Iterator[pa.RecordBatch]:
-    """Return a Spark partition's batches, and count in its file how far they are taken.
+class TakenRecords:
+    """How many records of one Spark partition have been taken, told in its file.
 
-    Runs in a Spark worker.
+    Runs in a Spark worker. The directory must be there: who comes late, after the stage, finds none
+    and leaves nothing behind.
 
     Args:
-        batches: Columns of `rows.HISTORY_TYPE`; a row without topic is no record.
-        directory: Where the stage's files are.
+        file: The partition's file.
+        clock: Tells when a second has passed.
     """
-    from pyspark import TaskContext
 
-    context = TaskContext.get()
-    assert context is not None, "counted in a Spark worker"
-    file = Path(directory) / str(context.partitionId())
-    return counted(batches, file, SystemClock())
+    def __init__(self, file: Path, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._records = 0
+        self._told_ms = -_INTERVAL_MS
 
+    @classmethod
+    def here(cls, directory: str) -> TakenRecords:
+        """Return the counter of the Spark partition that runs here.
 
-def counted(
-    batches: Iterable[pa.RecordBatch], file: Path, clock: Clock
-) -> Iterator[pa.RecordBatch]:
-    """Return batches, and write into a file how many records of them have been taken.
+        Args:
+            directory: Where the stage's files are.
+        """
+        from pyspark import TaskContext
 
-    A batch has been taken when the next one is asked for. The directory must be there: who comes
-    late, after the stage, finds none and leaves nothing behind.
-    """
-    records = 0
-    told_ms = -_INTERVAL_MS
-    for batch in batches:
-        yield batch
-        records += batch.num_rows - batch.column(_TOPIC_COLUMN).null_count
-        now_ms = clock.monotonic_ms()
-        if now_ms - told_ms >= _INTERVAL_MS:
-            told_ms = now_ms
-            _write(file, records, is_all=False)
-    _write(file, records, is_all=True)
+        context = TaskContext.get()
+        assert context is not None, "counted in a Spark worker"
+        return cls(Path(directory) / str(context.partitionId()), SystemClock())
 
+    def add(self, records: int) -> None:
+        """Count records that have been taken."""
+        self._records += records
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._told_ms >= _INTERVAL_MS:
+            self._told_ms = now_ms
+            self._write(is_all=False)
 
-def _write(file: Path, records: int, *, is_all: bool) -> None:
-    with contextlib.suppress(OSError):
-        file.write_bytes(_COUNT.pack(records, is_all))
+    def end(self) -> None:
+        """Tell that there are no more."""
+        self._write(is_all=True)
+
+    def of_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return batches, and count their records.
+
+        A batch has been taken when the next one is asked for.
+
+        Args:
+            batches: Columns of `rows.HISTORY_TYPE`; a row without topic is no record.
+        """
+        for batch in batches:
+            yield batch
+            self.add(batch.num_rows - batch.column(_TOPIC_COLUMN).null_count)
+        self.end()
+
+    def _write(self, *, is_all: bool) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write_bytes(_COUNT.pack(self._records, is_all))
 
 
 class StageCounts:

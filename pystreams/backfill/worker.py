@@ -2,7 +2,8 @@
 
 The rows come sorted by task and, within a task, as it is to take them; before them all stands one
 row without a topic, the marker, so that a task without history runs too (its processors are
-initialised, and its end is told). Most often a Spark partition is one task.
+initialised, and its end is told). Most often a Spark partition is one task. Where the stage has a
+reader, there is nothing but markers, and the worker reads the task's partitions itself.
 
 An error leaves as a line of JSON within the exception's text, which Spark carries to the driver;
 `failures` reads it there.
@@ -15,22 +16,24 @@ import gc
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pystreams.backfill.failures import WorkerFailureError
+from pystreams.backfill.feeding import PARTITION, fed_by_reader, fed_with_rows
+from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
-from pystreams.backfill.rows import HistoryMessage, ResultBatch
+from pystreams.backfill.rows import ResultBatch
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import begun_identity
+from pystreams.backfill.task_counts import TakenRecords
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
@@ -43,9 +46,6 @@ _KEYS_REMEMBERED = 1 << 16
 """So many keys' partitions are remembered: hashing one costs as much as processing a record."""
 
 _ROWS_AT_A_TIME = 1000
-
-_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP, _KEY, _VALUE, _HEADERS = range(7)
-"""Columns of the history, in the order of `rows.HISTORY_TYPE`."""
 
 _HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SCHEMA = pa.schema(
@@ -76,6 +76,8 @@ class StageJob:
         now_ms: The wall-clock time of the whole backfill (ms).
         gaps_allowed: Whether offsets may be missing.
         staging: The staging directory, which every worker must reach.
+        reader: Reads the partitions here; None when Spark gives their rows.
+        bounds: With a reader: what it is to read.
     """
 
     plan: TopologyPlan
@@ -86,6 +88,8 @@ class StageJob:
     now_ms: int
     gaps_allowed: bool
     staging: Path
+    reader: PartitionReader | None = None
+    bounds: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
 
     def settings(self) -> HistoryTaskSettings:
         """Return what its tasks share."""
@@ -106,12 +110,15 @@ class StageJob:
         )
 
 
-def run_tasks(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_tasks(
+    payload: bytes, batches: Iterable[pa.RecordBatch], taken: TakenRecords
+) -> Iterator[pa.RecordBatch]:
     """Run the tasks of one Spark partition.
 
     Args:
         payload: A packed `StageJob`.
-        batches: History, sorted by task and as each is to take it.
+        batches: History, sorted by task and as each is to take it; or markers alone.
+        taken: Told how many records have been taken.
 
     Raises:
         WorkerFailureError: A task failed; holds what the driver tells the user.
@@ -119,10 +126,10 @@ def run_tasks(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     job: StageJob = unpack(payload)
     settings = job.settings()
     with _collector_spared():
-        for number, parts in groupby(_by_task(batches), key=lambda part: part[0]):
+        for number, parts in groupby(_by_task(taken.of_batches(batches)), key=lambda part: part[0]):
             task_id = TaskId(job.stage.subtopology.id, number)
             try:
-                yield from map(_arrow_batch, _run_task(job, settings, task_id, parts))
+                yield from map(_arrow_batch, _run_task(job, settings, task_id, parts, taken))
             except Exception as error:
                 raise WorkerFailureError.of(error, task_id) from error
 
@@ -143,6 +150,7 @@ def _run_task(
     settings: HistoryTaskSettings,
     task_id: TaskId,
     parts: Iterator[tuple[int, pa.RecordBatch]],
+    taken: TakenRecords,
 ) -> Iterator[ResultBatch]:
     """Run one task, with stores in a directory that goes when it ends, however it ends.
 
@@ -156,7 +164,6 @@ def _run_task(
         TopicPartition(topic, number) for topic in job.stage.topics if number < counts.get(topic, 1)
     ]
     start = {one: job.start[one] for one in partitions if one in job.start}
-    offsets = _Offsets(gaps_allowed=job.gaps_allowed)
     root = _local_directory(number)
     with (
         TemporaryDirectory(prefix=f"pystreams-{task_id}-", dir=root) as directory,
@@ -166,12 +173,14 @@ def _run_task(
             task_id, job.plan, job.stage, partitions, Path(directory), settings, start
         )
         closing.callback(_close_after_failure, task)
-        for _, rows in parts:
-            batch: dict[TopicPartition, list[HistoryMessage]] = {}
-            for partition, own in _by_partition(number, rows):
-                offsets.check(partition, own.column(_OFFSET).to_numpy().tolist())
-                batch[partition] = messages_of(partition, own)
-            yield from task.feed(batch)
+        rows = (rows for _, rows in parts)
+        if job.reader is None:
+            yield from fed_with_rows(task, number, rows, gaps_allowed=job.gaps_allowed)
+        else:
+            for _ in rows:
+                pass  # The marker.
+            bounds = {one: job.bounds[one] for one in partitions if one in job.bounds}
+            yield from fed_by_reader(task, job.reader, bounds, taken)
         yield from task.finish()
 
 
@@ -200,88 +209,19 @@ def _close_after_failure(task: HistoryTask) -> None:
         task.close()
 
 
-class _Offsets:
-    """Sees that each offset of a partition comes once and, unless gaps may be, none is missing."""
-
-    def __init__(self, *, gaps_allowed: bool) -> None:
-        self._gaps_allowed = gaps_allowed
-        self._next: dict[TopicPartition, int] = {}
-
-    def check(self, partition: TopicPartition, offsets: list[int]) -> None:
-        """Look at the offsets of the next records of one partition, in order.
-
-        Raises:
-            StreamsError: An offset is there twice, or missing.
-        """
-        first, last = offsets[0], offsets[-1]
-        expected = self._next.get(partition, first)
-        self._next[partition] = last + 1
-        in_a_row = first == expected and offsets == list(range(first, last + 1))
-        if in_a_row:
-            return
-        for offset in offsets:
-            if offset < expected:
-                raise StreamsError(
-                    f"{partition} has offset {offset} more than once in the history: "
-                    "remove the copies"
-                )
-            if offset > expected and not self._gaps_allowed:
-                raise StreamsError(
-                    f"{partition} has a gap: offset {expected - 1} is followed by {offset}. Add "
-                    "the missing records, or allow gaps (gaps_allowed=True)"
-                )
-            expected = offset + 1
-
-
 def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Return (task's number, some rows), one after the other.
 
     Few at a time, so that most objects made of them are gone before the garbage collector looks.
     """
     for batch in batches:
-        runs = pc.run_end_encode(batch.column(_PARTITION))
+        runs = pc.run_end_encode(batch.column(PARTITION))
         begin = 0
         for end, number in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
             while begin < end:
                 count = min(end - begin, _ROWS_AT_A_TIME)
                 yield number, batch.slice(begin, count)
                 begin += count
-
-
-def _by_partition(
-    number: int, rows: pa.RecordBatch
-) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Return the rows of each topic; markers are of none."""
-    encoded = rows.column(_TOPIC).dictionary_encode()
-    topics = encoded.dictionary.to_pylist()
-    if len(topics) == 1 and not encoded.null_count:
-        yield TopicPartition(topics[0], number), rows
-        return
-    for code, topic in enumerate(topics):
-        yield TopicPartition(topic, number), rows.filter(pc.equal(encoded.indices, code))
-
-
-def messages_of(partition: TopicPartition, rows: pa.RecordBatch) -> list[HistoryMessage]:
-    """Return the messages of one partition: a column at a time, because a value at a time is slow.
-
-    Through numpy, whose lists of integers and bytes take a tenth of the time of Arrow's own.
-    """
-    offsets, timestamps = (rows.column(at).to_numpy().tolist() for at in (_OFFSET, _TIMESTAMP))
-    keys, values = (
-        rows.column(at).to_numpy(zero_copy_only=False).tolist() for at in (_KEY, _VALUE)
-    )
-    headers = headers_of(rows.column(_HEADERS))
-    return HistoryMessage.of_columns(partition, offsets, timestamps, keys, values, headers)
-
-
-def headers_of(column: pa.Array) -> list[Any]:
-    """Return headers as a message has them: a list of pairs, or None where there are none."""
-    if column.null_count == len(column):
-        return [None] * len(column)
-    return [
-        [(header["key"], header["value"]) for header in headers] if headers else None
-        for headers in column.to_pylist()
-    ]
 
 
 def _arrow_batch(results: ResultBatch) -> pa.RecordBatch:

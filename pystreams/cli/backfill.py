@@ -233,7 +233,7 @@ class _Backfill:
         return self._kafka_source() if self._options.from_kafka else self._archive()
 
     def _kafka_source(self) -> KafkaSource:
-        from pystreams.backfill import KafkaBound, KafkaSource
+        from pystreams.backfill import KafkaBound, KafkaPartitionReader, KafkaSource
         from pystreams.backfill.staged_publication import check_begun
         from pystreams.backfill.staging import begun_identity
 
@@ -249,7 +249,8 @@ class _Backfill:
             start = KafkaBound({**{one: has.first for one, has in bounds.items()}, **start.offsets})
             end = KafkaBound({**{one: has.end for one, has in bounds.items()}, **end.offsets})
         options = pairs(self._options.options, "--option")
-        return KafkaSource(self._config.bootstrap_servers, self._admin, start, end, options)
+        servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
+        return KafkaSource(servers, self._admin, start, end, options, reader)
 
     def _archive(self) -> HistorySource:
         from pystreams.backfill import ArchiveSource

@@ -124,12 +124,28 @@ def restore_consumer_config(config: StreamsConfig, client_id: str | None) -> dic
     It joins no group, but librdkafka wants a `group.id`; nothing is ever committed under it. An
     offset that is out of range is an error to notice, never a reason to jump.
     """
-    result = _shared(config, client_id) | _fetching(config)
-    result |= _translated(config.overrides, "consumer.", "restore.consumer.")
+    own = _translated(config.overrides, "consumer.", "restore.consumer.")
+    return _without_group(config, client_id, own, "restore")
+
+
+def history_consumer_config(config: StreamsConfig, client_id: str | None) -> dict[str, Any]:
+    """Return the configuration of a consumer of source topics that is in no group.
+
+    It reads what is committed, whatever the guarantee: its bounds are ends of what is.
+    """
+    own = _translated(config.overrides, "consumer.", "main.consumer.")
+    result = _without_group(config, client_id, own, "history")
+    return result | {"isolation.level": "read_committed"}
+
+
+def _without_group(
+    config: StreamsConfig, client_id: str | None, own: dict[str, Any], purpose: str
+) -> dict[str, Any]:
+    result = _shared(config, client_id) | _fetching(config) | own
     for name in ("group.instance.id", "max.poll.interval.ms"):
         result.pop(name, None)
     result["auto.offset.reset"] = "error"
-    result["group.id"] = f"{config.application_id}-restore"
+    result["group.id"] = f"{config.application_id}-{purpose}"
     return result | _reading_rules(config, result)
 
 
@@ -257,7 +273,7 @@ def is_shared(name: str) -> bool:
 
 
 def _fetching(config: StreamsConfig) -> dict[str, Any]:
-    """Return how both consumers fetch: far ahead, within a bound of memory."""
+    """Return how all consumers fetch: far ahead, within a bound of memory."""
     return {
         "fetch.queue.backoff.ms": 100,
         "isolation.level": "read_committed" if config.exactly_once else "read_uncommitted",
@@ -267,7 +283,7 @@ def _fetching(config: StreamsConfig) -> dict[str, Any]:
 
 
 def _reading_rules(config: StreamsConfig, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what correctness needs of both consumers."""
+    """Return what correctness needs of all consumers."""
     isolation = "read_committed" if config.exactly_once else chosen["isolation.level"]
     return {
         "allow.auto.create.topics": False,

@@ -59,12 +59,6 @@ UNSUPPORTED = {
         (), "dead letter queues are not supported yet: write to a topic from an exception handler"
     ),
     "application.server": Unsupported(("",), "queries of other instances are not supported yet"),
-    "state.cleanup.delay.ms": Unsupported(
-        ("600000",), "directories of tasks that have moved away are not removed yet"
-    ),
-    "state.cleanup.dir.max.age.ms": Unsupported(
-        ("-1",), "directories of tasks that have moved away are not removed yet"
-    ),
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(
         ("true",),

@@ -83,6 +83,20 @@ class StreamsConfig:
         importance=_HIGH,
         default_text="<temporary directory>/pystreams",
     )
+    state_cleanup_delay_ms: int = key(
+        whole_number(1),
+        600_000,
+        """How long the directory of a task that moved to another process is kept; if the task
+        comes back meanwhile, it restores only what it lacks. Stores without a changelog are lost
+        with it.""",
+    )
+    state_cleanup_dir_max_age_ms: int = key(
+        whole_number(-1),
+        -1,
+        """At the start, directories of tasks that no process has used for so long are removed, so
+        that they are restored whole: set it below `delete.retention.ms` of the changelogs, after
+        which these no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
+    )
     num_stream_threads: int = key(
         whole_number(1),
         1,
@@ -393,6 +407,10 @@ class StreamsConfig:
     def restore_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
         """Return librdkafka's configuration of a consumer that reads changelogs, by `assign`."""
         return clients.restore_consumer_config(self, client_id)
+
+    def history_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
+        """Return librdkafka's configuration of a consumer that reads history, by `assign`."""
+        return clients.history_consumer_config(self, client_id)
 
     def producer_config(
         self, transactional_id: str | None = None, *, client_id: str | None = None

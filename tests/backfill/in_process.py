@@ -7,14 +7,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from pystreams.backfill.feeding import fed_by_reader
+from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.stages import stages_of
+from pystreams.backfill.task_counts import TakenRecords
 from pystreams.config import StreamsConfig
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.partitioner import partition_of
 from pystreams.record import Headers
 from pystreams.runtime.settings import task_settings
+from pystreams.testing.simulation import ManualClock
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -50,8 +54,12 @@ def run(
     history: Sequence[Row],
     num_partitions: Mapping[str, int],
     directory: Path,
+    reader: PartitionReader | None = None,
 ) -> list[Result]:
-    """Return all results, stage by stage and task by task."""
+    """Return all results, stage by stage and task by task.
+
+    With a reader, stages that read nothing but history take it from there.
+    """
     settings = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
     plan = TopologyPlan(topology, settings.application_id)
     partitions = plan_partitions(plan, num_partitions)
@@ -68,6 +76,7 @@ def run(
         settings.statestore_cache_max_bytes,
         now_ms=0,
     )
+    known = set(history)
     results: list[Result] = []
     sequences: list[list[Result]] = []
     for position, stage in enumerate(stages_of(plan, counts)):
@@ -83,6 +92,14 @@ def run(
             ]
             task = HistoryTask(task_id, plan, stage, own, home, shared, {})
             batches: list[ResultBatch] = []
+            if reader is not None and known.issuperset(mine):
+                bounds = {
+                    one: PartitionBounds(0, len(of_one), len(of_one))
+                    for one in own
+                    if (of_one := [row for row in mine if row.topic == one.topic])
+                }
+                batches += fed_by_reader(task, reader, bounds, TakenRecords(home, ManualClock()))
+                mine = []
             for topic, group in groupby(in_order(mine), key=lambda row: row.topic):
                 messages = [row.message() for row in group]
                 batches += task.feed({TopicPartition(topic, number): messages})

@@ -18,8 +18,10 @@ from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stages import stages_of
+from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker import StageJob, run_tasks
 from pystreams.config import StreamsConfig
+from pystreams.testing.simulation import ManualClock
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import CONFIG, made_up
 from tests.backfill.in_process import run
@@ -140,9 +142,10 @@ def test_worker_that_does_not_see_the_staging_directory_says_so(tmp_path: Path) 
     columns: list[Any] = [[None], [0], [None], [None], [None], [None]]
     arrays = [pa.array(column) for column in columns]
     arrays.append(pa.array([None], pa.list_(pa.struct([("key", pa.string())]))))
+    taken = TakenRecords(tmp_path / "0", ManualClock())
     marker = pa.RecordBatch.from_arrays(arrays, names=[f"column {n}" for n in range(7)])
 
     with pytest.raises(
         WorkerFailureError, match=r"nowhere is not there on .*mount it under the same path"
     ):
-        list(run_tasks(pack(job, "the topology"), [marker]))
+        list(run_tasks(pack(job, "the topology"), [marker], taken))

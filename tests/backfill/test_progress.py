@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from pystreams.backfill.progress import StageMeter, StagePhase, StageProgress, Teller
 from pystreams.backfill.publication import PublishedRecords
 from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
-from pystreams.backfill.task_counts import StageCounts, counted
+from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.ids import TaskId
 from pystreams.testing.simulation import ManualClock
 
@@ -25,7 +25,7 @@ def batch(topics: list[str | None]) -> pa.RecordBatch:
 
 def count(directory: Path, partition: int, batches: list[pa.RecordBatch]) -> None:
     """Take all batches of a Spark partition."""
-    for _ in counted(batches, directory / str(partition), ManualClock()):
+    for _ in TakenRecords(directory / str(partition), ManualClock()).of_batches(batches):
         pass
 
 
@@ -87,7 +87,8 @@ def test_counts_of_all_partitions_add_up_and_rows_without_topic_are_no_records(
 
 
 def test_partition_that_runs_again_counts_once(counts: StageCounts) -> None:
-    first = counted([batch(["in"] * 5), batch(["in"] * 5)], counts.directory / "0", ManualClock())
+    taken = TakenRecords(counts.directory / "0", ManualClock())
+    first = taken.of_batches([batch(["in"] * 5), batch(["in"] * 5)])
     next(first)
     next(first)
     before = counts.records()
@@ -104,7 +105,7 @@ def test_file_is_written_once_a_second_and_at_the_end(tmp_path: Path) -> None:
     clock = ManualClock()
     file = tmp_path / "0"
     seen = []
-    for _ in counted([batch(["in"])] * 4, file, clock):
+    for _ in TakenRecords(file, clock).of_batches([batch(["in"])] * 4):
         seen.append(StageCounts(tmp_path).records())
         clock.advance_ms(600)
 

@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pystreams.backfill.feeding import _by_partition, _Offsets, messages_of
 from pystreams.backfill.rows import Result, ResultBatch, ResultKind
-from pystreams.backfill.worker import _arrow_batch, _by_partition, _by_task, _Offsets, messages_of
+from pystreams.backfill.worker import _arrow_batch, _by_task
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from tests.backfill.in_process import Row

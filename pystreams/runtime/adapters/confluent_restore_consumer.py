@@ -1,5 +1,7 @@
 """The consumer of changelogs, on librdkafka: in no group, and it notices the end of a partition.
 
+A backfill reads its history with it too.
+
 librdkafka tells the end as a message with an error (`enable.partition.eof`), whose offset is the
 next one to read; under read_committed that is the end of what is stable, past the markers of
 transactions, which no message shows. It takes another fetch to see the end, and that one finds
@@ -38,9 +40,13 @@ class ConfluentRestoreConsumer:
     Args:
         config: librdkafka's configuration.
         outage: Told when brokers can't be reached.
+        reads: What it reads, for messages.
     """
 
-    def __init__(self, config: Mapping[str, Any], outage: BrokerOutage) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], outage: BrokerOutage, reads: str = "changelog"
+    ) -> None:
+        self._doing = f"reading {reads}"
         own = {"fetch.wait.max.ms": _FETCH_WAIT_MS} | dict(config) | {"enable.partition.eof": True}
         self._client = make_client(Consumer, own, outage)
         self._splitter = PartitionSplitter()
@@ -60,8 +66,7 @@ class ConfluentRestoreConsumer:
 
     def poll(self, max_records: int, timeout_s: float) -> list[ChangelogBatch]:
         """Return what has arrived, waiting up to the timeout for the first message."""
-        doing = "reading changelogs"
-        messages = consume_available(self._client, max_records, timeout_s, doing)
+        messages = consume_available(self._client, max_records, timeout_s, self._doing)
         if not messages:
             return []
         ends: dict[TopicPartition, int] = {}
@@ -102,7 +107,7 @@ class ConfluentRestoreConsumer:
                 if partition is not None and end is not None:
                     ends[partition] = end
                 continue
-            translated = translate(error, f"reading changelog {partition or ''}".rstrip())
+            translated = translate(error, f"{self._doing} {partition or ''}".rstrip())
             if not isinstance(translated, RetriableClientError):
                 raise translated
         return good

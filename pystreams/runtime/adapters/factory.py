@@ -40,6 +40,11 @@ class ConfluentClients:
         own = self._config.restore_consumer_config(client_id=client_id)
         return ConfluentRestoreConsumer(own, self._outage)
 
+    def history_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
+        """Make a consumer of source topics that is in no group; it reads what is committed."""
+        own = self._config.history_consumer_config(client_id=client_id)
+        return ConfluentRestoreConsumer(own, self._outage, reads="history")
+
     def producer(self, client_id: str, transactional_id: str | None) -> ConfluentProducer:
         """Make a producer; transactional when an id is given."""
         own = self._config.producer_config(transactional_id, client_id=client_id)
