@@ -4,8 +4,9 @@
                     |             |
                     +-------------+----> PENDING_ERROR -> ERROR
 
-A supervisor thread prepares the topics, starts the stream threads, waits for them and closes
-what they shared. When one stream thread fails, the others are stopped (SHUTDOWN_CLIENT).
+A supervisor thread prepares the topics, starts the stream threads, removes state of tasks that
+moved away while it waits for them, and closes what they shared. When one stream thread fails, the
+others are stopped (SHUTDOWN_CLIENT).
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
 from pystreams.runtime.query.queries import Query
 from pystreams.runtime.query.results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.state_cleaner import StateCleaner
 from pystreams.runtime.statistics import Statistics, total
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
@@ -320,11 +322,13 @@ class KafkaStreams:
                 group_instance_id=config.group_instance_id or identity,
                 partition_counts=topics.partition_counts,
             )
-            self._run_threads(parts)
+            cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
+            cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
+            self._run_threads(parts, cleaner)
         finally:
             directory.close()
 
-    def _run_threads(self, parts: ThreadParts) -> None:
+    def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
         count = self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
         self._running_threads = running = [
@@ -336,7 +340,9 @@ class KafkaStreams:
         if self._stop.is_set():
             self.close(0)
         for one in running:
-            one.join()
+            while one.is_alive():
+                one.join(cleaner.interval_s)
+                cleaner.maybe_clean(running=self.state is State.RUNNING)
 
     def _run_thread(self, thread: StreamThread) -> None:
         thread.run()

@@ -137,7 +137,7 @@ class StreamThread:
             parts.task_settings.stores.recording,
             parts.clock,
         )
-        self._assignments = 0
+        self._has_assignment = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
@@ -149,8 +149,11 @@ class StreamThread:
 
     @property
     def settled(self) -> bool:
-        """Whether it has been assigned and all its tasks run."""
-        return self._assignments > 0 and self._manager.settled()
+        """Whether it knows its share of the group's partitions and all their tasks run.
+
+        A member that the group has put out has no tasks and knows no share.
+        """
+        return self._has_assignment and self._manager.settled()
 
     def local_tasks(self, store: str) -> list[StreamTask]:
         """Return the tasks that have a store, in whatever state, for reads of other threads."""
@@ -239,7 +242,7 @@ class StreamThread:
         _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
         self._manager.assign(partitions)
         self._manager.close_suspended()
-        self._assignments += 1
+        self._has_assignment = True
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
@@ -252,6 +255,7 @@ class StreamThread:
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else; called from within `poll`."""
         _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
+        self._has_assignment = False
         before = self._manager.running()
         self._manager.lose(partitions)
         self._housekeeping.forget(partitions)
@@ -334,6 +338,7 @@ class StreamThread:
     def _rejoin(self, error: TaskMigratedError) -> None:
         """Drop everything that belongs to somebody else and join the group again."""
         _log.warning("fenced: joining the group again", thread=self.name, why=str(error))
+        self._has_assignment = False
         self._manager.close_all()
         self._producers.close()
         self._consumer.close()

@@ -59,6 +59,28 @@ def test_partitions_lost_with_an_open_transaction_leave_nothing_of_it_behind(
 
 
 @pytest.mark.parametrize("incremental", [False, True])
+def test_a_member_that_was_put_out_is_not_settled_until_it_is_assigned_again(
+    incremental: bool, tmp_path: Path
+) -> None:
+    """It has no tasks, but may be given them back: its state must not count as moved away."""
+    app = Application(tmp_path, incremental=incremental)
+    process = app.process()
+    process.start()
+    step_until_running(process, 1)
+    [thread] = process.threads
+    settled = [thread.settled]
+    app.clock.advance_ms(4000)
+    app.broker.tick()
+    process.step()
+    assert not running_tasks(process)
+    settled.append(thread.settled)
+    step_until_running(process, 1)
+    settled.append(thread.settled)
+
+    assert settled == [True, False, True]
+
+
+@pytest.mark.parametrize("incremental", [False, True])
 @pytest.mark.parametrize("guarantee", EOS)
 def test_a_zombie_that_awakes_commits_nothing(
     guarantee: str, incremental: bool, tmp_path: Path

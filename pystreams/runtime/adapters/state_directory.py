@@ -4,6 +4,7 @@
       kafka-streams-process-metadata        {"processId": "<uuid>"}, held by the first process
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
       0_1/.lock  0_1/...                    one directory a task
+      0_1.removed-<uuid>/                   one that is being removed
 
 Several processes of an application may share the directory. Each takes the first identity that
 is free and keeps it for its life, so that after a restart it is the same member of the group with
@@ -41,6 +42,7 @@ PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"
 
 _DIRECTORY_MODE = 0o750
+_REMOVED = ".removed-"
 _SLOTS_MAX = 1000
 _CURES = {
     errno.EACCES: "give this user write access, or set another state.dir",
@@ -138,25 +140,65 @@ class StateDirectory:
                 found.append(task_id)
         return sorted(found)
 
-    # ------------------------------------------------------------------ removal
+    # ------------------------------------------------------------------ age and removal
 
-    def cleanup(self, older_than_ms: int, now_ms: int) -> list[TaskId]:
-        """Remove directories of tasks that live elsewhere now; `state.cleanup.delay.ms`.
+    def stamp_held(self) -> None:
+        """Note that the held directories are in use now, so that a kill leaves their age right.
 
-        Args:
-            older_than_ms: How long nobody must have used a directory (ms).
-            now_ms: Wall-clock time (ms).
-
-        Returns:
-            The tasks whose directories were removed.
+        Raises:
+            StateDirectoryError: A file can't be written.
         """
-        removed = []
-        for task_id in self.task_ids():
-            last_used_ms = self._attempt(partial(_last_used_ms, self.directory / str(task_id)))
-            if now_ms - last_used_ms >= older_than_ms and self._remove(task_id):
-                removed.append(task_id)
-                _log.info("removed the state of a task that moved away", task=str(task_id))
-        return removed
+        with self._lock:
+            for descriptor, _ in self._held.values():
+                self._attempt(partial(os.utime, descriptor))
+
+    def last_used_ms(self, task_id: TaskId) -> int | None:
+        """Return when a task's directory was last held or changed (wall clock, ms).
+
+        None when there is none.
+
+        Raises:
+            StateDirectoryError: It can't be read.
+        """
+        return self._attempt(partial(_last_used_ms, self.directory / str(task_id)))
+
+    def remove(self, task_id: TaskId) -> bool:
+        """Remove a task's directory unless a thread or process holds it; return whether it is gone.
+
+        It leaves its name in one step, under its lock: a task that comes meanwhile finds either
+        nobody's whole directory or none, and need not wait for the deletion of many files.
+
+        Raises:
+            StateDirectoryError: It can't be removed. What is left of it is in `leftovers`, unless
+                it still has its name.
+        """
+        directory = self.directory / str(task_id)
+        doomed = self.directory / f"{task_id}{_REMOVED}{uuid.uuid4().hex}"
+        with self._lock:
+            if task_id in self._held:
+                return False
+            descriptor = self._attempt(partial(self._lock_directory, directory))
+            if descriptor is None:
+                return False
+            try:
+                self._attempt(partial(directory.rename, doomed))
+            finally:
+                os.close(descriptor)
+        self.discard(doomed)
+        return True
+
+    def leftovers(self) -> list[Path]:
+        """Return what removals that failed or were killed have left, in no task's use any more."""
+        entries = self._attempt(lambda: list(self.directory.iterdir()))
+        return sorted(entry for entry in entries if _REMOVED in entry.name)
+
+    def discard(self, leftover: Path) -> None:
+        """Delete a leftover; another process may be at it, too.
+
+        Raises:
+            StateDirectoryError: It can't be deleted.
+        """
+        self._attempt(partial(_delete, leftover))
 
     def clean_up(self) -> None:
         """Remove all local state of the application, which is then restored from changelogs.
@@ -165,25 +207,12 @@ class StateDirectory:
             StateDirectoryError: A task's directory is in use.
         """
         for task_id in self.task_ids():
-            if not self._remove(task_id):
+            if not self.remove(task_id):
                 raise TaskLockedError(task_id, str(self.directory / str(task_id)))
+        for leftover in self.leftovers():
+            self.discard(leftover)
 
     # ------------------------------------------------------------------ inside
-
-    def _remove(self, task_id: TaskId) -> bool:
-        """Remove a task's directory unless somebody holds it."""
-        directory = self.directory / str(task_id)
-        with self._lock:
-            if task_id in self._held:
-                return False
-            descriptor = self._attempt(partial(self._lock_directory, directory))
-            if descriptor is None:
-                return False
-            try:
-                self._attempt(partial(shutil.rmtree, directory))
-            finally:
-                os.close(descriptor)
-        return True
 
     def _make(self) -> None:
         self.directory.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -215,7 +244,10 @@ class StateDirectory:
         """Return a descriptor that holds the directory's lock, or None if another one does."""
         while True:
             directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
-            descriptor = _lock_file(directory / LOCK_FILE)
+            try:
+                descriptor = _lock_file(directory / LOCK_FILE)
+            except FileNotFoundError:  # Removed by another process this moment.
+                continue
             if descriptor is None:
                 return None
             # Whoever had the lock may have removed the directory just before we got it.
@@ -256,12 +288,21 @@ def _is_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _last_used_ms(directory: Path) -> int:
-    """Return when a task's directory was last locked, given up or changed (wall clock, ms)."""
-    newest = 0
+def _delete(directory: Path) -> None:
+    """Delete a directory, of which another process may delete files at the same time."""
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _last_used_ms(directory: Path) -> int | None:
+    """Return when a task's directory was last locked, stamped, given up or changed."""
+    newest = None
     for path in (directory, directory / LOCK_FILE):
         try:
-            newest = max(newest, path.stat().st_mtime_ns)
+            changed_ms = path.stat().st_mtime_ns // 1_000_000
         except FileNotFoundError:
             continue
-    return newest // 1_000_000
+        newest = changed_ms if newest is None else max(newest, changed_ms)
+    return newest

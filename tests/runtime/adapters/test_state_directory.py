@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -123,7 +124,8 @@ def test_a_task_belongs_to_one_process_until_that_dies(
     assert raised.value.task_id == TASK
     with pytest.raises(TaskLockedError):
         here.clean_up()
-    assert here.cleanup(0, now_ms=2**53) == []
+    assert not here.remove(TASK)
+    assert (tmp_path / "app" / "0_1").is_dir()
 
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
@@ -162,23 +164,91 @@ def test_tasks_on_the_disk_are_listed(tmp_path: Path) -> None:
     directory.close()
 
 
-def test_cleanup_removes_what_nobody_used_for_long(tmp_path: Path) -> None:
+def test_a_directory_is_removed_unless_it_is_held(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app")
-    old, recent, held = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
-    for task_id in (old, recent, held):
+    free, held = TaskId(0, 0), TaskId(0, 2)
+    for task_id in (free, held):
         (directory.lock_task(task_id) / "state").write_text("state")
-    for task_id in (old, recent):
-        directory.unlock_task(task_id)
-    now_ms = 2_000_000_000_000
-    _age(directory.directory / "0_0", now_ms - 1000)
-    _age(directory.directory / "0_1", now_ms - 999)
-    _age(directory.directory / "0_2", now_ms - 5000)
+    directory.unlock_task(free)
 
-    assert directory.cleanup(1000, now_ms) == [old]
-    assert directory.task_ids() == [recent, held]
+    assert directory.remove(free)
+    assert not directory.remove(held)
+    assert directory.task_ids() == [held]
+    assert directory.leftovers() == []
     directory.unlock_task(held)
     directory.clean_up()
     assert directory.task_ids() == []
+    directory.close()
+
+
+def test_a_removed_directory_can_be_locked_again_and_is_empty(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    (directory.lock_task(TASK) / "state").write_text("state")
+    directory.unlock_task(TASK)
+    directory.remove(TASK)
+
+    assert [entry.name for entry in directory.lock_task(TASK).iterdir()] == [".lock"]
+    directory.close()
+
+
+def test_a_directory_that_can_not_be_deleted_leaves_its_name_and_a_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    (directory.lock_task(TASK) / "state").write_text("state")
+    directory.unlock_task(TASK)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", _refuse)
+        with pytest.raises(StateDirectoryError, match="give this user write access"):
+            directory.remove(TASK)
+
+    assert directory.task_ids() == []
+    [leftover] = directory.leftovers()
+    assert (leftover / "state").read_text() == "state"
+    directory.discard(leftover)
+    assert directory.leftovers() == []
+    directory.close()
+
+
+def test_a_leftover_that_another_process_deletes_meanwhile_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    leftover = directory.directory / "0_1.removed-x"
+    leftover.mkdir()
+    rmtree = shutil.rmtree
+
+    def after_another_one(path: Path, ignore_errors: bool = False) -> None:
+        if leftover.exists():
+            rmtree(leftover)
+        rmtree(path, ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", after_another_one)
+    directory.discard(leftover)
+    assert directory.leftovers() == []
+    directory.close()
+
+
+def test_a_directory_is_as_old_as_its_last_holder_says(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    assert directory.last_used_ms(TASK) is None
+    home = directory.lock_task(TASK)
+    _age(home, 1000)
+    assert directory.last_used_ms(TASK) == 1000
+
+    directory.stamp_held()
+    stamped_ms = directory.last_used_ms(TASK)
+    assert stamped_ms is not None
+    assert stamped_ms > 1000
+
+    _age(home, 2000)
+    directory.unlock_task(TASK)
+    given_up_ms = directory.last_used_ms(TASK)
+    assert given_up_ms is not None
+    assert given_up_ms > 2000
+    _age(home, 3000)
+    directory.stamp_held()
+    assert directory.last_used_ms(TASK) == 3000
     directory.close()
 
 
@@ -220,6 +290,10 @@ def test_a_full_or_read_only_disk_names_the_cure(
     with pytest.raises(StateDirectoryError, match=f"{tmp_path}/app.*{cure}"):
         directory.lock_task(TASK)
     directory.close()
+
+
+def _refuse(path: Path) -> None:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def _age(directory: Path, used_ms: int) -> None:
