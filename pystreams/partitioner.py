@@ -10,26 +10,26 @@ Spec: Kafka BuiltInPartitioner.partitionForKey, Utils.murmur2.
 
 from __future__ import annotations
 
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
+SEED = 0x9747B28C
+MULTIPLIER = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
     """Return the 32-bit hash of some bytes, unsigned."""
     length = len(data)
-    hashed = _SEED ^ length
+    hashed = SEED ^ length
     whole = length & ~3
     for start in range(0, whole, 4):
-        word = int.from_bytes(data[start : start + 4], "little") * _MULTIPLIER & _MASK
+        word = int.from_bytes(data[start : start + 4], "little") * MULTIPLIER & _MASK
         word ^= word >> 24
-        word = word * _MULTIPLIER & _MASK
-        hashed = (hashed * _MULTIPLIER & _MASK) ^ word
+        word = word * MULTIPLIER & _MASK
+        hashed = (hashed * MULTIPLIER & _MASK) ^ word
     if whole < length:
         hashed ^= int.from_bytes(data[whole:], "little")
-        hashed = hashed * _MULTIPLIER & _MASK
+        hashed = hashed * MULTIPLIER & _MASK
     hashed ^= hashed >> 13
-    hashed = hashed * _MULTIPLIER & _MASK
+    hashed = hashed * MULTIPLIER & _MASK
     return hashed ^ (hashed >> 15)
 
 
