@@ -21,7 +21,7 @@ from tests.broker.reading import group_members, produce, read_all, values_by_key
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.stores.support import Message
 
-SPARK_DEADLINE_S = 900.0
+SPARK_DEADLINE_S = 300.0
 _ROUND_MS = 3000
 _FOR_FEW_ROWS = (
     "spark.sql.shuffle.partitions=2",

@@ -16,7 +16,7 @@ from tests.broker.application import Running
 from tests.broker.backfill.spark_processes import java_of, kill, workers_of
 from tests.broker.waiting import wait_until
 
-SPARK_DEADLINE_S = 600.0
+SPARK_DEADLINE_S = 300.0
 
 PHASES = {
     "starting": 4.0,

@@ -27,7 +27,7 @@ from tests.broker.reading import committed_offsets, delete_topics, produce
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 ROUNDS = 20
-SPARK_DEADLINE_S = 600.0
+SPARK_DEADLINE_S = 300.0
 SEED = 11
 ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}

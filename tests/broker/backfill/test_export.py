@@ -26,7 +26,7 @@ from tests.every_store import BUILDERS
 PARTITIONS = 2
 ROUNDS = 6
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture

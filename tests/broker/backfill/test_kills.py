@@ -105,8 +105,13 @@ def run_and_kill(arena: Arena, application: Application, draw: random.Random, ro
     running.stop()
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [KILLS, pytest.param(20, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(KILLS, marks=pytest.mark.timeout(600)),
+        pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(1800)]),
+    ],
+)
 def test_killed_backfill_and_killed_application_count_every_record_once(
     arena: Arena, backfills: Backfills, kills: int
 ) -> None:

@@ -243,4 +243,4 @@ def test_live_application_does_not_start_on_half_a_publication(scene: Scene) -> 
     with scene.arena.application("at_least_once", **NO_CACHE).running() as running:
         assert running.ended() == 1
         (line,) = running.lines("stopped by an error")
-        assert "a backfill is publishing this application's state" in line["error"]
+        assert "a backfill or rescale is publishing this application's state" in line["error"]

@@ -86,7 +86,7 @@ def test_group_with_offsets_is_refused_before_spark(arena: Arena, admin: AdminCl
     told = refused(arena)
 
     assert "the group has committed offsets of its own" in told
-    assert "publish under another application.id" in told
+    assert "run the backfill again; or run it for another application.id" in told
 
 
 def test_second_operator_in_another_directory_is_refused_and_the_first_goes_on(

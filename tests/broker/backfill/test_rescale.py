@@ -25,7 +25,7 @@ OLD, NEW = 4, 8
 ROUNDS = 10
 SEED = 3
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -81,6 +81,9 @@ def test_counts_go_on_in_more_partitions(
         assert f"application.id={new}" in told or "Moved before" in told
         running = after.start()
         arena.wait_for_rounds(2 * ROUNDS, running)
+        refused = arena.told_by("rescale", old, *staging, code=1)
+        assert f"group '{new}' has members" in refused
+        assert "run the rescale again" in refused
         arena.stop(new, running)
         other.wait_for_rounds(2 * ROUNDS, running_from_start)
         other.stop(fresh, running_from_start)

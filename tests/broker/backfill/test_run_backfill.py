@@ -20,7 +20,7 @@ from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import delete_topics, produce
 
 ROUNDS = 20
-SPARK_DEADLINE_S = 400.0
+SPARK_DEADLINE_S = 300.0
 SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -33,7 +33,7 @@ ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 STREAMS_NOW = "the backfill is done, and the application goes on behind it"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
