@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint32]
 
 _MULTIPLIER = np.uint32(MULTIPLIER)
+_13, _15, _24 = map(np.uint32, (13, 15, 24))
 
 
 def partitions_of(keys: Sequence[bytes | None], num_partitions: int, without_key: int) -> list[int]:
@@ -34,8 +35,8 @@ def partitions_of(keys: Sequence[bytes | None], num_partitions: int, without_key
     at = np.array(lengths)
     for length in set(lengths) - {-1}:
         places = np.flatnonzero(at == length)
-        same = keys if len(places) == len(keys) else [keys[place] for place in places]
-        hashed = _murmur2(b"".join(same), len(places), length)  # type: ignore[arg-type]
+        same = b"".join(key for key in keys if key is not None and len(key) == length)
+        hashed = _murmur2(same, len(places), length)
         found[places] = (hashed & np.uint32(0x7FFFFFFF)) % np.uint32(num_partitions)
     partitions: list[int] = found.tolist()
     return partitions
@@ -49,11 +50,11 @@ def _murmur2(data: bytes, count: int, length: int) -> Words:
     words = np.ascontiguousarray(own[:, :whole]).view("<u4")
     for column in range(whole // 4):
         word = words[:, column] * _MULTIPLIER
-        word = (word ^ (word >> 24)) * _MULTIPLIER
+        word = (word ^ (word >> _24)) * _MULTIPLIER
         hashed = (hashed * _MULTIPLIER) ^ word
     if whole < length:
         for place in range(whole, length):
-            hashed ^= own[:, place].astype(np.uint32) << (8 * (place - whole))
+            hashed ^= own[:, place].astype(np.uint32) << np.uint32(8 * (place - whole))
         hashed = hashed * _MULTIPLIER
-    hashed = (hashed ^ (hashed >> 13)) * _MULTIPLIER
-    return hashed ^ (hashed >> 15)
+    hashed = (hashed ^ (hashed >> _13)) * _MULTIPLIER
+    return hashed ^ (hashed >> _15)

@@ -39,7 +39,7 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
-from pystreams.runtime.settings import task_settings
+from pystreams.runtime.settings import task_settings, with_read_cache
 from pystreams.topology.plan import TopologyPlan
 
 _ROWS_AT_A_TIME = 1000
@@ -97,8 +97,9 @@ class StageJob:
             count = counts.get(topic, 1)
             return partitions_of(keys, count, without_key=task % count)
 
+        settings = task_settings(self.config, num_partitions=lambda topic: counts.get(topic, 1))
         return HistoryTaskSettings(
-            task_settings(self.config, num_partitions=lambda topic: counts.get(topic, 1)),
+            with_read_cache(settings, self.config.statestore_read_cache_max_bytes),
             choose,
             self.config.statestore_uncommitted_max_bytes,
             self.config.statestore_cache_max_bytes,

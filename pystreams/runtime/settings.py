@@ -29,6 +29,7 @@ class ThreadSettings:
         commit_interval_ms: How often to commit (ms).
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What record caches may hold back.
+        read_cache_max_bytes: What may be kept of values read or written lately.
         poll_ms: How long to wait for records when there is nothing to do (ms).
         max_poll_records: How many records one poll may return.
         buffered_records_per_partition: Above so many waiting records a partition is paused.
@@ -43,6 +44,7 @@ class ThreadSettings:
     commit_interval_ms: int
     uncommitted_max_bytes: int
     cache_max_bytes: int
+    read_cache_max_bytes: int
     poll_ms: int
     max_poll_records: int
     buffered_records_per_partition: int
@@ -62,6 +64,7 @@ class ThreadSettings:
             commit_interval_ms=config.commit_interval_ms,
             uncommitted_max_bytes=limit if limit < 0 else limit // threads,
             cache_max_bytes=config.statestore_cache_max_bytes // threads,
+            read_cache_max_bytes=config.statestore_read_cache_max_bytes // threads,
             poll_ms=config.poll_ms,
             max_poll_records=config.max_poll_records,
             buffered_records_per_partition=config.buffered_records_per_partition,

@@ -95,7 +95,7 @@ class StreamThread:
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
             plan=parts.plan,
-            settings=with_read_cache(parts.task_settings, parts.settings.cache_max_bytes),
+            settings=with_read_cache(parts.task_settings, parts.settings.read_cache_max_bytes),
             partition_counts=parts.partition_counts,
             consumer=lambda: self._consumer,
             producers=self._producers,

@@ -28,6 +28,9 @@ def test_a_share_of_no_limit_is_no_limit() -> None:
 
 
 def test_each_thread_has_its_share_of_the_record_cache() -> None:
-    made = settings(num_stream_threads=4, statestore_cache_max_bytes=4_000)
+    made = settings(
+        num_stream_threads=4, statestore_cache_max_bytes=4_000, statestore_read_cache_max_bytes=800
+    )
 
     assert made.cache_max_bytes == 1_000
+    assert made.read_cache_max_bytes == 200
