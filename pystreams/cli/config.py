@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import shutil
 
 import click
 
 from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
 from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
 
-_WIDTH_WITHOUT_TERMINAL = 160
 _STYLES = {Importance.HIGH: "bold", Importance.MEDIUM: "", Importance.LOW: "dim"}
 _KNOWN = {*(key.name for key in KEY_DEFINITIONS), *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT}
 
@@ -35,27 +33,23 @@ def config(key: str | None, *, markdown: bool) -> None:
 
 
 def _print_table() -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column
 
-    table = Table(box=None, pad_edge=False, header_style="bold underline")
-    table.add_column("Key", no_wrap=True)
-    table.add_column("Type", max_width=8)
-    table.add_column("Default", max_width=28)
-    table.add_column("Importance")
-    table.add_column("Meaning", ratio=1)
-    for definition in sorted(KEY_DEFINITIONS, key=_importance_then_name):
-        cells = [
-            definition.name,
-            definition.kind.name,
-            definition.default_in_words(),
-            definition.importance.value,
-            definition.doc,
-        ]
-        table.add_row(*map(escape, cells), style=_STYLES[definition.importance])
-    width = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
-    Console(width=width, highlight=False).print(table)
+    from pystreams.cli.tables import show_reference
+
+    columns = [
+        Column("Key", no_wrap=True),
+        Column("Type", max_width=8),
+        Column("Default", max_width=28),
+        Column("Importance"),
+        Column("Meaning", ratio=1),
+    ]
+    definitions = sorted(KEY_DEFINITIONS, key=_importance_then_name)
+    rows = [
+        (one.name, one.kind.name, one.default_in_words(), one.importance.value, one.doc)
+        for one in definitions
+    ]
+    show_reference(columns, rows, styles=[_STYLES[one.importance] for one in definitions])
 
 
 def _importance_then_name(definition: KeyDefinition) -> tuple[int, str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import click
 
 from pystreams.metrics import DEFINITIONS
 from pystreams.metrics.prometheus_names import prometheus_name
 
 _NARROWEST = 120
-_WIDTH_WITHOUT_TERMINAL = 160
+"""Names are long."""
 
 
 @click.command()
@@ -26,18 +24,15 @@ def metrics(*, markdown: bool) -> None:
 
         click.echo(reference_page(), nl=False)
         return
-    from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column
 
-    table = Table(box=None, pad_edge=False, header_style="bold underline")
-    table.add_column("Metric", no_wrap=True)
-    table.add_column("In Prometheus", no_wrap=True)
-    table.add_column("Level")
-    table.add_column("Meaning", ratio=1)
-    for definition in DEFINITIONS:
-        table.add_row(
-            definition.name, prometheus_name(definition), definition.level.value, definition.doc
-        )
-    width = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
-    # Names are long: on a narrower terminal lines break, and nothing is cut off.
-    Console(width=max(width, _NARROWEST), highlight=False).print(table)
+    from pystreams.cli.tables import show_reference
+
+    columns = [
+        Column("Metric", no_wrap=True),
+        Column("In Prometheus", no_wrap=True),
+        Column("Level"),
+        Column("Meaning", ratio=1),
+    ]
+    rows = [(one.name, prometheus_name(one), one.level.value, one.doc) for one in DEFINITIONS]
+    show_reference(columns, rows, narrowest=_NARROWEST)

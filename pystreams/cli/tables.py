@@ -1,20 +1,23 @@
-"""A table on standard output, as wide as the terminal; elsewhere than there as wide as it needs."""
+"""Tables on standard output: numbers of a run, and references with a column of text."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.table import Column, Table
 
 _WIDTH_OF_NO_TERMINAL = 200
+_REFERENCE_WIDTH_OF_NO_TERMINAL = 160
 
 
 def show_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> None:
-    """Print a table without lines.
+    """Print a table without lines, as wide as the terminal; elsewhere as wide as it needs.
 
     Args:
         columns: The columns' headings.
@@ -28,3 +31,26 @@ def show_table(
         table.add_row(*row)
     width = None if sys.stdout.isatty() else _WIDTH_OF_NO_TERMINAL
     Console(soft_wrap=False, width=width).print(table)
+
+
+def show_reference(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[str]],
+    *,
+    styles: Sequence[str] = (),
+    narrowest: int = 0,
+) -> None:
+    """Print a table of names and what they mean, as wide as the terminal (or `COLUMNS`).
+
+    Args:
+        columns: The columns; the one with a `ratio` takes the room the others leave.
+        rows: The cells of each row, as plain text.
+        styles: The style of each row, in order; none when empty.
+        narrowest: On a narrower terminal lines break, rather than that cells are cut off.
+    """
+    own = [column.copy() for column in columns]  # A table keeps its cells in them.
+    table = Table(*own, box=None, pad_edge=False, header_style="bold underline")
+    for number, row in enumerate(rows):
+        table.add_row(*map(escape, row), style=styles[number] if styles else None)
+    width = shutil.get_terminal_size((_REFERENCE_WIDTH_OF_NO_TERMINAL, 0)).columns
+    Console(width=max(width, narrowest), highlight=False).print(table)
