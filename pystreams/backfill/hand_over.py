@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from pystreams.backfill.publication import Publication, TaskResults
+from pystreams.backfill.publication import Publication, PublishingCommand, TaskResults
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
@@ -25,7 +25,7 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
 class PublishingRefusedError(StreamsError):
-    """The results of a backfill may not be published here now; nothing of the group is changed."""
+    """Results may not be published here now; nothing of the group is changed."""
 
 
 class Standing(Enum):
@@ -116,7 +116,10 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
     if all(one is not None and published_by(one.metadata) == publication.id for one in found):
         return Standing.DONE
     own = {one: committed[one] for one in wanted if one in committed}
-    raise PublishingRefusedError(_published_already(own) or _other_offsets(wanted, committed))
+    raise PublishingRefusedError(
+        _published_already(own, publication.command)
+        or _other_offsets(wanted, committed, publication.command)
+    )
 
 
 def published_rows(task: TaskResults, committed: Offsets, publication: Publication) -> int:
@@ -131,23 +134,26 @@ def published_rows(task: TaskResults, committed: Offsets, publication: Publicati
         mark = None if offset is None else PublishingMark.decode(offset.metadata)
         if mark is None or mark.publication != publication.id:
             raise PublishingRefusedError(
-                f"task {task.task_id}: {partition} has lost the mark of this backfill while it was "
-                "being published: something else commits offsets for the group. Stop it, then "
-                + _START_AGAIN
+                f"task {task.task_id}: {partition} has lost the mark of this "
+                f"{publication.command} while it was being published: something else commits "
+                f"offsets for the group. Stop it, then {_start_again(publication.command)}"
             )
         found.add(mark.rows)
     if len(found) != 1:
         raise PublishingRefusedError(
             f"task {task.task_id}: its partitions say different numbers of published rows "
-            f"({sorted(found)}), which one transaction never does; {_START_AGAIN}"
+            f"({sorted(found)}), which one transaction never does; "
+            f"{_start_again(publication.command)}"
         )
     return found.pop()
 
 
-_START_AGAIN = (
-    "delete the application's internal topics and the group's committed offsets, and publish "
-    "again; or publish under another application.id"
-)
+def _start_again(command: PublishingCommand) -> str:
+    """Return how to publish to a group that something else was done with."""
+    return (
+        "delete the application's internal topics and the group's committed offsets, and run the "
+        f"{command} again; or run it for another application.id"
+    )
 
 
 def _is_marked(
@@ -171,8 +177,9 @@ def _is_marked(
         return False
     if mark.publication != publication.id:
         raise PublishingRefusedError(
-            f"another backfill ({mark.publication}) is being published to this group, and this one "
-            f"is {publication.id}: finish that one; or {_START_AGAIN}"
+            f"another backfill or rescale ({mark.publication}) is being published to this group, "
+            f"and this {publication.command} is {publication.id}: finish that one; or "
+            f"{_start_again(publication.command)}"
         )
     if mark.with_outputs != with_outputs:
         begun, now = ("with", "without") if mark.with_outputs else ("without", "with")
@@ -183,32 +190,37 @@ def _is_marked(
     return True
 
 
-def _other_offsets(wanted: Sequence[TopicPartition], committed: Offsets) -> str:
+def _other_offsets(
+    wanted: Sequence[TopicPartition], committed: Offsets, command: PublishingCommand
+) -> str:
     some = [
         f"{one} {committed[one].next_offset if one in committed else 'none'}" for one in wanted[:4]
     ]
     more = ", ..." if len(wanted) > len(some) else ""
     return (
         f"the group has committed offsets of its own ({', '.join(some)}{more}): an application "
-        f"with this id has run, and a backfill would repeat or lose records. {_START_AGAIN}"
+        f"with this id has run, and a {command} would repeat or lose records. "
+        f"{_start_again(command)}"
     )
 
 
-def _published_already(committed: Offsets) -> str | None:
-    """Return what to say of a group that another backfill was handed over to; else None."""
+def _published_already(committed: Offsets, command: PublishingCommand) -> str | None:
+    """Return what to say of a group that was handed over before; else None."""
     if any(published_by(one.metadata) is None for one in committed.values()):
         return None
     return (
-        "a backfill has been published to this group already, and the application has not run "
-        f"since: start it. For another backfill, {_START_AGAIN}"
+        "a backfill or rescale has been published to this group already, and the application has "
+        f"not run since: start it. For another {command}, {_start_again(command)}"
     )
 
 
-def why_not_free(committed: Offsets) -> str:
-    """Return why a group with these offsets is not free for a new backfill, and what to do."""
+def why_not_free(committed: Offsets, command: PublishingCommand) -> str:
+    """Return why a group with these offsets is not free for new results, and what to do."""
     if any(is_being_published(one.metadata) for one in committed.values()):
         return (
-            "a backfill is being published to this group already: finish that one from its "
-            f"directory; or {_START_AGAIN}"
+            "a backfill or rescale is being published to this group already: finish that one from "
+            f"its directory; or {_start_again(command)}"
         )
-    return _published_already(committed) or _other_offsets(sorted(committed), committed)
+    return _published_already(committed, command) or _other_offsets(
+        sorted(committed), committed, command
+    )

@@ -151,9 +151,9 @@ def _interrupted(partition: TopicPartition, metadata: str, staging: Path) -> Bac
     assert mark is not None, "it was one"
     if begun_identity(staging) is None:
         raise PublishingRefusedError(
-            f"a backfill is being published to this group (the mark on {partition} says "
-            f"{metadata!r}), and its results are not in {staging}: start it where they are, or "
-            "name their directory"
+            f"a backfill or rescale is being published to this group (the mark on {partition} "
+            f"says {metadata!r}), and its results are not in {staging}: start it where they are, "
+            "or name their directory"
         )
     return BackfillNeed(True, "a backfill is published in part", with_outputs=mark.with_outputs)
 

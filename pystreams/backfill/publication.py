@@ -1,4 +1,4 @@
-"""What is published: the results of a backfill, and where the live application goes on.
+"""What is published: results of a backfill or rescale, and where the live application goes on.
 
 Offsets of a task's source partitions while it is published, and after:
 
@@ -21,11 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from pystreams.backfill.rows import Result
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import UNKNOWN_TIME
+
+
+class PublishingCommand(StrEnum):
+    """What made the results that are published: what messages to the user call it."""
+
+    BACKFILL = "backfill"
+    RESCALE = "rescale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +69,21 @@ class TaskResults:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The results of a backfill.
+    """Results, and what they are of.
 
     Attributes:
-        id: Identifies the backfill; letters and digits, the same whenever its results are read.
+        id: Identifies the run that made them; letters and digits, the same whenever they are read.
         num_partitions: Partition count of each source and repartition topic, by real name.
         tasks: The tasks, those that feed others before them.
         edge_topics: Topics that the topology both writes and reads, by real name.
+        command: What made them.
     """
 
     id: str
     num_partitions: Mapping[str, int]
     tasks: Sequence[TaskResults]
     edge_topics: frozenset[str]
+    command: PublishingCommand = PublishingCommand.BACKFILL
 
 
 class PublishedRecords(NamedTuple):

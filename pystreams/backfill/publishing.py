@@ -1,4 +1,4 @@
-"""Publish the results of a backfill to Kafka, exactly once.
+"""Publish the results of a backfill or rescale to Kafka, exactly once.
 
     check -> fence -> create internal topics -> claim -> each task's rows (-> seed) -> hand over
 
@@ -57,11 +57,6 @@ from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 
 _log = structlog.get_logger("pystreams.backfill")
-
-_TAKEN_OVER = (
-    "another publisher of this backfill, or the live application, has taken over; nothing is "
-    "repeated or lost. Let one of them run alone"
-)
 
 
 class FencedPublisherError(PublishingRefusedError):
@@ -190,7 +185,7 @@ class Publisher:
             seeded = None if seeder is None else seeder.seed(self._changelog_ends(consumer))
             self._hand_over(consumer)
         except TaskMigratedError as error:
-            raise FencedPublisherError(_TAKEN_OVER) from error
+            raise self._fenced() from error
         finally:
             consumer.close()
         resumed = before is Standing.BEGUN
@@ -246,7 +241,7 @@ class Publisher:
             for partition, offset in marks(task, starts, mark).items()
         }
         self._commit(producer, (), offsets, consumer)
-        _log.info("group claimed", group=self._group, backfill=self._publication.id)
+        _log.info("group claimed", group=self._group, publication=self._publication.id)
 
     def _hand_over(self, consumer: ConsumerPort) -> None:
         self._with_producer("publisher", lambda producer: self._hand_over_once(producer, consumer))
@@ -262,7 +257,7 @@ class Publisher:
             ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
             offsets = {partition: held.high_watermark for partition, held in ranges.items()}
         self._commit(producer, (), handed_over(self._publication, offsets), consumer)
-        _log.info("group handed over", group=self._group, backfill=self._publication.id)
+        _log.info("group handed over", group=self._group, publication=self._publication.id)
 
     def _changelog_ends(self, consumer: ConsumerPort) -> dict[TopicPartition, int]:
         """Return the offsets behind all that is published, before anybody else writes there.
@@ -280,7 +275,7 @@ class Publisher:
                 break
             self._waiting.before_retry()
         if self._standing(consumer) is not Standing.BEGUN:
-            raise FencedPublisherError(_TAKEN_OVER)
+            raise self._fenced()
         return {changelog: held.high_watermark for changelog, held in ranges.items()}
 
     def _edges(self) -> list[TopicPartition]:
@@ -299,7 +294,7 @@ class Publisher:
         self, task: TaskResults, producer: ProducerPort, consumer: ConsumerPort
     ) -> None:
         if self._standing(consumer) is Standing.DONE:
-            raise FencedPublisherError(_TAKEN_OVER)
+            raise self._fenced()
         partitions = sorted(task.histories)
         committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         done = published_rows(task, committed, self._publication)
@@ -355,6 +350,12 @@ class Publisher:
                 _log.warning("publishing again from the last mark", of=name, why=str(error))
             finally:
                 producer.close()
+
+    def _fenced(self) -> FencedPublisherError:
+        return FencedPublisherError(
+            f"another publisher of this {self._publication.command}, or the live application, has "
+            "taken over; nothing is repeated or lost. Let one of them run alone"
+        )
 
 
 def _nothing_more(_: ProducerPort) -> None:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pystreams.backfill.hand_over import PublishingRefusedError, why_not_free
-from pystreams.backfill.publication import Publication
+from pystreams.backfill.publication import Publication, PublishingCommand
 from pystreams.backfill.waiting import Waiting
 from pystreams.ids import TopicPartition
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan import TopologyPlan
+
+_AFTER_A_GAP = {
+    PublishingCommand.BACKFILL: (
+        "The history must reach into what the topic still holds, with the topic's own offsets"
+    ),
+    PublishingCommand.RESCALE: (
+        "Since its state was staged, the topic was created again (see --created-again), or has "
+        "lost records that the application had not processed. Run the rescale again in another "
+        "directory"
+    ),
+}
 
 
 class PublishingChecks:
@@ -37,13 +48,16 @@ class PublishingChecks:
             found = existing.get(topic, count)
             if found != count:
                 raise PublishingRefusedError(
-                    f"topic {topic!r} has {found} partitions, and had {count} in the backfill: "
-                    "keys would meet another task's state. Run the backfill again"
+                    f"topic {topic!r} has {found} partitions, and had {count} in the "
+                    f"{self._publication.command}: keys would meet another task's state. Run the "
+                    f"{self._publication.command} again"
                 )
 
     def check_members(self) -> None:
         """Refuse a group that somebody is in."""
-        refuse_members(self._plan.application_id, self._admin, self._waiting)
+        refuse_members(
+            self._plan.application_id, self._admin, self._waiting, self._publication.command
+        )
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""
@@ -57,7 +71,7 @@ class PublishingChecks:
 
     def check_changelogs(self) -> None:
         """Refuse changelogs with records: a claim is always before the first record of ours."""
-        refuse_filled(self.changelogs(), self._admin, self._waiting)
+        refuse_filled(self.changelogs(), self._admin, self._waiting, self._publication.command)
 
     def check_edges(self) -> None:
         """Refuse the user's own topics in the middle that hold more than the history has."""
@@ -75,7 +89,8 @@ class PublishingChecks:
                     f"{partition} goes up to offset {ranges[partition].high_watermark}, and the "
                     f"history of it to {end}: the topology writes to this topic itself, so that "
                     "the application goes on at its end, and would miss what others wrote. Stop "
-                    "them, and run the backfill again with all of it in the history"
+                    f"them, and run the {self._publication.command} again with all of it in the "
+                    "history"
                 )
 
     def check_sources(self) -> None:
@@ -94,12 +109,13 @@ class PublishingChecks:
                 raise PublishingRefusedError(
                     f"the history of {partition} goes up to offset {end}, and the partition holds "
                     f"{held.beginning} to {held.high_watermark}: the application could not go on "
-                    "there without a gap. The history must reach into what the topic still holds, "
-                    "with the topic's own offsets"
+                    f"there without a gap. {_AFTER_A_GAP[self._publication.command]}"
                 )
 
 
-def refuse_members(group: str, admin: AdminPort, waiting: Waiting) -> None:
+def refuse_members(
+    group: str, admin: AdminPort, waiting: Waiting, command: PublishingCommand
+) -> None:
     """Refuse a group that somebody is in.
 
     Raises:
@@ -110,11 +126,16 @@ def refuse_members(group: str, admin: AdminPort, waiting: Waiting) -> None:
         raise PublishingRefusedError(
             f"group {group!r} has members ({', '.join(members[:4])}): the application runs, or was "
             "stopped less than session.timeout.ms ago. Stop it, wait for its session to end, and "
-            "start again"
+            f"run the {command} again"
         )
 
 
-def refuse_filled(changelogs: Sequence[TopicPartition], admin: AdminPort, waiting: Waiting) -> None:
+def refuse_filled(
+    changelogs: Sequence[TopicPartition],
+    admin: AdminPort,
+    waiting: Waiting,
+    command: PublishingCommand,
+) -> None:
     """Refuse changelogs with records, of a group without offsets.
 
     Raises:
@@ -126,7 +147,7 @@ def refuse_filled(changelogs: Sequence[TopicPartition], admin: AdminPort, waitin
         raise PublishingRefusedError(
             f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
             "group no offsets: an earlier life of the application left them. Delete its "
-            "internal topics, or publish under another application.id"
+            f"internal topics, and run the {command} again; or run it for another application.id"
         )
 
 
@@ -139,13 +160,13 @@ def refuse_used_group(plan: TopologyPlan, admin: AdminPort, waiting: Waiting) ->
         PublishingRefusedError: It has members or committed offsets, or changelogs have records.
         BrokerNotAvailableError: No broker answered.
     """
-    group = plan.application_id
+    group, command = plan.application_id, PublishingCommand.BACKFILL
     counts = admin.partition_counts()
-    refuse_members(group, admin, waiting)
+    refuse_members(group, admin, waiting, command)
     committed = waiting.until_answered(lambda: admin.committed_offsets(group))
     own = {one: found for one, found in committed.items() if plan.source_of_topic(one.topic)}
     if own:
-        raise PublishingRefusedError(why_not_free(own))
+        raise PublishingRefusedError(why_not_free(own, command))
     topics = {
         plan.changelog_topic(store.name)
         for subtopology in plan.subtopologies
@@ -156,4 +177,4 @@ def refuse_used_group(plan: TopologyPlan, admin: AdminPort, waiting: Waiting) ->
         for topic in sorted(topics & counts.keys())
         for number in range(counts[topic])
     ]
-    refuse_filled(changelogs, admin, waiting)
+    refuse_filled(changelogs, admin, waiting, command)

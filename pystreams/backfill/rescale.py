@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
-from pystreams.backfill.publication import PartitionHistory
+from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
 from pystreams.backfill.publishing import (
     Published,
     Publisher,
@@ -102,13 +103,31 @@ def rescale(
             with kafka_session(master, spark_conf) as spark:
                 staging.run(spark)
     plan = move.plan.new
-    internal = frozenset(plan.repartition_topics())
-    # The user's own topics in the middle are read on from where the old application was.
-    publication = replace(staged_publication(directory.path, plan), edge_topics=internal)
+    publication = rescaled_publication(directory.path, plan)
     new_clients = ConfluentClients(new)
     additional_ms = new.windowstore_changelog_additional_retention_ms
     topics = TopicManager(plan, new_clients.admin(), new.topic_config(), additional_ms)
     return Publisher(publication, plan, topics, new_clients, PublishingSettings()).run()
+
+
+def rescaled_publication(path: Path, plan: TopologyPlan) -> Publication:
+    """Return what a complete staging directory of a rescale holds.
+
+    The user's own topics in the middle are read on from where the old application was.
+
+    Args:
+        path: The staging directory.
+        plan: The plan of the new application.
+
+    Raises:
+        StagingError: The directory is not complete, is damaged, or holds no results.
+        PublishingRefusedError: They are of another application or another topology.
+    """
+    return replace(
+        staged_publication(path, plan),
+        edge_topics=frozenset(plan.repartition_topics()),
+        command=PublishingCommand.RESCALE,
+    )
 
 
 def planned_move(

@@ -33,8 +33,8 @@ def start_positions(
         None for a partition that takes the consumer's policy (`auto.offset.reset`).
 
     Raises:
-        FatalStreamsError: A source without committed offset says "none"; or a backfill has not
-            finished publishing the group's state.
+        FatalStreamsError: A source without committed offset says "none"; or a backfill or
+            rescale has not finished publishing the group's state.
         RetriableClientError: The broker did not answer in time.
     """
     positions: dict[TopicPartition, int | None] = {}
@@ -43,9 +43,10 @@ def start_positions(
         offset = committed.get(partition)
         if offset is not None and is_being_published(offset.metadata):
             message = (
-                f"task {task_id}: a backfill is publishing this application's state and has not "
-                f"finished (the mark on {partition} says {offset.metadata!r}): wait for it, or "
-                "start the same `pystreams backfill --publish` again, which goes on from there"
+                f"task {task_id}: a backfill or rescale is publishing this application's state "
+                f"and has not finished (the mark on {partition} says {offset.metadata!r}): wait "
+                "for it, or start the same `pystreams backfill` or `pystreams rescale` again, "
+                "which goes on from there"
             )
             raise FatalStreamsError(message)
         positions[partition] = None if offset is None else offset.next_offset

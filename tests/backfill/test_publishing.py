@@ -16,6 +16,7 @@ from pystreams.backfill.publication import (
     PartitionHistory,
     Publication,
     PublishedRecords,
+    PublishingCommand,
     TaskResults,
 )
 from pystreams.backfill.publishing import (
@@ -400,7 +401,7 @@ def test_another_backfill_of_the_group_is_refused(arena: Arena) -> None:
     assert not arena.publish_until_crash(40)
     other = replace(arena, publication=replace(arena.publication, id="other"))
 
-    assert "another backfill (backfill1)" in refusal(other)
+    assert "another backfill or rescale (backfill1)" in refusal(other)
 
 
 def test_going_on_with_other_options_is_refused(arena: Arena) -> None:
@@ -472,7 +473,7 @@ def test_backfill_after_another_one_that_was_handed_over_is_refused(arena: Arena
     arena.publish()
     other = replace(arena, publication=replace(arena.publication, id="other"))
 
-    assert "a backfill has been published to this group already" in refusal(other)
+    assert "has been published to this group already" in refusal(other)
 
 
 def test_publisher_of_another_backfill_is_refused_before_it_fences_the_first(arena: Arena) -> None:
@@ -488,6 +489,117 @@ def test_publisher_of_another_backfill_is_refused_before_it_fences_the_first(are
     first._progress = refuse_other
     first.run()
 
-    assert all("another backfill (backfill1) is being published" in told for told in refusals)
+    assert all(
+        "another backfill or rescale (backfill1) is being published" in told for told in refusals
+    )
     assert refusals
     arena.check(with_outputs=False)
+
+
+# ---------------------------------------------------------------------- refusals by their command
+
+each_command = pytest.mark.parametrize("command", list(PublishingCommand))
+
+
+def made_by(command: PublishingCommand, arena: Arena, **other: Any) -> Arena:
+    return replace(arena, publication=replace(arena.publication, command=command, **other))
+
+
+def names_only(told: str, command: PublishingCommand) -> bool:
+    """Whether a text speaks of one command, where it is not of both."""
+    [other] = set(PublishingCommand) - {command}
+    text = told.replace("backfill or rescale", "").replace("backfill1", "")
+    return command in text and other not in text
+
+
+@each_command
+def test_members_are_refused_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    arena.broker.group.join("shop-1", ["in"])
+    told = refusal(made_by(command, arena))
+
+    assert "has members (shop-1-1)" in told
+    assert told.endswith(f"wait for its session to end, and run the {command} again")
+    assert names_only(told, command)
+
+
+@each_command
+def test_offsets_are_refused_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    arena.broker.group.offsets[TopicPartition("in", 0)] = CommittedOffset(3, "")
+    told = refusal(made_by(command, arena))
+
+    assert f"has run, and a {command} would repeat or lose records" in told
+    assert f"run the {command} again; or run it for another application.id" in told
+    assert names_only(told, command)
+
+
+@each_command
+def test_live_publisher_of_something_else_is_told_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    assert not arena.publish_until_crash(40)
+    told = refusal(made_by(command, arena, id="other"))
+
+    assert "another backfill or rescale (backfill1) is being published to this group" in told
+    assert f"and this {command} is other: finish that one" in told
+    assert names_only(told, command)
+
+
+@each_command
+def test_fenced_publisher_is_told_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    arena = made_by(command, arena)
+    first, _ = arena.publisher()
+
+    def take_over(_: PublishedRecords) -> None:
+        arena.publish()
+
+    first._progress = take_over
+    with pytest.raises(FencedPublisherError) as fenced:
+        first.run()
+
+    assert f"another publisher of this {command}, or the live application" in str(fenced.value)
+    assert names_only(str(fenced.value), command)
+
+
+@each_command
+def test_what_was_handed_over_is_told_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    arena.publish()
+    told = refusal(made_by(command, arena, id="other"))
+
+    assert "a backfill or rescale has been published to this group already" in told
+    assert f"For another {command}, delete" in told
+    assert names_only(told, command)
+
+
+@each_command
+def test_old_changelogs_are_refused_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    create_internal_topics(arena)
+    arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
+
+    assert names_only(refusal(made_by(command, arena)), command)
+
+
+@each_command
+def test_changed_topics_are_refused_in_the_words_of_the_command(
+    arena: Arena, command: PublishingCommand
+) -> None:
+    create_internal_topics(arena)
+    arena.broker.delete_topic("in")
+    arena.broker.create_topic("in", 2)
+    emptied = refusal(made_by(command, arena))
+    arena.broker.delete_topic("in")
+    arena.broker.create_topic("in", 3)
+    counted = refusal(made_by(command, arena))
+
+    assert ("Run the rescale again" in emptied) is (command is PublishingCommand.RESCALE)
+    assert "backfill" not in emptied
+    assert names_only(counted, command)

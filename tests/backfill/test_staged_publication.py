@@ -13,7 +13,8 @@ from pyarrow import parquet
 from pystreams import serdes
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.publication import PartitionHistory
+from pystreams.backfill.publication import PartitionHistory, PublishingCommand
+from pystreams.backfill.rescale import rescaled_publication
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
 from pystreams.backfill.staging import (
@@ -128,6 +129,13 @@ def test_history_goes_up_to_its_bound_even_if_the_last_offsets_are_no_records(st
 
 def test_topics_between_sub_topologies_are_edges() -> None:
     assert edge_topics(plan_of()) == {"middle", "app-by-value-repartition"}
+
+
+def test_staged_rescale_reads_topics_in_the_middle_on_and_says_what_it_is(staged: Path) -> None:
+    publication = rescaled_publication(staged, plan_of())
+
+    assert publication.edge_topics == {"app-by-value-repartition"}
+    assert publication.command is PublishingCommand.RESCALE
 
 
 def test_id_is_the_same_whenever_it_is_read_and_another_for_another_run(staged: Path) -> None:

@@ -95,7 +95,7 @@ def test_task_does_not_start_on_a_mark() -> None:
     partition = TopicPartition("in", 0)
     committed = {partition: CommittedOffset(0, MARK.encode())}
 
-    with pytest.raises(FatalStreamsError, match=r"task 0_0: a backfill is publishing.*again"):
+    with pytest.raises(FatalStreamsError, match=r"task 0_0: a backfill or rescale is publ.*again"):
         start_positions(
             TopologyPlan(builder.build(), "app"), TaskId(0, 0), [partition], committed, lambda _: {}
         )
