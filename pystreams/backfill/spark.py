@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.executors import check_master, executors_watched
+from pystreams.backfill.spark_leftovers import working_directory_kept
 from pystreams.errors import ConfigError, StreamsError
 from pystreams.java import Java, JavaNotFoundError, find_java
 
@@ -97,7 +98,13 @@ def spark_session(
         with _with_executors(active):
             yield active
         return
-    session = _start(master, dict(conf or {}))
+    with working_directory_kept(), _own_session(master, dict(conf or {})) as session:
+        yield session
+
+
+@contextmanager
+def _own_session(master: str | None, conf: dict[str, str]) -> Iterator[SparkSession]:
+    session = _start(master, conf)
     try:
         with _with_executors(session):
             yield session
