@@ -19,6 +19,7 @@ from benchmarks.apps.stopwatch import StageTime, Stopwatch
 from pystreams.backfill import feeding, worker
 from pystreams.backfill.history_task import HistoryTask
 from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.runtime.core.task import StreamTask
 
@@ -31,7 +32,8 @@ CALLS: list[tuple[Any, str, str]] = [
     (StreamTask, "add_records", "decode"),
     (StreamTask, "process", "process"),
     (HistoryTask, "_commit", "commit to the stores"),
-    (worker, "_arrow_batch", "results to Arrow"),
+    (ResultFiles, "write", "results to Parquet"),
+    (ResultFiles, "finish", "results to Parquet"),
 ]
 GENERATORS: list[tuple[Any, str, str]] = [
     (HistoryTask, "_outputs", "results: partitions and numbers"),

@@ -1,14 +1,13 @@
 """Stages on Spark, one after the other: rows in, tasks in the workers, results staged.
 
 Each stage is one Spark job: a shuffle that brings each task's rows together, unless workers read
-them themselves (`stage_rows`), the tasks in Python (`worker`), and Parquet written as results come
-(`staging`). A stage that has been staged completely is not run again.
+them themselves (`stage_rows`), and the tasks in Python (`worker`), which write what they give
+(`result_files`). A stage that has been staged completely is not run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +18,13 @@ from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.history import History, PartitionBounds, PartitionReader
 from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
+from pystreams.backfill.result_files import WRITTEN_TYPE, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
+from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.backfill.worker import StageJob, run_tasks
 from pystreams.clock import Clock
@@ -31,13 +32,8 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.topology.nodes import SinkNode
 from pystreams.topology.partitions import PartitionPlan
 from pystreams.topology.plan import TopologyPlan
-
-_WRITERS_SETTING = "spark.sql.maxConcurrentOutputFileWriters"
-_ROW_GROUP_BYTES = 16 << 20
-"""Each task has a file open for each of its topics and stores; a row group of each is in memory."""
 
 
 class BackfillError(StreamsError):
@@ -63,25 +59,6 @@ class BackfillPlan:
     partitions: PartitionPlan
     num_partitions: Mapping[str, int]
     now_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class _StageRun:
-    """One run of a stage.
-
-    Attributes:
-        position: The stage.
-        attempt: The directory it is written to.
-        payload: Its packed `StageJob`.
-        counts: The directory where workers count what they take.
-        num_names: How many topics and stores a task's results may be of; None when nobody knows.
-    """
-
-    position: int
-    attempt: Path
-    payload: bytes
-    counts: str
-    num_names: int | None
 
 
 class Execution:
@@ -163,43 +140,36 @@ class Execution:
         return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
 
     def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> None:
+        """Run a stage's tasks, and put what the runs have written that Spark has taken in place."""
         written = self._written_rows(stage)
         reader = self._history.reader if written is None else None
-        job = self._job(stage, reader)
+        with told(self._staging.path):
+            attempt.mkdir()
+        job = self._job(stage, attempt, reader)
         payload = pack(job, "the topology (or its configuration)")
-        run = _StageRun(position, attempt, payload, counts, _num_names(job))
         num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
         if reader is not None:
-            self._write(markers(self._spark, num_tasks), run)
-            return
-        given = StageInput(
-            self._history_rows(stage),
-            written,
-            len(stage.topics),
-            num_tasks,
-            self._behind(stage),
-            _asking(payload) if needs_event_times(job) else None,
+            rows = markers(self._spark, num_tasks)
+        else:
+            given = StageInput(
+                self._history_rows(stage),
+                written,
+                len(stage.topics),
+                num_tasks,
+                self._behind(stage),
+                _asking(payload) if needs_event_times(job) else None,
+            )
+            rows = in_task_order(self._spark, given)
+        runs = rows.mapInArrow(
+            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
         )
-        self._write(in_task_order(self._spark, given), run)
+        try:
+            taken = runs.collect()
+        except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
+            raise _failed(error, position) from None
+        move_into_place(attempt, [(row.run, row.files) for row in taken])
 
-    def _write(self, rows: DataFrame, run: _StageRun) -> None:
-        """Run the tasks of some rows, and write what they give."""
-        payload, counts = run.payload, run.counts
-        results = rows.mapInArrow(
-            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), RESULT_TYPE
-        )
-        if run.num_names is None:
-            # Files are opened as topics come up; beyond the bound Spark would sort the rows itself.
-            results = results.sortWithinPartitions("kind", "name", "task", "sequence")
-        writer = results.write.mode("overwrite").option("parquet.block.size", _ROW_GROUP_BYTES)
-        path = str(run.attempt.resolve())
-        with self._writers_open(run.num_names or 0):
-            try:
-                writer.partitionBy("kind", "name", "task").parquet(f"file://{path}")
-            except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
-                raise _failed(error, run.position) from None
-
-    def _job(self, stage: Stage, reader: PartitionReader | None) -> StageJob:
+    def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
         counts = self._plan.num_partitions
         start = {
@@ -218,6 +188,7 @@ class Execution:
             self._plan.now_ms,
             self._history.gaps_allowed,
             self._staging.path,
+            attempt.resolve(),
             reader,
             {} if reader is None else self._bounds_of(stage),
         )
@@ -311,17 +282,6 @@ class Execution:
                 "sink of its own, by name"
             )
 
-    @contextmanager
-    def _writers_open(self, count: int) -> Iterator[None]:
-        """Let Spark write so many files of a task side by side, in the order rows come."""
-        conf = self._spark.conf
-        before = conf.get(_WRITERS_SETTING)
-        conf.set(_WRITERS_SETTING, str(count))
-        try:
-            yield
-        finally:
-            conf.set(_WRITERS_SETTING, str(before))
-
 
 def _asking(payload: bytes) -> Callable[[DataFrame], DataFrame]:
     def add(frame: DataFrame) -> DataFrame:
@@ -329,17 +289,6 @@ def _asking(payload: bytes) -> Callable[[DataFrame], DataFrame]:
         return frame.mapInArrow(lambda batches: add_event_times(payload, batches), columns)
 
     return add
-
-
-def _num_names(job: StageJob) -> int | None:
-    """Return how many topics and stores a task's results may be of; None when nobody knows."""
-    nodes = job.plan.topology.nodes
-    sinks = [
-        node for name in job.stage.subtopology.nodes if isinstance(node := nodes[name], SinkNode)
-    ]
-    if any(not isinstance(sink.topic, str) for sink in sinks):
-        return None
-    return len(sinks) + len(job.stage.subtopology.stores) + len(job.stage.topics)
 
 
 def _failed(error: Exception, position: int) -> StreamsError:

@@ -3,7 +3,8 @@
 The rows come sorted by task and, within a task, as it is to take them; before them all stands one
 row without a topic, the marker, so that a task without history runs too (its processors are
 initialised, and its end is told). Most often a Spark partition is one task. Where the stage has a
-reader, there is nothing but markers, and the worker reads the task's partitions itself.
+reader, there is nothing but markers, and the worker reads the task's partitions itself. Results go
+to files (`result_files`).
 
 An error leaves as a line of JSON within the exception's text, which Spark carries to the driver;
 `failures` reads it there.
@@ -18,10 +19,10 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -30,6 +31,7 @@ from pystreams.backfill.feeding import PARTITION, fed_by_reader, fed_with_rows
 from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
+from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.rows import ResultBatch
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
@@ -45,21 +47,6 @@ from pystreams.topology.plan import TopologyPlan
 _ROWS_AT_A_TIME = 1000
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
-_HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_SCHEMA = pa.schema(
-    [
-        ("kind", pa.int32()),
-        ("task", pa.int32()),
-        ("name", pa.string()),
-        ("partition", pa.int32()),
-        ("sequence", pa.int64()),
-        ("timestamp", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", _HEADERS_TYPE),
-    ]
-)
-
 
 @dataclass(frozen=True, slots=True)
 class StageJob:
@@ -74,6 +61,7 @@ class StageJob:
         now_ms: The wall-clock time of the whole backfill (ms).
         gaps_allowed: Whether offsets may be missing.
         staging: The staging directory, which every worker must reach.
+        attempt: The directory in it that this attempt of the stage writes to.
         reader: Reads the partitions here; None when Spark gives their rows.
         bounds: With a reader: what it is to read.
     """
@@ -86,6 +74,7 @@ class StageJob:
     now_ms: int
     gaps_allowed: bool
     staging: Path
+    attempt: Path
     reader: PartitionReader | None = None
     bounds: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
 
@@ -117,18 +106,27 @@ def run_tasks(
         batches: History, sorted by task and as each is to take it; or markers alone.
         taken: Told how many records have been taken.
 
+    Returns:
+        One row of `result_files.WRITTEN_TYPE`, when all is written.
+
     Raises:
         WorkerFailureError: A task failed; holds what the driver tells the user.
     """
     job: StageJob = unpack(payload)
     settings = job.settings()
-    with _collector_spared():
-        for number, parts in groupby(_by_task(taken.of_batches(batches)), key=lambda part: part[0]):
-            task_id = TaskId(job.stage.subtopology.id, number)
-            try:
-                yield from map(_arrow_batch, _run_task(job, settings, task_id, parts, taken))
-            except Exception as error:
-                raise WorkerFailureError.of(error, task_id) from error
+    subtopology = job.stage.subtopology.id
+    task_id = TaskId(subtopology, 0)
+    with _collector_spared(), ResultFiles(job.attempt, job.staging) as files:
+        try:
+            parts_of_tasks = groupby(_by_task(taken.of_batches(batches)), key=itemgetter(0))
+            for number, parts in parts_of_tasks:
+                task_id = TaskId(subtopology, number)
+                for results in _run_task(job, settings, task_id, parts, taken):
+                    files.write(results)
+            row = files.finish()
+        except Exception as error:
+            raise WorkerFailureError.of(error, task_id) from error
+    yield row
 
 
 @contextlib.contextmanager
@@ -226,26 +224,3 @@ def _by_task(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.Record
                 count = min(end - begin, _ROWS_AT_A_TIME)
                 yield number, batch.slice(begin, count)
                 begin += count
-
-
-def _arrow_batch(results: ResultBatch) -> pa.RecordBatch:
-    """Return results as Arrow has them."""
-    records = results.records
-    count = len(records)
-    # A column at a time: `zip` of thousands of records costs five times as much.
-    values, keys, timestamps, headers = ([one[at] for one in records] for at in range(4))
-    sequences = np.arange(results.sequence, results.sequence + count)
-    columns = [
-        pa.repeat(pa.scalar(int(results.kind), pa.int32()), count),
-        pa.repeat(pa.scalar(results.task, pa.int32()), count),
-        pa.repeat(results.name, count),
-        pa.array(results.partitions, pa.int32()),
-        pa.array(sequences, pa.int64()),
-        pa.array(timestamps, pa.int64()),
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
-        pa.array([found or None for found in headers], _HEADERS_TYPE)
-        if any(headers)
-        else pa.nulls(count, _HEADERS_TYPE),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.execution import BackfillError
-from pystreams.backfill.failures import WorkerFailureError
+from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
 from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
@@ -113,7 +113,7 @@ def test_full_disk_is_told_and_the_backfill_goes_on_when_there_is_room(
             two_stages(), CONFIG, source=archive, output=small_disk / "staged", progress=progress
         )
 
-    with pytest.raises(BackfillError, match=r"A disk is full: that of the staging directory"):
+    with pytest.raises(BackfillTaskError, match=r"the disk is full: free some space"):
         go_on(fill_in_second_stage)
     assert files_in(small_disk / "staged") == {"begun.json", "stage-0"}
 
@@ -138,6 +138,7 @@ def test_worker_that_does_not_see_the_staging_directory_says_so(tmp_path: Path) 
         0,
         gaps_allowed=False,
         staging=tmp_path / "nowhere",
+        attempt=tmp_path / "nowhere" / "stage-0.attempt",
     )
     columns: list[Any] = [[None], [0], [None], [None], [None], [None]]
     arrays = [pa.array(column) for column in columns]

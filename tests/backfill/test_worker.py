@@ -1,4 +1,4 @@
-"""Rows on their way from Spark to a task, and results on their way back; without Spark."""
+"""Rows on their way from Spark to a task; without Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pystreams.backfill.feeding import _by_partition, _Offsets, messages_of
-from pystreams.backfill.rows import Result, ResultBatch, ResultKind
-from pystreams.backfill.worker import _arrow_batch, _by_task
+from pystreams.backfill.worker import _by_task
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from tests.backfill.in_process import Row
@@ -110,21 +109,3 @@ def test_offset_that_comes_again_or_too_late_is_refused(offsets: list[int]) -> N
 
     with pytest.raises(StreamsError, match=r"in-3 has offset \d more than once"):
         seen.check(PARTITION, offsets)
-
-
-def test_results_become_columns_of_the_same_rows() -> None:
-    records = [
-        (b"v", b"k", 10, (("h", b"1"), ("h", None))),
-        (None, None, 20, ()),
-    ]
-    batch = ResultBatch(ResultKind.OUTPUT, 3, "out", [0, 1], 40, records)
-
-    columns = _arrow_batch(batch).to_pylist()
-
-    assert [tuple(row.values())[:8] for row in columns] == [
-        (0, 3, "out", 0, 40, 10, b"k", b"v"),
-        (0, 3, "out", 1, 41, 20, None, None),
-    ]
-    assert columns[0]["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}]
-    assert columns[1]["headers"] is None
-    assert list(batch.rows())[1] == Result(ResultKind.OUTPUT, 3, "out", 1, 41, 20, None, None, ())

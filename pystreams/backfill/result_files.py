@@ -1,0 +1,203 @@
+"""Results as Parquet files, written by the workers that make them; Spark decides which ones count.
+
+Every run of a Spark partition writes to a directory of its own. When its files are closed it gives
+Spark one row, which names the directory. However often a partition runs (retries, speculative
+copies), Spark hands the driver the row of one run; the driver moves that run's files to their
+places and deletes all others:
+
+    stage-0.<attempt>/_written/<run>/kind=0/name=out/task=3/000000.parquet
+    stage-0.<attempt>/kind=0/name=out/task=3/000000-<run>.parquet
+
+A run that is late finds its directory gone, and what it still has open has no name. The columns of
+`rows.RESULT_TYPE` that the path tells are not in the files.
+
+Rejected: rows to Spark's own Parquet writer. Its bookkeeping for each row, beside Arrow's way
+there, cost more than processing the record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from pystreams.backfill.rows import ResultBatch
+from pystreams.backfill.staging_troubles import StagingError, told
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetWriter
+
+WRITTEN_TYPE = "run string, files int"
+"""What a run gives Spark: the name of its directory, and how many files are there."""
+
+_WRITTEN = "_written"
+_ROW_GROUP_BYTES = 4 << 20
+_WAITING_MAX_BYTES = 64 << 20
+_OPEN_FILES_MAX = 200
+_HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("sequence", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS_TYPE),
+    ]
+)
+_WRITTEN_SCHEMA = pa.schema([("run", pa.string()), ("files", pa.int32())])
+
+
+class _Place(NamedTuple):
+    """Where rows go: all of one kind and name of one task."""
+
+    kind: int
+    name: str
+    task: int
+
+
+class ResultFiles:
+    """The files of one run; of the worker's thread.
+
+    Args:
+        attempt: The directory of the stage's attempt; exists.
+        staging: The staging directory, for messages.
+    """
+
+    def __init__(self, attempt: Path, staging: Path) -> None:
+        self._run = uuid.uuid4().hex[:12]
+        self._directory = attempt / _WRITTEN / self._run
+        self._staging = staging
+        self._waiting: dict[_Place, list[pa.RecordBatch]] = {}
+        self._waiting_bytes: dict[_Place, int] = {}
+        self._open: dict[_Place, ParquetWriter] = {}
+        self._files: dict[_Place, int] = {}
+
+    def write(self, results: ResultBatch) -> None:
+        """Take results; those of one kind, name and task stay in their order.
+
+        Raises:
+            StagingError: A file can't be written.
+        """
+        place = _Place(int(results.kind), results.name, results.task)
+        batch = arrow_batch(results)
+        self._waiting.setdefault(place, []).append(batch)
+        waiting = self._waiting_bytes.get(place, 0) + batch.nbytes
+        self._waiting_bytes[place] = waiting
+        if waiting >= _ROW_GROUP_BYTES:
+            self._write_group(place)
+        elif sum(self._waiting_bytes.values()) > _WAITING_MAX_BYTES:
+            self._write_all()
+
+    def finish(self) -> pa.RecordBatch:
+        """Close all files; return the row for Spark.
+
+        Raises:
+            StagingError: A file can't be written.
+        """
+        self._write_all()
+        self._close_files()
+        row = [pa.array([self._run]), pa.array([sum(self._files.values())], pa.int32())]
+        return pa.RecordBatch.from_arrays(row, schema=_WRITTEN_SCHEMA)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Delete what a run that failed has written."""
+        if kind is not None:
+            with contextlib.suppress(StagingError):
+                self._close_files()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _write_all(self) -> None:
+        for place in list(self._waiting):
+            self._write_group(place)
+
+    def _write_group(self, place: _Place) -> None:
+        """Write what waits for a place as one row group."""
+        table = pa.Table.from_batches(self._waiting.pop(place))
+        del self._waiting_bytes[place]
+        with told(self._staging):
+            self._writer(place).write_table(table, row_group_size=len(table))
+
+    def _writer(self, place: _Place) -> ParquetWriter:
+        """Return the open file of a place; with too many open, the others are closed first."""
+        from pyarrow.parquet import ParquetWriter
+
+        writer = self._open.get(place)
+        if writer is None:
+            if len(self._open) >= _OPEN_FILES_MAX:
+                self._close_files()
+            number = self._files.get(place, 0)
+            self._files[place] = number + 1
+            kind, name, task = place
+            directory = self._directory / f"kind={kind}" / f"name={name}" / f"task={task}"
+            directory.mkdir(parents=True, exist_ok=True)
+            file = directory / f"{number:06}.parquet"
+            writer = ParquetWriter(file, _SCHEMA, use_dictionary=["partition"])
+            self._open[place] = writer
+        return writer
+
+    def _close_files(self) -> None:
+        with told(self._staging):
+            while self._open:
+                _, writer = self._open.popitem()
+                writer.close()
+
+
+def move_into_place(attempt: Path, written: Sequence[tuple[str, int]]) -> None:
+    """Keep the files of the runs that Spark has taken, and nothing else; by the driver.
+
+    Args:
+        attempt: The directory of the stage's attempt.
+        written: The rows of the runs: the name of the directory and the number of files.
+
+    Raises:
+        StagingError: Files are missing, or can't be moved.
+    """
+    for run, count in written:
+        directory = attempt / _WRITTEN / run
+        with told(attempt.parent):
+            files = sorted(directory.glob("kind=*/name=*/task=*/*.parquet"))
+            if len(files) != count:
+                raise StagingError(
+                    f"a worker has written {count} files to {directory}, and {len(files)} are seen "
+                    "here: mount the staging directory under the same path on all workers"
+                )
+            for file in files:
+                place = attempt / file.parent.relative_to(directory)
+                place.mkdir(parents=True, exist_ok=True)
+                file.rename(place / f"{file.stem}-{run}.parquet")
+    shutil.rmtree(attempt / _WRITTEN, ignore_errors=True)
+
+
+def arrow_batch(results: ResultBatch) -> pa.RecordBatch:
+    """Return results as Arrow has them, without the columns that the path tells."""
+    records = results.records
+    count = len(records)
+    # A column at a time: `zip` of thousands of records costs five times as much.
+    values, keys, timestamps, headers = ([one[at] for one in records] for at in range(4))
+    columns = [
+        pa.array(results.partitions, pa.int32()),
+        pa.array(np.arange(results.sequence, results.sequence + count)),
+        pa.array(timestamps, pa.int64()),
+        pa.array(keys, pa.binary()),
+        pa.array(values, pa.binary()),
+        pa.array([found or None for found in headers], _HEADERS_TYPE)
+        if any(headers)
+        else pa.nulls(count, _HEADERS_TYPE),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)

@@ -1,0 +1,152 @@
+"""Results that workers write: only what Spark has taken gets its place, in order, however much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pystreams.backfill import result_files
+from pystreams.backfill.result_files import ResultFiles, arrow_batch, move_into_place
+from pystreams.backfill.rows import ResultBatch, ResultKind
+from pystreams.backfill.staging import StagingDirectory, counted
+from pystreams.backfill.staging_troubles import StagingError
+
+
+def batch(
+    first: int, count: int = 3, *, kind: ResultKind = ResultKind.OUTPUT, name: str = "out"
+) -> ResultBatch:
+    records = [(b"v%d" % number, b"k", number, ()) for number in range(first, first + count)]
+    return ResultBatch(kind, 2, name, [number % 4 for number in range(count)], first, records)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Path:
+    directory = StagingDirectory(tmp_path).stage_path(0)
+    directory.mkdir()
+    return directory
+
+
+def written(attempt: Path, batches: Iterable[ResultBatch]) -> tuple[str, int]:
+    """Write results as one run; return its row."""
+    with ResultFiles(attempt, attempt.parent) as files:
+        for one in batches:
+            files.write(one)
+        row = files.finish()
+    return row.column(0)[0].as_py(), row.column(1)[0].as_py()
+
+
+def sequences(attempt: Path, kind: ResultKind = ResultKind.OUTPUT, name: str = "out") -> list[int]:
+    return [row.sequence for row in StagingDirectory(attempt.parent).rows(0, kind, name, 2)]
+
+
+def files_in(attempt: Path) -> set[str]:
+    return {str(file.relative_to(attempt)) for file in attempt.rglob("*") if file.is_file()}
+
+
+def test_rows_come_back_as_they_were_with_their_nulls_and_headers(attempt: Path) -> None:
+    records = [
+        (b"v", None, 50, (("h", b"1"), ("h", None))),
+        (None, b"k", -1, ()),
+        (b"", b"", 7, ()),
+    ]
+    given = ResultBatch(ResultKind.STATE, 2, "counts", [2, 2, 2], 40, records)
+
+    move_into_place(attempt, [written(attempt, [given])])
+
+    staging = StagingDirectory(attempt.parent)
+    assert list(staging.rows(0, ResultKind.STATE, "counts", 2)) == list(given.rows())
+    assert counted(attempt, ResultKind.STATE) == {"counts": 3}
+
+
+def test_run_that_spark_has_not_taken_leaves_nothing(attempt: Path) -> None:
+    written(attempt, [batch(0, 5)])
+    taken = written(attempt, [batch(0), batch(0, kind=ResultKind.STATE, name="counts")])
+
+    move_into_place(attempt, [taken])
+
+    assert files_in(attempt) == {
+        f"kind=0/name=out/task=2/000000-{taken[0]}.parquet",
+        f"kind=1/name=counts/task=2/000000-{taken[0]}.parquet",
+    }
+    assert sequences(attempt) == [0, 1, 2]
+
+
+def test_run_that_goes_on_after_its_time_adds_nothing(attempt: Path) -> None:
+    late = ResultFiles(attempt, attempt.parent)
+    late.write(batch(0))
+    move_into_place(attempt, [written(attempt, [batch(0)])])
+
+    late.write(batch(3))
+    late.finish()
+
+    assert sequences(attempt) == [0, 1, 2]
+    assert counted(attempt, ResultKind.OUTPUT) == {"out": 3}
+
+
+def test_run_that_fails_takes_its_files_away(attempt: Path) -> None:
+    def results() -> Iterator[ResultBatch]:
+        yield batch(0)
+        assert not files_in(attempt)
+        yield from (batch(first, 50_000) for first in range(3, 500_000, 50_000))
+        assert files_in(attempt)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        written(attempt, results())
+
+    assert files_in(attempt) == set()
+
+
+def test_run_without_results_is_a_run_too(attempt: Path) -> None:
+    move_into_place(attempt, [written(attempt, []), written(attempt, [batch(0)])])
+
+    assert sequences(attempt) == [0, 1, 2]
+
+
+def test_order_is_kept_over_row_groups_and_files(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few files may be open, and little may wait: topics of an extractor may be many."""
+    monkeypatch.setattr(result_files, "_OPEN_FILES_MAX", 2)
+    monkeypatch.setattr(result_files, "_ROW_GROUP_BYTES", arrow_batch(batch(0)).nbytes + 1)
+    names = [f"out-{number}" for number in range(5)]
+    batches = [batch(first, name=name) for first in range(0, 60, 3) for name in names]
+
+    move_into_place(attempt, [written(attempt, batches)])
+
+    for name in names:
+        assert sequences(attempt, name=name) == list(range(60))
+    assert len(files_in(attempt)) > len(names)
+
+
+def test_no_more_waits_in_memory_than_there_may(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_files, "_WAITING_MAX_BYTES", 10 * arrow_batch(batch(0)).nbytes)
+    with ResultFiles(attempt, attempt.parent) as files:
+        for number in range(100):
+            files.write(batch(0, name=f"out-{number}"))
+        on_disk = len(files_in(attempt))
+        files.finish()
+
+    assert on_disk >= 88
+
+
+def test_files_that_the_driver_does_not_see_are_told_with_the_cure(attempt: Path) -> None:
+    run, files = written(attempt, [batch(0)])
+
+    with pytest.raises(StagingError, match=r"1 files are seen|mount the staging directory"):
+        move_into_place(attempt, [(run, files + 1)])
+
+
+def test_disk_that_is_full_is_told_with_the_cure(small_disk: Path) -> None:
+    attempt = small_disk / "stage-0"
+    attempt.mkdir()
+
+    many = (batch(number * 3000, 3000) for number in range(10_000))
+    with pytest.raises(StagingError, match=r"the disk is full: free some space"):
+        written(attempt, many)
+
+    assert files_in(attempt) == set()
