@@ -1,4 +1,7 @@
-"""The pass before the sort, for timestamp extractors of the user's own: event times in Python.
+"""The pass before the sort that finds event times in Python, where rows do not tell them.
+
+That is with timestamp extractors of the user's own; and where a record that can't be read is
+skipped, and must not keep those behind it waiting for its timestamp.
 
 The extractor sees what it sees in a live run: the deserialized record and the highest timestamp of
 its partition so far. It is called once here and once when the record is processed, so it must give
@@ -16,6 +19,7 @@ import pyarrow as pa
 from pystreams.backfill.feeding import headers_of
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.worker import StageJob
+from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.topology.extractors import (
     ConsumerRecord,
@@ -37,8 +41,11 @@ same without asking them."""
 
 
 def needs_event_times(job: StageJob) -> bool:
-    """Return whether a topic of the stage has an extractor that must be asked."""
-    default = job.settings().task.timestamp_extractor
+    """Return whether records must be read to be put in order."""
+    settings = job.settings().task
+    if settings.deserialization_handler is not log_and_fail:
+        return True
+    default = settings.timestamp_extractor
     return any(
         (source.timestamp_extractor or default) not in _BY_MESSAGE
         for source in map(job.plan.source_of_topic, job.stage.topics)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+import structlog
+
 from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.stages import Stage
 from pystreams.ids import TaskId, TopicPartition
@@ -28,6 +30,8 @@ from pystreams.runtime.core.offsets import CommittedOffset, decode_partition_tim
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.topology.plan import TopologyPlan
+
+_log = structlog.get_logger("pystreams.backfill")
 
 RESULTS_PER_BATCH = 5000
 """A batch of results has at most so many rows; most have as many, a whole number of runs."""
@@ -141,6 +145,7 @@ class HistoryTask:
         if self._stage.only_topic is None:
             yield from self._state()
             yield from self._ends()
+            self._tell_dropped()
         self.close()
 
     def close(self) -> None:
@@ -158,6 +163,10 @@ class HistoryTask:
                 here = [number] * len(chunk)
                 yield ResultBatch(ResultKind.STATE, number, name, here, sequence, chunk)
                 sequence += len(chunk)
+
+    def _tell_dropped(self) -> None:
+        if dropped := self._task.dropped_records:
+            _log.warning("records dropped", task=str(self._task.task_id), records=dropped)
 
     def _ends(self) -> Iterator[ResultBatch]:
         for partition, offset in sorted(self._task.offsets_to_commit().items()):

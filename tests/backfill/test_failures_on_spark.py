@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import serdes
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.failures import BackfillTaskError
 from pystreams.backfill.progress import StagePhase
+from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.staging import read_manifest
 from pystreams.backfill.staging_troubles import StagingError
@@ -97,6 +100,56 @@ def test_record_that_can_t_be_decoded_is_named(spark: Any, tmp_path: Path) -> No
 
     assert raised.value.error == "SerializationError"
     assert (raised.value.topic, raised.value.partition, raised.value.offset) == ("in", 0, 0)
+
+
+def test_records_that_can_t_be_decoded_are_skipped_as_live_if_the_handler_says_so(
+    spark: Any, tmp_path: Path
+) -> None:
+    """In each partition one is the first, one in the middle, and one the last of the history."""
+    rows = [replace(row, value=row.value or b"v") for row in ROWS]
+    ends = {row.partition: row.offset for row in rows}
+    bad = {(part, offset) for part, end in ends.items() for offset in (0, 5, end)}
+    spoilt = [
+        replace(row, value=b"\xff\xfe") if (row.partition, row.offset) in bad else row
+        for row in rows
+    ]
+    config = {**CONFIG, "default.deserialization.exception.handler": "continue"}
+    topology = counting(lambda _, value: value)
+    done, found = run_on_spark(topology, config, spoilt, {"in": 2}, tmp_path)
+
+    with capture_logs() as logs:
+        expected = run(topology, config, spoilt, {"in": 2}, tmp_path / "expected")
+    assert in_order(found) == in_order(expected)
+    assert done.outputs == {"out": len(rows) - len(bad)}
+    read = {one.partition: one.sequence for one in found if one.kind is ResultKind.END}
+    assert read == {partition: end + 1 for partition, end in ends.items()}
+    skipped = [line for line in logs if line["event"] == "record skipped"]
+    assert {(line["partition"], line["offset"]) for line in skipped} == bad
+    assert {(line["topic"], line["stage"]) for line in skipped} == {("in", "deserialization")}
+    dropped = [line for line in logs if line["event"] == "records dropped"]
+    assert [(line["task"], line["records"]) for line in dropped] == [("0_0", 3), ("0_1", 3)]
+
+
+def test_skipped_record_keeps_nobody_waiting(spark: Any, tmp_path: Path) -> None:
+    """Its timestamp is far ahead; the record behind it is taken in its turn, as in a live run."""
+    builder = StreamsBuilder()
+    builder.stream("left", **TEXT).merge(builder.stream("right", **TEXT)).to("out", **TEXT)
+    topology, partitions = builder.build(), {"left": 1, "right": 1}
+    bad = Row("left", 0, 1, 1_000_000, b"k", b"\xff\xfe")
+    rows = [
+        *(Row("left", 0, number, number, b"k", b"left %d" % number) for number in (0, 2)),
+        *(Row("right", 0, number, number, b"k", b"right %d" % number) for number in range(200)),
+    ]
+    config = {**CONFIG, "deserialization.exception.handler": "continue"}
+    _, found = run_on_spark(topology, config, [*rows, bad], partitions, tmp_path)
+
+    expected = run(topology, CONFIG, rows, partitions, tmp_path / "expected")
+    assert outputs(found) == outputs(expected)
+    assert outputs(found)[3] == b"left 2"
+
+
+def outputs(results: list[Result]) -> list[bytes | None]:
+    return [one.value for one in results if one.kind is ResultKind.OUTPUT]
 
 
 def test_topology_that_holds_a_lock_is_refused_with_the_cure(spark: Any, tmp_path: Path) -> None:
