@@ -200,18 +200,6 @@ class StateDirectory:
         """
         self._attempt(partial(_delete, leftover))
 
-    def clean_up(self) -> None:
-        """Remove all local state of the application, which is then restored from changelogs.
-
-        Raises:
-            StateDirectoryError: A task's directory is in use.
-        """
-        for task_id in self.task_ids():
-            if not self.remove(task_id):
-                raise TaskLockedError(task_id, str(self.directory / str(task_id)))
-        for leftover in self.leftovers():
-            self.discard(leftover)
-
     # ------------------------------------------------------------------ inside
 
     def _make(self) -> None:
