@@ -64,7 +64,8 @@ def publish(
 
     own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
     plan = TopologyPlan(topology, own.application_id)
-    publication = staged_publication(Path(output), plan)
+    chosen = settings or PublishingSettings()
+    publication = staged_publication(Path(output), plan, with_outputs=chosen.with_outputs)
     clients = ConfluentClients(publishing_config(own))
     topics = TopicManager(
         plan,
@@ -72,7 +73,6 @@ def publish(
         own.topic_config(),
         own.windowstore_changelog_additional_retention_ms,
     )
-    chosen = settings or PublishingSettings()
     of_records = _records_to_publish(Path(output), plan, with_outputs=chosen.with_outputs)
     meter = PublishingMeter(of_records, Teller(progress), SystemClock())
     publisher = Publisher(publication, plan, topics, clients, chosen, meter.published)

@@ -124,7 +124,7 @@ def rescaled_publication(path: Path, plan: TopologyPlan) -> Publication:
         PublishingRefusedError: They are of another application or another topology.
     """
     return replace(
-        staged_publication(path, plan),
+        staged_publication(path, plan, with_outputs=False),
         edge_topics=frozenset(plan.repartition_topics()),
         command=PublishingCommand.RESCALE,
     )

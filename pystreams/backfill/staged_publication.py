@@ -7,7 +7,8 @@ what stands before and drops it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -29,12 +30,14 @@ from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
 
 
-def staged_publication(path: Path, plan: TopologyPlan) -> Publication:
+def staged_publication(path: Path, plan: TopologyPlan, *, with_outputs: bool) -> Publication:
     """Return what a complete staging directory holds.
 
     Args:
         path: The staging directory.
         plan: The topology that its state is published for.
+        with_outputs: Whether output records are published; else they are not read either. Those of
+            repartition topics never are.
 
     Raises:
         StagingError: The directory is not complete, is damaged, or holds no results.
@@ -46,8 +49,10 @@ def staged_publication(path: Path, plan: TopologyPlan) -> Publication:
     staging = StagingDirectory(path)
     _check_whole(staging, manifest)
     edges = edge_topics(plan)
+    kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
+    source = _Source(staging, identity, edges, kinds, frozenset(plan.repartition_topics()))
     tasks = [
-        _task(staging, stages, TaskId(stages[-1].subtopology, number), identity, edges)
+        _task(source, stages, TaskId(stages[-1].subtopology, number))
         for stages in _whole_stages(manifest)
         for number in range(stages[-1].num_tasks)
     ]
@@ -138,13 +143,35 @@ def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:
             yield parts.pop(stage.subtopology)
 
 
-def _task(
-    staging: StagingDirectory,
-    stages: list[StagedStage],
-    task_id: TaskId,
-    identity: BackfillIdentity,
-    edges: frozenset[str],
-) -> TaskResults:
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What the tasks of a publication are read from.
+
+    Attributes:
+        staging: The staging directory.
+        identity: What it is of.
+        edges: Topics that the topology both writes and reads.
+        kinds: Which rows are published.
+        internal: Topics whose records are not.
+    """
+
+    staging: StagingDirectory
+    identity: BackfillIdentity
+    edges: frozenset[str]
+    kinds: tuple[ResultKind, ...]
+    internal: frozenset[str]
+
+    def rows(self, stages: Sequence[StagedStage], number: int) -> Iterator[Result]:
+        """Return the rows of one task that are published."""
+        for kind in self.kinds:
+            for stage in stages:
+                for name in self.staging.names(stage.position, kind, number):
+                    if kind is ResultKind.STATE or name not in self.internal:
+                        yield from self.staging.rows(stage.position, kind, name, number)
+
+
+def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> TaskResults:
+    staging, identity = source.staging, source.identity
     whole = stages[-1]
     number = task_id.partition
     bounds = identity.partition_bounds()
@@ -157,11 +184,11 @@ def _task(
     for topic in whole.topics:
         if number < identity.num_partitions.get(topic, 1):
             one = TopicPartition(topic, number)
-            histories[one] = _history(bounds.get(one), ends.get(one), is_edge=topic in edges)
+            histories[one] = _history(bounds.get(one), ends.get(one), is_edge=topic in source.edges)
     return TaskResults(
         task_id,
         histories,
-        lambda first: islice(_rows(staging, stages, number), first, None),
+        lambda first: islice(source.rows(stages, number), first, None),
     )
 
 
@@ -178,10 +205,3 @@ def _history(
         return PartitionHistory(start, covered)
     next_offset = covered if is_edge else max(end.sequence, covered)
     return PartitionHistory(start, next_offset, end.timestamp)
-
-
-def _rows(staging: StagingDirectory, stages: list[StagedStage], number: int) -> Iterator[Result]:
-    for kind in (ResultKind.OUTPUT, ResultKind.STATE):
-        for stage in stages:
-            for name in staging.names(stage.position, kind, number):
-                yield from staging.rows(stage.position, kind, name, number)

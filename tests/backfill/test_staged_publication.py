@@ -100,21 +100,29 @@ def staged(tmp_path: Path) -> Path:
 
 
 def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:
-    first, second, _ = staged_publication(staged, plan_of()).tasks
+    first, second, _ = staged_publication(staged, plan_of(), with_outputs=True).tasks
     rows = list(first.rows(0))
 
-    assert [(one.name, one.value) for one in rows] == [
-        ("app-by-value-repartition", b"3"),
-        ("middle", b"1"),
-        ("middle", b"2"),
-    ]
+    assert [(one.name, one.value) for one in rows] == [("middle", b"1"), ("middle", b"2")]
     assert rows[0].headers == (("h", None),)
-    assert [list(first.rows(number)) for number in range(5)] == [rows[n:] for n in range(5)]
+    assert [list(first.rows(number)) for number in range(4)] == [rows[n:] for n in range(4)]
+    assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
+
+
+def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
+    for file in staged.glob("stage-*/kind=0/name=*/task=*/*.parquet"):
+        content = bytearray(file.read_bytes())
+        content[4:20] = bytes(16)
+        file.write_bytes(content)
+
+    first, second, _ = staged_publication(staged, plan_of(), with_outputs=False).tasks
+
+    assert list(first.rows(0)) == []
     assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_history_goes_up_to_its_bound_even_if_the_last_offsets_are_no_records(staged: Path) -> None:
-    publication = staged_publication(staged, plan_of())
+    publication = staged_publication(staged, plan_of(), with_outputs=True)
     histories = {
         partition: history
         for task in publication.tasks
@@ -139,25 +147,25 @@ def test_staged_rescale_reads_topics_in_the_middle_on_and_says_what_it_is(staged
 
 
 def test_id_is_the_same_whenever_it_is_read_and_another_for_another_run(staged: Path) -> None:
-    ids = {staged_publication(staged, plan_of()).id for _ in range(2)}
+    ids = {staged_publication(staged, plan_of(), with_outputs=True).id for _ in range(2)}
     manifest = (staged / "manifest.json").read_text()
     (staged / "manifest.json").write_text(manifest.replace('"started_ms": 77', '"started_ms": 78'))
 
-    assert len(ids | {staged_publication(staged, plan_of()).id}) == 2
+    assert len(ids | {staged_publication(staged, plan_of(), with_outputs=True).id}) == 2
 
 
 def test_other_application_or_topology_is_refused(staged: Path) -> None:
     with pytest.raises(PublishingRefusedError, match="results for application"):
-        staged_publication(staged, plan_of("other"))
+        staged_publication(staged, plan_of("other"), with_outputs=True)
     with pytest.raises(PublishingRefusedError, match="topology is not the one"):
-        staged_publication(staged, plan_of(extra="more"))
+        staged_publication(staged, plan_of(extra="more"), with_outputs=True)
 
 
 def test_unfinished_directory_is_refused(staged: Path) -> None:
     (staged / "manifest.json").unlink()
 
     with pytest.raises(StagingError, match="not complete: run it again"):
-        staged_publication(staged, plan_of())
+        staged_publication(staged, plan_of(), with_outputs=True)
 
 
 def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: Path) -> None:
@@ -166,7 +174,7 @@ def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: 
     with pytest.raises(
         StagingError, match=r"stage-1 holds 1 records of counts, and 2 were staged.*Delete"
     ):
-        staged_publication(staged, plan_of())
+        staged_publication(staged, plan_of(), with_outputs=True)
 
 
 def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:
@@ -174,7 +182,7 @@ def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:
     file.with_name("again.parquet").write_bytes(file.read_bytes())
 
     with pytest.raises(StagingError, match=r"stage-0 holds 3 records of middle, and 2 were staged"):
-        staged_publication(staged, plan_of())
+        staged_publication(staged, plan_of(), with_outputs=True)
 
 
 def test_damaged_file_is_refused_by_name(staged: Path) -> None:
@@ -182,4 +190,4 @@ def test_damaged_file_is_refused_by_name(staged: Path) -> None:
     file.write_bytes(b"PAR1" + bytes(100))
 
     with pytest.raises(StagingError, match=rf"{file.name} can't be read \(ArrowInvalid.*stage-0"):
-        staged_publication(staged, plan_of())
+        staged_publication(staged, plan_of(), with_outputs=True)

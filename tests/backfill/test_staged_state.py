@@ -48,7 +48,8 @@ def test_state_is_what_is_published(staged: Path) -> None:
         record for columns in staged_state(staged)(TASK, "counts") for record in records(columns)
     ]
 
-    (task,) = [one for one in staged_publication(staged, plan_of()).tasks if one.task_id == TASK]
+    publication = staged_publication(staged, plan_of(), with_outputs=True)
+    (task,) = [one for one in publication.tasks if one.task_id == TASK]
     published: list[Result] = list(task.rows(0))
     assert found == [(one.key, one.value, one.timestamp) for one in published]
     assert found[-1] == (b"gone", None, 5)
