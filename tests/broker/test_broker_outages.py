@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -12,6 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
+from pystreams.config import StreamsConfig
+from pystreams.errors import RetriableClientError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.core.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import Application
 from tests.broker.exactly_once.arena import Arena
 from tests.broker.exactly_once.test_kill import check_exactly_once, check_stores
@@ -100,6 +106,31 @@ def test_application_with_an_unknown_source_topic_ends_with_its_name(
     assert error["kind"] == "MissingSourceTopicError"
     assert f"'{unique_name}-never-made'" in error["error"]
     assert "create it" in error["error"]
+
+
+def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
+    own_broker: DevelopmentBroker,
+) -> None:
+    """The client still knows the leader of before, and is refused until it asks anew."""
+    servers = own_broker.bootstrap_servers
+    partition = TopicPartition("in", 0)
+    config = StreamsConfig.of({"application.id": "asks", "bootstrap.servers": servers})
+    admin = ConfluentClients(config).admin()
+    admin.create_topics([NewInternalTopic("in", 1, {})])
+    produce(servers, "in", [(b"k", b"v")] * 3)
+    assert admin.offset_ranges([partition])[partition].end == 3
+    kill(own_broker)
+    started_again(own_broker)
+    ends = []
+
+    def known() -> bool:
+        with contextlib.suppress(RetriableClientError):
+            ends.append(admin.offset_ranges([partition])[partition].end)
+        return bool(ends)
+
+    wait_until(known, "the offsets")
+
+    assert ends == [3]
 
 
 @pytest.mark.timeout(240)

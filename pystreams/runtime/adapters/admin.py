@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -42,6 +43,15 @@ _ANSWER_TIMEOUT_S = 30.0
 _METADATA_TIMEOUT_S = 15.0
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
+
+_OLD_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""The client asked the leader of before an election, as after a broker's restart."""
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -180,8 +190,19 @@ class ConfluentAdmin:
     def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
         try:
             return int(answer.result().offset)
-        except KafkaException as error:
-            raise translate(error_of(error), f"offsets of {partition}") from error
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() in _OLD_LEADER:
+                self._learn_leaders()
+            raise translate(error, f"offsets of {partition}") from raised
+
+    def _learn_leaders(self) -> None:
+        """Ask who leads all partitions now.
+
+        librdkafka does not ask again by itself: it would be refused for ever.
+        """
+        with contextlib.suppress(KafkaException):
+            self._client.list_topics(timeout=_TOLD_AFTER_S)
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first record at or after a time (ms), a partition."""
