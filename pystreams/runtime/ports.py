@@ -156,7 +156,12 @@ class ProducerPort(Protocol):
         """
 
     def abort_transaction(self) -> None:
-        """Abort the open transaction and forget what was sent in it."""
+        """Abort the open transaction and forget what was sent in it.
+
+        Raises:
+            TaskMigratedError: The broker has ended it already, by its time limit or for a newer
+                producer; this one can't be used any more.
+        """
 
     def close(self) -> None:
         """Release the client at once; an open transaction is aborted."""

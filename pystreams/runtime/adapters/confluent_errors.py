@@ -49,12 +49,14 @@ FENCED = frozenset(
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.INVALID_PRODUCER_EPOCH,
         KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.INVALID_TXN_STATE,
         KafkaError.PRODUCER_FENCED,
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError.UNRELEASED_INSTANCE_ID,
     }
 )
-"""Somebody else is the owner now."""
+"""Somebody else is the owner now; or the broker has ended a transaction by its time limit, after
+which librdkafka's producer can't be used any more. Both begin anew from what is committed."""
 
 TRANSIENT = frozenset(
     {

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         (KafkaError(KafkaError._TIMED_OUT, txn_requires_abort=True), TransactionAbortableError),
         (KafkaError(KafkaError.UNKNOWN_MEMBER_ID, txn_requires_abort=True), TaskMigratedError),
         (KafkaError(KafkaError._FENCED, fatal=True), TaskMigratedError),
+        (KafkaError(KafkaError.INVALID_TXN_STATE, fatal=True), TaskMigratedError),
         (KafkaError(KafkaError.ILLEGAL_GENERATION), TaskMigratedError),
         (KafkaError(KafkaError._FAIL, fatal=True), FatalStreamsError),
         (KafkaError(KafkaError._FATAL, "Fatal error: ... consumer fenced by"), TaskMigratedError),
