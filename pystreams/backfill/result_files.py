@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from pystreams.backfill.rows import ResultBatch
+from pystreams.backfill.rows import ResultBatch, place_of
 from pystreams.backfill.staging_troubles import StagingError, told
 
 if TYPE_CHECKING:
@@ -143,8 +143,7 @@ class ResultFiles:
                 self._close_files()
             number = self._files.get(place, 0)
             self._files[place] = number + 1
-            kind, name, task = place
-            directory = self._directory / f"kind={kind}" / f"name={name}" / f"task={task}"
+            directory = self._directory / place_of(*place)
             directory.mkdir(parents=True, exist_ok=True)
             file = directory / f"{number:06}.parquet"
             writer = ParquetWriter(file, _SCHEMA, use_dictionary=["partition"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from pystreams.ids import TopicPartition
@@ -42,6 +43,11 @@ class ResultKind(IntEnum):
     END = 2
     """A source partition is read: `name` is the topic, `sequence` the next offset, `timestamp` the
     partition time."""
+
+
+def place_of(kind: int, name: str, task: int) -> Path:
+    """Return where the rows of a task of one kind and name lie in a stage's directory."""
+    return Path(f"kind={int(kind)}", f"name={name}", f"task={task}")
 
 
 class Result(NamedTuple):

@@ -35,7 +35,7 @@ from typing import Any
 
 from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staging_troubles import StagingError, readable, told
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
@@ -276,7 +276,7 @@ class StagingDirectory:
         from pyarrow import parquet
 
         stage = self.stage_path(position)
-        directory = stage / f"kind={int(kind)}" / f"name={name}" / f"task={task}"
+        directory = stage / place_of(kind, name, task)
         for file in sorted(directory.glob("*.parquet")):
             with readable(file, stage), parquet.ParquetFile(file) as opened:
                 for batch in opened.iter_batches(columns=list(_ROW_COLUMNS)):
