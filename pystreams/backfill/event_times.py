@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from pystreams.backfill.feeding import headers_of
+from pystreams.backfill.rows import HEADERS
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
@@ -67,7 +68,7 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
     for batch in batches:
         columns = [column.to_pylist() for column in batch.columns[:6]]
         waits: list[int | None] = []
-        for row in zip(*columns, headers_of(batch.column(6)), strict=True):
+        for row in zip(*columns, headers_of(batch.column(HEADERS)), strict=True):
             topic, partition = row[0], row[1]
             if topic is None:
                 waits.append(None)

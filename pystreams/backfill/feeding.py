@@ -11,14 +11,20 @@ import pyarrow.compute as pc
 
 from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask
-from pystreams.backfill.rows import HistoryMessage, ResultBatch
+from pystreams.backfill.rows import (
+    HEADERS,
+    KEY,
+    OFFSET,
+    TIMESTAMP,
+    TOPIC,
+    VALUE,
+    HistoryMessage,
+    ResultBatch,
+)
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-
-TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, VALUE, HEADERS = range(7)
-"""Columns of the history, in the order of `rows.HISTORY_TYPE`."""
 
 
 def fed_with_rows(

@@ -26,6 +26,9 @@ HISTORY_TYPE = (
 )
 """A record of the history; `timestamp` is milliseconds since the epoch."""
 
+TOPIC, PARTITION, OFFSET, TIMESTAMP, KEY, VALUE, HEADERS = range(7)
+"""The columns of `HISTORY_TYPE`, by number."""
+
 RESULT_TYPE = (
     "kind int, task int, name string, partition int, sequence bigint, timestamp bigint, "
     f"key binary, value binary, headers {HEADERS_TYPE}"

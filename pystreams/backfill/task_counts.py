@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pystreams.backfill.rows import TOPIC
 from pystreams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _COUNT = struct.Struct(">q?")
 _INTERVAL_MS = 1000.0
-_TOPIC_COLUMN = 0
 
 
 class TakenRecords:
@@ -86,7 +86,7 @@ class TakenRecords:
         """
         for batch in batches:
             yield batch
-            self.add(batch.num_rows - batch.column(_TOPIC_COLUMN).null_count)
+            self.add(batch.num_rows - batch.column(TOPIC).null_count)
         self.end()
 
     def _write(self, *, is_all: bool) -> None:

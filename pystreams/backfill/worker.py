@@ -27,12 +27,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pystreams.backfill.failures import WorkerFailureError
-from pystreams.backfill.feeding import PARTITION, fed_by_reader, fed_with_rows
+from pystreams.backfill.feeding import fed_by_reader, fed_with_rows
 from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
 from pystreams.backfill.result_files import ResultFiles
-from pystreams.backfill.rows import ResultBatch
+from pystreams.backfill.rows import PARTITION, ResultBatch
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import begun_identity
