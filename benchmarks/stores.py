@@ -1,4 +1,4 @@
-"""State stores side by side: ours, bare rocksdict and Kafka Streams' store of the same kind.
+"""State stores side by side: ours, rocksdict by hand and Kafka Streams' store of the same kind.
 
     python benchmarks/stores.py --operations 300000
 
@@ -25,7 +25,8 @@ from rich.table import Table
 
 from benchmarks.harness import results
 from benchmarks.harness.programs import build_kafka_streams, store_bench_command
-from benchmarks.harness.store_jobs import KINDS, Measured, Size, bare, measure, ours
+from benchmarks.harness.store_by_hand import by_hand
+from benchmarks.harness.store_jobs import KINDS, Measured, Size, measure, ours
 from benchmarks.harness.store_restore import restore_per_s
 from benchmarks.harness.store_results import ALL_JOBS, JOBS, RATIO_COLUMNS, ratio_rows
 
@@ -138,8 +139,7 @@ def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Progra
         "pystreams, not transactional",
         lambda at: measure(ours(kind, at, transactional=False), size),
     )
-    if kind == "key-value":
-        yield "rocksdict by hand", lambda at: measure(bare(at), size)
+    yield "rocksdict by hand", lambda at: measure(by_hand(kind, at), size)
     if java:
         yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
 

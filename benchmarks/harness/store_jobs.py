@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rocksdict import Options, Rdict, ReadOptions, WriteOptions
-
 from pystreams import serdes
 from pystreams.ids import TaskId
 from pystreams.record import RecordContext
@@ -257,31 +255,3 @@ _OPERATIONS: dict[str, Callable[[Any], tuple[Put, Get, Range]]] = {
     "session": _session,
     "versioned": _versioned,
 }
-
-
-def bare(directory: Path) -> Subject:
-    """Return rocksdict by hand: one put, one get, one iterator; no log, nothing kept back."""
-    options = Options(raw_mode=True)
-    options.create_if_missing(True)
-    database: Any = Rdict(str(directory / "bare"), options)
-    no_log = WriteOptions()
-    no_log.disable_wal = True  # type: ignore[method-assign, assignment]
-
-    def scan(key: int, keys: int) -> int:
-        bounds = ReadOptions()
-        bounds.set_iterate_upper_bound(name_of(min(key + 100, keys)).encode())
-        entries = database.iter(bounds)
-        entries.seek(name_of(key).encode())
-        total = 0
-        while entries.valid():
-            total += _unpack(entries.value())[0]
-            entries.next()
-        return total
-
-    return Subject(
-        put=lambda key, value, _: database.put(key.encode(), value, write_opt=no_log),
-        get=lambda key, _: database.get(key.encode()),
-        range=scan,
-        commit=lambda: None,
-        close=database.close,
-    )

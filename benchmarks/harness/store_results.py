@@ -16,6 +16,7 @@ RATIO_COLUMNS = ("kind", *JOBS, ALL_JOBS)
 _RESTORE_COLUMNS = (
     "changelog records",
     "keys",
+    "records restored",
     "restored from nothing (s)",
     "records/s",
     "first commit after SIGKILL (s)",
@@ -79,6 +80,7 @@ def restore_tables(content: Content) -> dict[str, str]:
         [
             f"{row['changelog_records']:,}",
             f"{row['keys']:,}",
+            f"{row['restored']:,}",
             f"{row['full_s']:.2f}",
             f"{row['restored_per_s']:,.0f}",
             f"{row['after_kill_s']:.2f}",
