@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 _GRACE_S = 60.0
 """How long a test has, once its time limit has struck, to clean up after itself."""
+
+_SLOW_PACKAGES = {"backfill", "benchmarks", "broker", "cli", "devbroker", "examples"}
+"""Their tests start processes. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()
 
@@ -49,6 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "broker" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
+    items.sort(key=_is_quick)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    return item.path.relative_to(Path(__file__).parent).parts[0] not in _SLOW_PACKAGES
 
 
 @pytest.fixture(autouse=True)

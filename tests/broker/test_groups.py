@@ -18,7 +18,15 @@ RECORDS_PER_S = 1500
 TASKS = PARTITIONS * len(SUBTOPOLOGY_OF_STORE)
 
 each_protocol = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-each_guarantee = pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+each_guarantee_and_protocol = pytest.mark.parametrize(
+    ("guarantee", "protocol"),
+    [
+        ("exactly_once_v2", "classic"),
+        ("exactly_once", "consumer"),
+        pytest.param("exactly_once", "classic", marks=pytest.mark.sweep),
+        pytest.param("exactly_once_v2", "consumer", marks=pytest.mark.sweep),
+    ],
+)
 
 
 @pytest.fixture
@@ -55,8 +63,7 @@ def finish(arena: Arena, application: Application, running: Running, rounds: int
     check_stores(arena)
 
 
-@each_protocol
-@each_guarantee
+@each_guarantee_and_protocol
 def test_second_instance_comes_and_leaves_without_loss_or_repeat(
     arena: Arena, guarantee: str, protocol: str
 ) -> None:
@@ -106,8 +113,7 @@ def running_tasks(running: Running) -> int:
     return len(tasks)
 
 
-@each_protocol
-@each_guarantee
+@each_guarantee_and_protocol
 def test_several_threads_share_the_partitions(arena: Arena, guarantee: str, protocol: str) -> None:
     with arena.application(
         guarantee, statestore_cache_max_bytes=0, group_protocol=protocol
