@@ -16,6 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from pystreams import serdes
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.stores.factories import Stores
@@ -24,6 +26,8 @@ from tests.stores.managed import TASK, opened
 
 STEPS = frozenset(("_take_in_position", "_take_in_task_checkpoint", "delete"))
 """Functions between whose lines a kill comes."""
+MOVE_STEPS = frozenset(("move_plain_data",))
+"""Those of a plain store that becomes a timestamped one."""
 
 
 def builders() -> list[StoreBuilder]:
@@ -61,7 +65,30 @@ def look(directory: Path, *names: str) -> dict[str, Any]:
     return seen
 
 
-def killed_at(line: int) -> Callable[[FrameType, str, Any], Any]:
+def small_memtables(_store: str, options: Any) -> None:
+    """Let RocksDB flush after every batch."""
+    options.set_write_buffer_size(64 << 10)
+
+
+def look_after_a_move(directory: Path) -> dict[str, Any]:
+    """Open the store that was a plain one, and close it again; say what it holds, as JSON."""
+    with capture_logs() as logs:
+        manager = opened(
+            directory, builders()[1], application="shop", rocksdb_config_setter=small_memtables
+        )
+    seen = found(manager, directory)
+    seen["entries"] = [
+        [key, timestamp, value[:1].decode(), len(value)]
+        for key, (value, timestamp) in manager.store("totals").all()
+    ]
+    seen["moved"] = sum(
+        line["records"] for line in logs if line["event"] == "store.timestamps_added"
+    )
+    manager.close()
+    return seen
+
+
+def killed_at(line: int, steps: frozenset[str]) -> Callable[[FrameType, str, Any], Any]:
     """A trace function that kills the process at the n-th line of the steps."""
     seen = 0
 
@@ -74,7 +101,7 @@ def killed_at(line: int) -> Callable[[FrameType, str, Any], Any]:
         return in_step
 
     def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-        return in_step if frame.f_code.co_name in STEPS else None
+        return in_step if frame.f_code.co_name in steps else None
 
     return on_call
 
@@ -101,18 +128,37 @@ def in_child(action: Callable[[], Any]) -> tuple[bool, Any]:
 
 
 def kill_at_each_line(older: str, scratch: str) -> list[dict[str, Any]]:
-    """Return what was found after each kill; the last entry is a run that was not killed."""
+    """Take an older layout in, killed at each line in turn.
+
+    Returns:
+        What was found after each kill; the last entry is a run that was not killed.
+    """
+    return _outcomes(older, scratch, STEPS, lambda directory: look(directory, "names"))
+
+
+def kill_at_each_line_of_a_move(plain: str, scratch: str) -> list[dict[str, Any]]:
+    """Open a plain store's data as a timestamped store, killed at each line in turn.
+
+    Returns:
+        As `kill_at_each_line`.
+    """
+    return _outcomes(plain, scratch, MOVE_STEPS, look_after_a_move)
+
+
+def _outcomes(
+    older: str, scratch: str, steps: frozenset[str], look_at: Callable[[Path], dict[str, Any]]
+) -> list[dict[str, Any]]:
     outcomes = []
     for line in range(1, 1000):
         directory = Path(scratch) / str(line) / str(TASK)
         shutil.copytree(older, directory)
 
         def migrate(directory: Path = directory, line: int = line) -> dict[str, Any]:
-            sys.settrace(killed_at(line))
-            return look(directory, "names")
+            sys.settrace(killed_at(line, steps))
+            return look_at(directory)
 
         killed, _ = in_child(migrate)
-        outcomes.append(in_child(partial(look, directory, "names"))[1])
+        outcomes.append(in_child(partial(look_at, directory))[1])
         shutil.rmtree(directory)
         if not killed:
             return outcomes

@@ -14,6 +14,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.stores.contract import RocksDBConfigSetter
 from pystreams.stores.spec import StoreBuilder
 
 TASK = TaskId(0, 0)
@@ -29,13 +30,19 @@ def manager_of(
     exactly_once: bool = False,
     application: str = "app",
     cache_enabled: bool = False,
+    rocksdb_config_setter: RocksDBConfigSetter | None = None,
 ) -> ProcessorStateManager:
     """A manager of one task, its stores not yet open."""
     stores = [
         (builder, changelog(builder.name, application).topic, builder.logging)
         for builder in builders
     ]
-    settings = StoreSettings(application, cache_enabled, exactly_once=exactly_once)
+    settings = StoreSettings(
+        application,
+        cache_enabled,
+        rocksdb_config_setter=rocksdb_config_setter,
+        exactly_once=exactly_once,
+    )
     return ProcessorStateManager(TASK, stores, settings, RecordContext(), StorePositions((), ()))
 
 

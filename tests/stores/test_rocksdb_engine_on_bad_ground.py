@@ -128,7 +128,7 @@ def test_a_directory_without_rocksdicts_file_opens(tmp_path: Path) -> None:
 def test_a_plain_stores_data_moves_to_the_timestamped_store_with_timestamp_unknown(
     tmp_path: Path,
 ) -> None:
-    """Spec: Kafka RocksDBTimestampedStore (upgrade); see `_migrate_plain_data`."""
+    """Spec: Kafka RocksDBTimestampedStore (upgrade); see `plain_data`."""
     home = Home(tmp_path)
     plain = home.open(spec_of())
     for number in range(25_000):

@@ -2,9 +2,9 @@
 
 Column families (KIP-1035): `default` holds the data of a plain store; `keyValueWithTimestamp`
 that of a timestamped one, whose `default` is then the legacy of a plain store and is moved over
-at open; a window or session store has a family a segment (`segments`). `offsets` holds
-`<topic>-<partition>` -> int64 (big-endian) offset of the last changelog record in the data. Any
-other column family is refused: it was written by something we can't read.
+at open (`plain_data`); a window or session store has a family a segment (`segments`). `offsets`
+holds `<topic>-<partition>` -> int64 (big-endian) offset of the last changelog record in the data.
+Any other column family is refused: it was written by something we can't read.
 
 Crash safety. The write-ahead log is off and a commit forces no flush: the changelog is the log.
 Atomic flush makes every memtable flush take all column families together, so that after a

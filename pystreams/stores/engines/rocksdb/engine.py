@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database, fill
+from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,11 +17,6 @@ if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
 
 TIMESTAMPED_CF = "keyValueWithTimestamp"
-
-_MIGRATION_BATCH_RECORDS = 10_000
-_NO_TIMESTAMP = b"\xff" * 8
-
-_log = structlog.get_logger(__name__)
 
 
 class RocksDBEngine:
@@ -70,7 +63,7 @@ class RocksDBEngine:
         self._get = self._data.get
         if not plain:
             try:
-                self._migrate_plain_data(native)
+                move_plain_data(self._name, database, self._data_handle)
             except StateStoreError:
                 self.close()
                 raise
@@ -161,27 +154,6 @@ class RocksDBEngine:
         self._get = self._refuse
         families = () if data is None or data is self._database.native else (data,)
         self._database.close(families)
-
-    def _migrate_plain_data(self, native: Rdict) -> None:
-        """Move what a plain store left in `default` to the timestamped family, timestamp -1.
-
-        Differs from Kafka: Kafka moves each key when it is next read, and looks into both
-        families until then; here the move is done once, at open, in atomic batches.
-        """
-        legacy = native.get_column_family_handle(DEFAULT_CF)
-        while True:
-            with contextlib.closing(self._database.iterate(native)) as plain:
-                moved = list(itertools.islice(plain, _MIGRATION_BATCH_RECORDS))
-            if not moved:
-                return
-
-            def move(batch: WriteBatch, entries: list[tuple[bytes, bytes]] = moved) -> None:
-                for key, value in entries:
-                    batch.put(key, _NO_TIMESTAMP + value, self._data_handle)
-                    batch.delete(key, legacy)
-
-            self._database.apply(move, {})
-            _log.info("store.timestamps_added", store=self._name, records=len(moved))
 
     def _refuse(self, key: bytes) -> bytes | None:
         raise self._database.closed_error()
