@@ -187,3 +187,15 @@ class TaskCorruptedError(StreamsError):
 
 class FatalStreamsError(StreamsError):
     """The client can't go on: an unrecoverable broker answer or a broken invariant. Restart it."""
+
+
+class OffsetOutOfRangeError(FatalStreamsError):
+    """The broker does not hold the offset to be read: it was deleted, or the log cut off before it.
+
+    Attributes:
+        partition: The partition.
+    """
+
+    def __init__(self, message: str, partition: TopicPartition) -> None:
+        self.partition = partition
+        super().__init__(message)

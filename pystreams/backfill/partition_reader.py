@@ -7,20 +7,22 @@ configuration. Nothing is turned into rows on the way.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.history import HistoryError, PartitionBounds
+from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
-from pystreams.errors import RetriableClientError
+from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.ports import ChangelogBatch
+from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 
 _RECORDS_AT_A_TIME = 1000
 """Few, so that most objects made of them are gone before the garbage collector looks."""
 _POLL_S = 0.5
+_PATIENCE_MIN_MS = 30_000
+"""A first answer takes finding the brokers, connecting and logging in, whatever the timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +41,78 @@ class KafkaPartitionReader:
         """Return the records of a partition within its bounds; see `history.PartitionReader`.
 
         Raises:
-            RetriableClientError: Nothing came for `task.timeout.ms`.
-            StreamsError: What the client's error means: records that are gone, no authorisation.
+            HistoryError: Records within the bounds are gone.
+            RetriableClientError: The brokers gave nothing for `task.timeout.ms`, or 30 s if that is
+                less.
+            StreamsError: What the client's error means, such as no authorisation.
         """
         from pystreams.runtime.adapters.factory import ConfluentClients
 
         name = f"{self.config.application_id}-backfill-{partition}"
         consumer = ConfluentClients(self.config).history_consumer(name)
-        patience_s = self.config.task_timeout_ms / 1000
         try:
-            consumer.assign({partition: bounds.first})
-            position = bounds.first
-            heard_s = time.monotonic()
-            while position < bounds.end:
-                for batch in consumer.poll(_RECORDS_AT_A_TIME, _POLL_S):
-                    heard_s = time.monotonic()
-                    position = _position_after(batch, position)
-                    if messages := _within(batch.messages, bounds.end):
-                        yield messages
-                if time.monotonic() - heard_s > patience_s:
-                    raise RetriableClientError(
-                        f"{partition} gave nothing from offset {position} on for "
-                        f"{patience_s:.0f} s, and is to be read up to {bounds.end}: see that the "
-                        f"workers reach {self.config.bootstrap_servers}"
-                    )
+            yield from records_within(
+                consumer, partition, bounds, self.config.task_timeout_ms, SystemClock()
+            )
+        except RetriableClientError as error:
+            servers = self.config.bootstrap_servers
+            raise RetriableClientError(f"{error}: see that the workers reach {servers}") from error
         finally:
             consumer.close()
+
+
+def records_within(
+    consumer: RestoreConsumerPort,
+    partition: TopicPartition,
+    bounds: PartitionBounds,
+    patience_ms: int,
+    clock: Clock,
+) -> Generator[Sequence[ConsumedMessage]]:
+    """Return the records of a partition within its bounds, some at a time.
+
+    Args:
+        consumer: Reads; is assigned the partition.
+        partition: The partition.
+        bounds: Its bounds.
+        patience_ms: How long the brokers may give nothing (ms). Only waiting for them counts, not
+            what the caller does before it asks for more.
+        clock: Tells how long.
+
+    Raises:
+        HistoryError: Records within the bounds are gone.
+        RetriableClientError: The brokers gave nothing for so long.
+        StreamsError: As the consumer's `poll`.
+    """
+    patience_ms = max(patience_ms, _PATIENCE_MIN_MS)
+    consumer.assign({partition: bounds.first})
+    position = bounds.first
+    waits_from_ms = clock.monotonic_ms()
+    while position < bounds.end:
+        try:
+            batches = consumer.poll(_RECORDS_AT_A_TIME, _POLL_S)
+        except OffsetOutOfRangeError as error:
+            raise _gone(partition, position, bounds) from error
+        for batch in batches:
+            position = _position_after(batch, position)
+            if messages := _within(batch.messages, bounds.end):
+                yield messages
+        if batches:
+            waits_from_ms = clock.monotonic_ms()
+        elif clock.monotonic_ms() - waits_from_ms > patience_ms:
+            raise RetriableClientError(
+                f"{partition} gave nothing from offset {position} on for "
+                f"{patience_ms / 1000:.0f} s, and is to be read up to {bounds.end}"
+            )
+
+
+def _gone(partition: TopicPartition, position: int, bounds: PartitionBounds) -> HistoryError:
+    return HistoryError(
+        f"{partition} does not hold offset {position} any more, and is to be read from "
+        f"{bounds.first} to {bounds.end}: its retention, or somebody, has deleted records since "
+        "the backfill was begun. Raise the topic's retention.ms, delete the staging directory (or "
+        "choose another), and run the backfill again: it begins at the first offset there is then, "
+        "or where --start says"
+    )
 
 
 def _position_after(batch: ChangelogBatch, position: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from pystreams.errors import RetriableClientError
+from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
@@ -30,6 +30,7 @@ from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
 from pystreams.runtime.ports import ChangelogBatch, PartitionBatch
 
 _FETCH_WAIT_MS = 20
+_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 _error_in = Message.error
 
@@ -107,7 +108,10 @@ class ConfluentRestoreConsumer:
                 if partition is not None and end is not None:
                     ends[partition] = end
                 continue
-            translated = translate(error, f"{self._doing} {partition or ''}".rstrip())
+            doing = f"{self._doing} {partition or ''}".rstrip()
+            if error.code() in _OUT_OF_RANGE and partition is not None:
+                raise OffsetOutOfRangeError(f"{doing}: {error.str()} ({error.name()})", partition)
+            translated = translate(error, doing)
             if not isinstance(translated, RetriableClientError):
                 raise translated
         return good
