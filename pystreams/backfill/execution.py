@@ -204,7 +204,7 @@ class Execution:
         topics = sorted({topic for topic, _ in self._bounds if topic in stage.topics})
         if not topics:
             return None
-        return self._history.frame.filter(F.col("topic").isin(topics))
+        return self._history.frame().filter(F.col("topic").isin(topics))
 
     def _written_rows(self, stage: Stage) -> DataFrame | None:
         """Return what earlier stages wrote for the topics of this one."""

@@ -170,7 +170,7 @@ class _Export:
     def run(self, spark: SparkSession) -> list[ExportedStore]:
         """Write all of them, one after the other."""
         topics = tuple(one.topic for one in self._changelogs)
-        records = self._source.read(spark, WantedTopics(topics, ())).frame
+        records = self._source.read(spark, WantedTopics(topics, ())).frame()
         return [self._store(records, one) for one in self._changelogs]
 
     def _store(self, records: DataFrame, changelog: StoreChangelog) -> ExportedStore:

@@ -8,13 +8,14 @@ row a record, each offset once.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
+from pystreams.topology.plan import TopologyPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -45,20 +46,24 @@ class History:
     """History as Spark reads it.
 
     Attributes:
-        frame: Columns of `rows.HISTORY_TYPE`; may hold rows of other topics.
+        frame: Makes the frame: columns of `rows.HISTORY_TYPE`; may hold rows of other topics.
+            Called when there is a stage that needs rows.
         bounds: Each partition that has records or is known to be empty.
         num_partitions: Partition counts of topics: of all that are read and, where they are known,
             of those that are written.
         gaps_allowed: Whether offsets may be missing (compacted topics, transactions).
         reader: Reads partitions within workers. Then a stage that reads nothing but history needs
             no shuffle, and nothing of the frame. None where only Spark can read.
+        asked: What bounds were asked for by something else than offsets, which may mean other
+            offsets when it is asked again: what is bounded, and by what, as texts.
     """
 
-    frame: DataFrame
+    frame: Callable[[], DataFrame]
     bounds: Mapping[TopicPartition, PartitionBounds]
     num_partitions: Mapping[str, int]
     gaps_allowed: bool
     reader: PartitionReader | None = None
+    asked: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +73,20 @@ class WantedTopics:
     Attributes:
         names: Their names.
         patterns: Patterns that more of them match.
+        begun: The bounds with which this backfill was begun before; empty when it was not. A source
+            that grows keeps to them: results of some stages are there.
     """
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
+    begun: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, plan: TopologyPlan, begun: Mapping[TopicPartition, PartitionBounds]
+    ) -> WantedTopics:
+        """Return what a topology reads."""
+        return cls(tuple(plan.source_topics()), tuple(plan.source_patterns()), begun)
 
     def among(self, topics: Iterable[str]) -> list[str]:
         """Return those of some topics that are wanted, sorted."""
@@ -161,7 +176,7 @@ def examined(
         span = has.end - has.first
         if has.records > span or (has.records < span and not gaps_allowed):
             raise _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
-    return History(kept, bounds, counts, gaps_allowed)
+    return History(lambda: kept, bounds, counts, gaps_allowed)
 
 
 def _counted(frame: DataFrame) -> list[Row]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.history import (
@@ -27,11 +28,15 @@ from pystreams.backfill.history import (
     PartitionReader,
     WantedTopics,
 )
+from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
+from pystreams.backfill.stages import merges_history
+from pystreams.config import StreamsConfig
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan import TopologyPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,7 +74,7 @@ class KafkaBound:
 
 @dataclass(frozen=True, slots=True)
 class KafkaSource:
-    """History that is still in Kafka.
+    """History that is still in Kafka; `KafkaSource.of(config)` makes one from a configuration.
 
     Attributes:
         bootstrap_servers: The brokers, as Spark's workers reach them.
@@ -87,6 +92,48 @@ class KafkaSource:
     options: Mapping[str, str] = field(default_factory=dict)
     reader: PartitionReader | None = None
 
+    @classmethod
+    def of(
+        cls,
+        config: Mapping[str, object] | StreamsConfig,
+        *,
+        start: KafkaBound | None = None,
+        end: KafkaBound | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> KafkaSource:
+        """Return the source that reads as the live application would: with its configuration.
+
+        Args:
+            config: The application's configuration.
+            start: Where partitions begin, as far as not at their first offset.
+            end: Where they end, as far as not at their end when the backfill is begun.
+            options: More options of Spark's Kafka connector, for stages that need it.
+
+        Raises:
+            ConfigError: `bootstrap.servers` or another key is missing or wrong.
+        """
+        # Imported here: Spark's workers import this package, and talk to no broker for that.
+        from pystreams.runtime.adapters.factory import ConfluentClients
+
+        own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        return cls(
+            own.bootstrap_servers,
+            ConfluentClients(own).admin(),
+            start or KafkaBound(),
+            end or KafkaBound(),
+            options or {},
+            KafkaPartitionReader(own),
+        )
+
+    def needs_connector(self, plan: TopologyPlan) -> bool:
+        """Return whether Spark's Kafka connector is needed: workers can't read all themselves.
+
+        Raises:
+            BrokerNotAvailableError: No broker answered.
+            TopologyError: The topology can't run as a backfill.
+        """
+        return self.reader is None or merges_history(plan, self.admin.partition_counts())
+
     def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
         """Return the history; see `HistorySource`.
 
@@ -94,13 +141,21 @@ class KafkaSource:
             HistoryError: A bound is not in its partition, or the session has no Kafka connector.
             MissingSourceTopicError: A topic does not exist.
         """
+        fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
+        if fixed:
+            raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
         counts, bounds = self.bounds(wanted)
         return History(
-            self._frame(spark, bounds),
+            lambda: self._frame(spark, bounds),
             bounds,
             counts,
             gaps_allowed=True,
             reader=self.reader,
+            asked={
+                f"the {what} of {topic}": datetime.fromtimestamp(ms / 1000, UTC).isoformat()
+                for what, bound in (("start", self.start), ("end", self.end))
+                for topic, ms in bound.times_ms.items()
+            },
         )
 
     def bounds(
@@ -108,8 +163,11 @@ class KafkaSource:
     ) -> tuple[dict[str, int], dict[TopicPartition, PartitionBounds]]:
         """Return the partition count of all topics, and the bounds of the wanted ones.
 
+        Those with which a backfill was begun stay, whatever has come since. Whether a partition
+        still holds what is missing is seen when it is read; perhaps nothing is.
+
         Raises:
-            HistoryError: A bound is not in its partition.
+            HistoryError: A bound is not in its partition, or not the one it was begun with.
             MissingSourceTopicError: A topic does not exist.
         """
         counts = self.admin.partition_counts()
@@ -120,27 +178,51 @@ class KafkaSource:
         partitions = [
             TopicPartition(topic, number) for topic in topics for number in range(counts[topic])
         ]
-        ranges = self.admin.offset_ranges(partitions)
         self._refuse_unknown(partitions)
-        starts = self._offsets(self.start, partitions)
-        ends = self._offsets(self.end, partitions)
+        self._refuse_other_than(wanted.begun)
+        new = [one for one in partitions if one not in wanted.begun]
+        # Before the ends, so that none is behind its partition's.
+        starts = self._offsets(self.start, new)
+        ends = self._offsets(self.end, new)
+        ranges = self.admin.offset_ranges(partitions)
         found = {}
         for partition in partitions:
             held = ranges[partition]
-            first = starts.get(partition, held.beginning)
-            if partition.topic in self.start.times_ms and partition not in starts:
-                first = held.end
-            end = min(ends.get(partition, held.end), held.end)
-            _check(partition, first, ends.get(partition), held)
-            end = max(first, end)
+            if partition in wanted.begun:
+                found[partition] = wanted.begun[partition]
+                _check_end(partition, found[partition], held)
+                continue
+            first = _or_end(starts.get(partition, held.beginning), held)
+            end = _or_end(ends.get(partition), held)
+            _check(partition, first, end, held)
             found[partition] = PartitionBounds(first, end, end - first)
         return counts, found
 
     def _offsets(
         self, bound: KafkaBound, partitions: Sequence[TopicPartition]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, int | None]:
+        """Return the offsets that were chosen; None where no stable record is at or after a time.
+
+        That is so behind the last record, and behind the first of an open transaction.
+        """
         times = {one: bound.times_ms[one.topic] for one in partitions if one[0] in bound.times_ms}
-        return {**self.admin.offsets_at(times), **bound.offsets}
+        at_times = self.admin.offsets_at(times)
+        return {one: at_times.get(one) for one in times} | dict(bound.offsets)
+
+    def _refuse_other_than(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:
+        """Refuse offsets that are not those with which the backfill was begun."""
+        for partition, has in begun.items():
+            chosen = (
+                ("begin", has.first, self.start.offsets.get(partition, has.first)),
+                ("end", has.end, self.end.offsets.get(partition, has.end)),
+            )
+            for what, was, now in chosen:
+                if now != was:
+                    raise HistoryError(
+                        f"the history of {partition} is to {what} at offset {now}, and the "
+                        f"backfill was begun with {was}: choose that, or leave it out; or take "
+                        "another directory"
+                    )
 
     def _refuse_unknown(self, partitions: Sequence[TopicPartition]) -> None:
         topics = {partition.topic for partition in partitions}
@@ -164,9 +246,6 @@ class KafkaSource:
         """Return the records, a scan a topic: a stage that reads one does not scan the others."""
         from pyspark.errors import AnalysisException
 
-        fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
-        if fixed:
-            raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
         found: DataFrame | None = None
         for topic in sorted({partition.topic for partition in bounds}):
             own = {one.partition: has for one, has in bounds.items() if one.topic == topic}
@@ -216,7 +295,26 @@ class KafkaSource:
         )
 
 
-def _check(partition: TopicPartition, first: int, end: int | None, held: OffsetRange) -> None:
+def _or_end(offset: int | None, held: OffsetRange) -> int:
+    return held.end if offset is None else offset
+
+
+def _check_end(partition: TopicPartition, begun: PartitionBounds, held: OffsetRange) -> None:
+    """Check that a partition still reaches as far as when the backfill was begun.
+
+    Raises:
+        HistoryError: It does not.
+    """
+    if held.end < begun.end:
+        raise HistoryError(
+            f"the history of {partition} went up to offset {begun.end} when the backfill was "
+            f"begun, and the partition now ends at {held.end}: the topic was deleted and made "
+            "anew, or lost records. Delete the staging directory (or choose another), and run the "
+            "backfill again"
+        )
+
+
+def _check(partition: TopicPartition, first: int, end: int, held: OffsetRange) -> None:
     """Check that bounds lie in their partition.
 
     Raises:
@@ -228,7 +326,7 @@ def _check(partition: TopicPartition, first: int, end: int | None, held: OffsetR
             f"{held.beginning} to {held.end}: choose an offset there, or take what is gone from an "
             "archive"
         )
-    if end is not None and (end < first or end > held.end):
+    if end < first or end > held.end:
         raise HistoryError(
             f"the history of {partition} is to end at offset {end}, and there is "
             f"{first} to {held.end} to choose from"

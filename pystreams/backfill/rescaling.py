@@ -73,7 +73,7 @@ class Staging:
             StagingError: The directory can't be written.
         """
         topics = tuple(one.topic for part in self._plan.subtopologies for one in part.changelogs)
-        records = self._source.read(spark, WantedTopics(topics, ())).frame
+        records = self._source.read(spark, WantedTopics(topics, ())).frame()
         done = [
             self._directory.finished_stage(position) or self._stage(spark, records, position, part)
             for position, part in enumerate(self._plan.subtopologies)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.kafka_session import kafka_session
+from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.progress import StageProgress, Teller
 from pystreams.backfill.spark import require_pyspark, spark_session
-from pystreams.backfill.stages import stages_of
+from pystreams.backfill.stages import merges_history, stages_of
 from pystreams.backfill.staging import (
     BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
+    begun_identity,
 )
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
@@ -64,22 +68,24 @@ def run(
     topology: Topology,
     config: Mapping[str, object] | StreamsConfig,
     *,
-    source: HistorySource,
     output: Path | str,
+    source: HistorySource | None = None,
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     progress: Callable[[StageProgress], None] = lambda _: None,
 ) -> BackfillResult:
     """Run a topology over history on Spark, and stage what it gives.
 
-    Run again over the same directory, it does what is missing: nothing, when it was complete.
+    Run again over the same directory, it does what is missing: nothing, when it was complete. From
+    Kafka it goes on with the bounds it was begun with; what has come since is behind them.
     Wall-clock punctuations do not fire.
 
     Args:
         topology: The topology, as the live application runs it.
-        config: The application's configuration; `bootstrap.servers` may be missing.
-        source: Where the history comes from, such as an `ArchiveSource`.
+        config: The application's configuration; with a source, `bootstrap.servers` may be missing.
         output: The staging directory, to be reached by this path from all workers.
+        source: Where the history comes from, such as an `ArchiveSource`; None for all that the
+            source topics hold in Kafka, as `KafkaSource.of(config)` reads it.
         master: Spark's master; see `spark.spark_session`.
         spark_conf: More of Spark's configuration.
         progress: Told how far it is: when a stage begins and when it ends, or was staged before, in
@@ -88,6 +94,8 @@ def run(
             waits for a call to return. What it raises is logged, and it is not called again.
 
     Raises:
+        ConfigError: A key of the configuration is missing or wrong.
+        BrokerNotAvailableError: The history is in Kafka, and no broker answered.
         SparkNotAvailableError: pyspark or Java is missing.
         HistoryError: The history can't be read, or is not what it should be.
         StagingError: The directory holds something else, can't be written, or another backfill
@@ -98,17 +106,31 @@ def run(
     """
     require_pyspark()
     clock = SystemClock()
-    settings = (
-        config
-        if isinstance(config, StreamsConfig)
-        else StreamsConfig.of({"bootstrap.servers": _NO_BROKER, **config})
-    )
+    settings = _settings(config, needs_broker=source is None)
+    source = source or KafkaSource.of(settings)
     plan = TopologyPlan(topology, settings.application_id)
     staging = StagingDirectory(local_path(output))
-    with staging.held(), spark_session(master, spark_conf) as spark:
-        wanted = WantedTopics(tuple(plan.source_topics()), tuple(plan.source_patterns()))
-        history = source.read(spark, wanted)
-        return _run(spark, settings, plan, history, staging, clock, Teller(progress))
+    with staging.held():
+        begun = begun_identity(staging.path)
+        wanted = WantedTopics.of(plan, begun.partition_bounds() if begun else {})
+        with _session(source, plan, master, spark_conf or {}) as spark:
+            history = source.read(spark, wanted)
+            return _run(spark, settings, plan, history, staging, clock, Teller(progress))
+
+
+def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: bool) -> StreamsConfig:
+    if isinstance(config, StreamsConfig):
+        return config
+    return StreamsConfig.of(config if needs_broker else {"bootstrap.servers": _NO_BROKER, **config})
+
+
+def _session(
+    source: HistorySource, plan: TopologyPlan, master: str | None, conf: Mapping[str, str]
+) -> AbstractContextManager[SparkSession]:
+    """Return a session that can read the source; jars are fetched where they are needed only."""
+    if isinstance(source, KafkaSource) and source.needs_connector(plan):
+        return kafka_session(master, conf)
+    return spark_session(master, conf)
 
 
 def _run(
@@ -128,8 +150,11 @@ def _run(
         plan, partitions.num_partitions, partitions.num_tasks, history.bounds
     )
     # The first beginning's time, so that stages run later see the same.
-    now_ms = staging.begin(identity, clock.now_ms())
+    now_ms = staging.begin(identity, clock.now_ms(), history.asked)
     stages = stages_of(plan, counts)
+    if merges_history(plan, counts):
+        # A session that can't read rows is told now, not after the stages before.
+        history.frame()
     whole = BackfillPlan(plan, settings, stages, partitions, counts, now_ms)
     done = Execution(spark, whole, history, staging, clock, tell).run()
     seconds = sum(stage.seconds for stage in done)

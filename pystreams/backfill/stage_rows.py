@@ -138,16 +138,16 @@ def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
 def _with_offsets(rows: DataFrame, behind: Mapping[TopicPartition, PartitionBounds]) -> DataFrame:
     """Number the written records of each partition in merged order, behind its history."""
     written = F.col("stage") >= 0
-    partition = Window.partitionBy("salt", "topic", "partition")
-    merged = partition.orderBy(written, "waits", "stage", "task", "place")
-    number = F.row_number().over(merged) - 1
-    base = _looked_up({one: has.end - has.records for one, has in behind.items()})
+    merged = Window.partitionBy("salt", "topic", "partition", written)
+    number = F.row_number().over(merged.orderBy("waits", "stage", "task", "place")) - 1
+    base = _looked_up({one: has.end for one, has in behind.items()})
     rows = rows.withColumn(
         "offset", F.when(written, base + number).otherwise(F.col("offset")).cast("bigint")
     )
     if behind:
         # What is written stands behind all of the partition's history, and waits for it.
-        rows = rows.withColumn("waits", F.max("waits").over(partition.orderBy("offset")))
+        partition = Window.partitionBy("salt", "topic", "partition").orderBy("offset")
+        rows = rows.withColumn("waits", F.max("waits").over(partition))
     return rows
 
 

@@ -53,6 +53,35 @@ def stages_of(plan: TopologyPlan, known_topics: Mapping[str, int]) -> list[Stage
     return _Scheduling(plan, known_topics).run()
 
 
+def merges_history(plan: TopologyPlan, known_topics: Mapping[str, int]) -> bool:
+    """Return whether a stage may read history together with what an earlier stage has written.
+
+    What a sink with a topic extractor writes is not known, and may be any topic.
+
+    Args:
+        plan: The topology's plan.
+        known_topics: Partition counts of all topics there are.
+
+    Raises:
+        TopologyError: As `stages_of`.
+    """
+    internal = plan.repartition_topics().keys()
+    written: set[str] = set()
+    writes_any = False
+    for stage in stages_of(plan, {**known_topics, **dict.fromkeys(internal, 1)}):
+        topics = set(stage.topics)
+        if topics - internal and (writes_any or written & topics):
+            return True
+        for name in stage.subtopology.nodes:
+            node = plan.topology.nodes[name]
+            if isinstance(node, SinkNode):
+                if isinstance(node.topic, str):
+                    written.add(plan.topic_name(node.topic))
+                else:
+                    writes_any = True
+    return False
+
+
 class _Scheduling:
     """Works out the stages; used once."""
 

@@ -193,16 +193,26 @@ class StagingDirectory:
         for attempt in self.path.glob("stage-*.*"):
             shutil.rmtree(attempt, ignore_errors=True)
 
-    def begin(self, identity: BackfillIdentity, now_ms: int) -> int:
+    def begin(
+        self, identity: BackfillIdentity, now_ms: int, asked: Mapping[str, str] | None = None
+    ) -> int:
         """Claim the directory for a backfill; return when it was begun first (ms).
+
+        Args:
+            identity: What it is of.
+            now_ms: The time (ms since the epoch).
+            asked: Bounds that were asked for by something that has become offsets; of a directory
+                that is claimed already, they must be those of the first time.
 
         Raises:
             StagingError: It holds something else; says what differs. Or it can't be written.
         """
         begun = self.path / _BEGUN
+        asked = dict(asked or {})
         if begun.is_file():
             found = _read(begun)
             _check_same(_identity(found["identity"]), identity, self.path)
+            _check_asked(found.get("asked", {}), asked, self.path)
             return int(found["started_ms"])
         with told(self.path):
             ours = {LOCK_FILE, _unfinished(begun).name}
@@ -212,7 +222,7 @@ class StagingDirectory:
                 )
             self.path.mkdir(parents=True, exist_ok=True)
             header = {"format_version": FORMAT_VERSION, "started_ms": now_ms}
-            _write(begun, {**header, "identity": asdict(identity)})
+            _write(begun, {**header, "asked": asked, "identity": asdict(identity)})
         return now_ms
 
     def finished_stage(self, position: int) -> StagedStage | None:
@@ -359,6 +369,22 @@ def _check_same(found: BackfillIdentity, wanted: BackfillIdentity, path: Path) -
             f"{path} holds results of another backfill (its {', '.join(different)} "
             "differ from this one's): delete the directory, or choose another"
         )
+
+
+def _check_asked(found: Mapping[str, str], wanted: Mapping[str, str], path: Path) -> None:
+    """Refuse other bounds than those a backfill was begun with.
+
+    Raises:
+        StagingError: One differs; names it.
+    """
+    for what, by in wanted.items():
+        before = found.get(what)
+        if by != before:
+            begun = f"with {before}" if before else "without a time for it"
+            raise StagingError(
+                f"{what} is to be {by}, and the backfill in {path} was begun {begun}: give what it "
+                "was begun with, or leave it out; or choose another directory"
+            )
 
 
 def _read(file: Path) -> dict[str, Any]:

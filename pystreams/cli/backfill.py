@@ -233,7 +233,7 @@ class _Backfill:
         return self._kafka_source() if self._options.from_kafka else self._archive()
 
     def _kafka_source(self) -> KafkaSource:
-        from pystreams.backfill import KafkaBound, KafkaPartitionReader, KafkaSource
+        from pystreams.backfill import KafkaPartitionReader, KafkaSource
         from pystreams.backfill.staged_publication import check_begun
         from pystreams.backfill.staging import begun_identity
 
@@ -244,10 +244,6 @@ class _Backfill:
         begun = begun_identity(self._path)
         if begun is not None:
             check_begun(self._path, begun, self._plan, known)
-            # What is begun goes on with its own bounds; more has arrived meanwhile.
-            bounds = begun.partition_bounds()
-            start = KafkaBound({**{one: has.first for one, has in bounds.items()}, **start.offsets})
-            end = KafkaBound({**{one: has.end for one, has in bounds.items()}, **end.offsets})
         options = pairs(self._options.options, "--option")
         servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
         return KafkaSource(servers, self._admin, start, end, options, reader)
@@ -281,10 +277,10 @@ class _Backfill:
         from pystreams.backfill.describing import planned_stages
         from pystreams.backfill.history import WantedTopics
         from pystreams.backfill.spark import spark_session
+        from pystreams.backfill.staging import begun_identity
 
-        wanted = WantedTopics(
-            tuple(self._plan.source_topics()), tuple(self._plan.source_patterns())
-        )
+        begun = begun_identity(self._path)
+        wanted = WantedTopics.of(self._plan, begun.partition_bounds() if begun else {})
         if self._options.from_kafka:
             known, bounds = self._kafka_source().bounds(wanted)
             return planned_stages(self._plan, known, bounds)
@@ -307,18 +303,13 @@ class _Backfill:
         require_pyspark()
         self._refuse_used_group()
         display.note("Spark starts")
-        spark_conf = self._spark_conf
-        if self._options.from_kafka:
-            from pystreams.backfill.connector_jars import with_connector
-
-            spark_conf = with_connector(spark_conf)
         result = run(
             self._topology,
             self._config,
             source=self._source(),
             output=self._path,
             master=self._options.master,
-            spark_conf=spark_conf,
+            spark_conf=self._spark_conf,
             progress=display.stage,
         )
         return result.manifest

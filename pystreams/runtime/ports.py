@@ -185,7 +185,11 @@ class RestoreConsumerPort(Protocol):
         """Read exactly these partitions; new ones from the given offset, kept ones go on."""
 
     def poll(self, max_records: int, timeout_s: float) -> list[ChangelogBatch]:
-        """Return what has arrived, waiting up to the timeout for the first message."""
+        """Return what has arrived, waiting up to the timeout for the first message.
+
+        Raises:
+            OffsetOutOfRangeError: The broker does not hold what is to be read next.
+        """
 
     def close(self) -> None:
         """Release the client."""
@@ -221,9 +225,10 @@ class AdminPort(Protocol):
         """Delete the records below these offsets (purge of repartition topics); best effort."""
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the offset of the first record at or after a time (ms), a partition.
+        """Return the offset of the first stable record at or after a time (ms), a partition.
 
-        A partition without such a record is left out.
+        A partition without such a record is left out: what is behind an open transaction is not
+        stable.
 
         Raises:
             RetriableClientError: No answer in time.

@@ -43,7 +43,7 @@ def test_bounds_and_counts_are_those_of_the_records(read: Any) -> None:
         TopicPartition("events", 2): PartitionBounds(7, 8, 1),
     }
     assert history.num_partitions == {"events": 3}
-    assert history.frame.count() == 5
+    assert history.frame().count() == 5
 
 
 def test_gap_in_offsets_is_refused_with_the_offsets_around_it(read: Any) -> None:
@@ -104,7 +104,7 @@ def test_archive_with_other_columns_gets_kafka_s_partitions_and_offsets_by_time(
         num_partitions={"events": 3},
     )
 
-    rows = source.read(spark, WANTED).frame.collect()
+    rows = source.read(spark, WANTED).frame().collect()
 
     assert len(rows) == 6
     assert {row.topic for row in rows} == {"events"}

@@ -87,6 +87,57 @@ def test_bound_that_is_not_in_its_partition_is_refused(
         bounds(broker, WANTED, **chosen)
 
 
+def test_times_behind_an_open_transaction_are_the_last_stable_offset(
+    broker: SimulatedBroker,
+) -> None:
+    for _ in range(3):
+        broker.produce("in", b"k", b"v", 500)
+
+    assert bounds(broker, end=KafkaBound({}, {"in": 400})) == {PARTITION: PartitionBounds(3, 10, 7)}
+    assert bounds(broker, start=KafkaBound({}, {"in": 400})) == {
+        PARTITION: PartitionBounds(10, 10, 0)
+    }
+
+
+BEGUN = WantedTopics(("in",), (), {PARTITION: PartitionBounds(4, 9, 5)})
+
+
+def test_backfill_that_was_begun_keeps_its_bounds_whatever_has_come_and_gone(
+    broker: SimulatedBroker,
+) -> None:
+    log = broker.log(PARTITION)
+    broker.transactions.end("open", 0, commit=True)
+    broker.transactions.complete_all()
+    log.delete_before(6)
+
+    assert bounds(broker, BEGUN) == {PARTITION: PartitionBounds(4, 9, 5)}
+    same = {"start": KafkaBound({PARTITION: 4}), "end": KafkaBound({PARTITION: 9})}
+    assert bounds(broker, BEGUN, **same) == {PARTITION: PartitionBounds(4, 9, 5)}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        ({"start": KafkaBound({PARTITION: 5})}, "in-0 is to begin at offset 5.*begun with 4"),
+        ({"end": KafkaBound({PARTITION: 8})}, "in-0 is to end at offset 8.*begun with 9"),
+    ],
+)
+def test_offsets_that_a_backfill_was_not_begun_with_are_refused(
+    broker: SimulatedBroker, chosen: dict[str, KafkaBound], told: str
+) -> None:
+    with pytest.raises(HistoryError, match=told):
+        bounds(broker, BEGUN, **chosen)
+
+
+def test_topic_that_was_made_anew_since_the_backfill_was_begun_is_refused(
+    broker: SimulatedBroker,
+) -> None:
+    begun = WantedTopics(("in",), (), {PARTITION: PartitionBounds(0, 500, 500)})
+
+    with pytest.raises(HistoryError, match=r"went up to offset 500.*ends at 10"):
+        bounds(broker, begun)
+
+
 def test_missing_topic_is_named(broker: SimulatedBroker) -> None:
     with pytest.raises(MissingSourceTopicError, match="'nowhere'"):
         bounds(broker, WantedTopics(("nowhere",), ()))

@@ -21,7 +21,7 @@ from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import ManualClock
 from pystreams.topology.topology import Topology
-from tests.backfill.covered import BOTH, CASES, CONFIG, LEFT, RIGHT, made_up
+from tests.backfill.covered import BOTH, CASES, CONFIG, LEFT, made_up
 from tests.backfill.in_process import Row, run
 from tests.backfill.on_spark import results_of
 from tests.backfill.test_history_task import counting_task
@@ -95,7 +95,7 @@ class ReadInWorkers:
         values = [(*row[:6], list(row[6]) or None) for row in map(astuple, self.rows)]
         frame = spark.createDataFrame(values, HISTORY_TYPE)
         reader = RowReader(self.rows, broken=self.broken)
-        return History(frame, bounds, self.num_partitions, True, reader)
+        return History(lambda: frame, bounds, self.num_partitions, True, reader)
 
 
 def backfilled(topology: Topology, source: ReadInWorkers, directory: Path) -> list[Result]:
@@ -134,12 +134,14 @@ def test_batches_of_any_size_are_merged_as_their_heads_say(
     assert reader.closed
 
 
-@pytest.mark.parametrize("name", ["ticks", "two_repartitions", "temporal_join"])
+@pytest.mark.parametrize(
+    "name", ["ticks", "two_repartitions", "temporal_join", "topic_with_a_history"]
+)
 def test_tasks_that_read_themselves_give_what_tasks_without_spark_give(
     name: str, spark: Any, tmp_path: Path
 ) -> None:
     case = CASES[name]
-    rows = with_gaps(LEFT + RIGHT if len(case.num_partitions) > 1 else LEFT)
+    rows = with_gaps(case.rows)
     source = ReadInWorkers(rows, case.num_partitions)
 
     found = backfilled(case.build(), source, tmp_path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pystreams import serdes
-from pystreams.backfill.stages import Stage, stages_of
+from pystreams.backfill.stages import Stage, merges_history, stages_of
 from pystreams.errors import TopologyError
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
@@ -44,6 +44,45 @@ def test_sub_topology_behind_a_repartition_comes_after_what_feeds_it() -> None:
         (0, ("in",), None),
         (1, ("app-by-value-repartition",), None),
     ]
+
+
+def merges(topology: Topology, **known: int) -> bool:
+    return merges_history(TopologyPlan(topology, "app"), known)
+
+
+def test_repartitioned_stream_alone_is_not_merged_with_history() -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", **TYPES).group_by(lambda _, value: value, name="v", **TYPES)
+    grouped.count(name="counts").to_stream().to("out", **COUNT)
+
+    assert not merges(builder.build(), **{"in": 1})
+
+
+def test_repartitioned_stream_joined_with_a_topic_is_merged_with_history() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **TYPES).select_key(lambda _, value: value)
+    table = builder.table("rows", **TYPES)
+    stream.repartition(name="by-value", **TYPES).left_join(table, lambda *both: str(both)).to(
+        "out", **TYPES
+    )
+
+    assert merges(builder.build(), rows=1, **{"in": 1})
+
+
+def test_topic_that_is_written_and_read_is_merged_with_its_history() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **TYPES).to("middle")
+    builder.stream("middle", **TYPES).to("out")
+
+    assert merges(builder.build(), middle=1, **{"in": 1})
+
+
+def test_topic_that_an_extractor_may_choose_is_merged_with_what_it_chose() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **TYPES).to(lambda *_: "other", **TYPES)
+    builder.stream("other", **TYPES).to("out")
+
+    assert merges(builder.build(), other=1, **{"in": 1})
 
 
 def test_topic_of_the_user_s_in_the_middle_is_an_edge() -> None:

@@ -57,6 +57,19 @@ def test_second_driver_is_refused_until_the_first_is_through(staging: StagingDir
         assert staging.begin(identity(), 2) == 1
 
 
+def test_bound_by_a_time_must_be_the_one_it_was_begun_with(staging: StagingDirectory) -> None:
+    asked = {"the end of left": "2025-01-31T00:00:00+00:00"}
+    with staging.held():
+        staging.begin(identity(), 1, asked)
+
+        assert staging.begin(identity(), 2, asked) == 1
+        assert staging.begin(identity(), 2) == 1, "left out"
+        with pytest.raises(StagingError, match=r"to be 2025-02-01, .*begun with 2025-01-31T00"):
+            staging.begin(identity(), 2, {"the end of left": "2025-02-01"})
+        with pytest.raises(StagingError, match=r"the start of left .*begun without a time"):
+            staging.begin(identity(), 2, {"the start of left": "2025-01-01"})
+
+
 def test_killed_driver_leaves_no_lock(staging: StagingDirectory) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(staging.path)],

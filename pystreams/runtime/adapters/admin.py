@@ -181,7 +181,9 @@ class ConfluentAdmin:
     def _list(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> _Listed:
-        wanted = {theirs(one): spec for one in partitions}
+        return self._ask({theirs(one): spec for one in partitions}, isolation)
+
+    def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
         listed: _Listed = self._client.list_offsets(
             wanted, isolation_level=isolation, request_timeout=_ANSWER_TIMEOUT_S
         )
@@ -205,14 +207,14 @@ class ConfluentAdmin:
             self._client.list_topics(timeout=_TOLD_AFTER_S)
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the offset of the first record at or after a time (ms), a partition."""
+        """Return the offset of the first stable record at or after a time (ms), a partition."""
         if not times_ms:
             return {}
         wanted: dict[KafkaPartition, OffsetSpec] = {
             theirs(partition): OffsetSpec.for_timestamp(time_ms)
             for partition, time_ms in times_ms.items()
         }
-        listed: _Listed = self._client.list_offsets(wanted, request_timeout=_ANSWER_TIMEOUT_S)
+        listed = self._ask(wanted, IsolationLevel.READ_COMMITTED)
         found = {one: self._offset(listed[theirs(one)], one) for one in times_ms}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 

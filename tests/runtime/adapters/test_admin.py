@@ -60,6 +60,27 @@ def test_offset_ranges_tell_what_is_stable(exactly_once: Application) -> None:
     assert exactly_once.admin.offset_ranges([]) == {}
 
 
+def test_record_at_a_time_is_looked_for_among_what_is_stable(exactly_once: Application) -> None:
+    """Its numbers are the seconds behind 1000 at which records are."""
+    partition = TopicPartition(exactly_once.topic(), 0)
+    exactly_once.fill(partition.topic, 7)
+    producer = exactly_once.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(partition.topic, 3, start=7))
+    producer.flush()
+    exactly_once.fill(partition.topic, 5, start=10)
+    admin = exactly_once.admin
+
+    assert admin.offsets_at({partition: 1004}) == {partition: 4}
+    assert admin.offsets_at({partition: 1008}) == {}, "in the open transaction"
+    assert admin.offsets_at({partition: 1012}) == {}, "behind it"
+    assert admin.offsets_at({partition: 5000}) == {}
+    assert admin.offsets_at({}) == {}
+
+    producer.commit_transaction({}, None)
+    until(lambda: admin.offsets_at({partition: 1008}) == {partition: 8})
+
+
 def test_deleted_records_are_gone(application: Application) -> None:
     partition = TopicPartition(application.topic(), 0)
     application.fill(partition.topic, 10)
