@@ -1,10 +1,14 @@
-"""What a key-value store must keep to, as tests to run on a store of your own with pytest.
+"""What every state store must keep to, as tests to run on a store of your own with pytest.
 
     from pystreams.testing import KeyValueStoreContract
 
     class TestMyStore(KeyValueStoreContract):
         def make_store(self) -> MyStore:
             return MyStore("accounts")
+
+`KeyValueStoreContract`, `WindowStoreContract`, `SessionStoreContract` and `VersionedStoreContract`
+add the reads and writes of their kind. A store with methods of its own subclasses
+`StateStoreContract` and says how an entry is written and read.
 
 What a store says of itself decides what is asked of it: `persistent`, `transactional` and
 `manages_offsets()`. What does not apply is skipped. Nothing here imports pytest.
@@ -17,7 +21,7 @@ from __future__ import annotations
 import tempfile
 import unittest
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,11 +33,12 @@ from pystreams.stores.contract import StateStoreContext
 from pystreams.testing.messages import StaticMessage
 
 _CHANGELOG = TopicPartition("contract-store-changelog", 0)
-_TIMESTAMP = 1_000
+RECORD_TIMESTAMP = 1_000
+"""Timestamp (ms) of the record that is being processed."""
 
 
-class KeyValueStoreContract:
-    """Tests of one key-value store; subclass it, with `Test` in front of the name.
+class StateStoreContract:
+    """Tests of one store; subclass it, with `Test` in front of the name.
 
     Override `keys` and `values` if the store takes others than text. Both have at least five.
 
@@ -41,6 +46,7 @@ class KeyValueStoreContract:
         keys: Different keys, in order of their bytes.
         values: Different values.
         changelog: What the store of the present test has logged, unless it was sent.
+        record: The record context of the present test.
     """
 
     keys: ClassVar[Sequence[Any]] = ("a", "b", "c", "d", "e")
@@ -50,6 +56,22 @@ class KeyValueStoreContract:
         """Return a new store, not yet open: always of the same name, and over the same files."""
         raise NotImplementedError(f"{type(self).__name__} must say how to make a store")
 
+    def put_entry(self, store: Any, key: Any, value: Any) -> None:
+        """Write a key's value, in place of the one it had."""
+        raise NotImplementedError(f"{type(self).__name__} must say how an entry is written")
+
+    def delete_entry(self, store: Any, key: Any) -> None:
+        """Delete a key's value."""
+        raise NotImplementedError(f"{type(self).__name__} must say how an entry is deleted")
+
+    def entries(self, store: Any) -> list[tuple[Any, Any]]:
+        """Return all keys with their values, in the order of `keys`."""
+        raise NotImplementedError(f"{type(self).__name__} must say how entries are read")
+
+    def entry(self, store: Any, key: Any) -> Any:
+        """Return a key's value, or None."""
+        return next((value for found, value in self.entries(store) if found == key), None)
+
     # ------------------------------------------------------------------ around each test
 
     def setup_method(self) -> None:
@@ -57,6 +79,8 @@ class KeyValueStoreContract:
         self._directory = tempfile.TemporaryDirectory(prefix="store-contract-")
         self._opened: list[Any] = []
         self.changelog = OutputBuffer(_CHANGELOG.topic, _CHANGELOG.partition)
+        self.record = RecordContext()
+        self.record.timestamp = RECORD_TIMESTAMP
 
     def teardown_method(self) -> None:
         """Close what a test has left open; pytest calls this after each test."""
@@ -76,285 +100,13 @@ class KeyValueStoreContract:
         store.init(replace(self._context(task), **changes))
         return store
 
-    def _context(self, task: str) -> StateStoreContext:
-        directory = Path(self._directory.name) / task
-        directory.mkdir(exist_ok=True)
-        record = RecordContext()
-        record.timestamp = _TIMESTAMP
-        return StateStoreContext(
-            application_id="contract",
-            task_id=TaskId(0, 0),
-            task_directory=directory,
-            changelog=self.changelog,
-            record=record,
-            changelog_topic=_CHANGELOG.topic,
-            default_key_serde=serdes.STRING,
-            default_value_serde=serdes.STRING,
-        )
-
-    def _commit(self, store: Any, offset: int) -> None:
+    def commit(self, store: Any, offset: int = 0) -> None:
+        """Commit a store as its task does: what it logged is sent first."""
         store.flush_cache()
         self.changelog.records.clear()
         store.commit({_CHANGELOG: offset})
 
-    def _reopen(self, store: Any) -> Any:
-        store.close()
-        return self.open_store()
-
-    # ------------------------------------------------------------------ reads and writes
-
-    def test_it_is_open_between_init_and_close(self) -> None:
-        """`is_open` tells the truth, and `close` may be called twice."""
-        store = self.make_store()
-        _same(store.is_open, False, "is_open before init")
-        store = self.open_store()
-        _same(store.is_open, True, "is_open after init")
-        store.close()
-        store.close()
-        _same(store.is_open, False, "is_open after close")
-
-    def test_a_key_has_the_value_put_last(self) -> None:
-        """Later writes replace earlier ones; None and `delete` remove a key."""
-        store = self.open_store()
-        key, other, *_ = self.keys
-        first, second, *_ = self.values
-        _same(store.get(key), None, "get of a key never put")
-        store.put(key, first)
-        store.put(key, second)
-        store.put(other, first)
-        _same(store.get(key), second, "get after two puts")
-        store.put(key, None)
-        _same(store.get(key), None, "get after put(key, None)")
-        _same(store.delete(other), first, "what delete returns")
-        _same(store.get(other), None, "get after delete")
-        _same(store.delete(other), None, "what a second delete returns")
-
-    def test_put_if_absent_and_put_all(self) -> None:
-        """`put_if_absent` never replaces; `put_all` puts in order."""
-        store = self.open_store()
-        first, second, *_ = self.values
-        _same(store.put_if_absent(self.keys[0], first), None, "first put_if_absent")
-        _same(store.put_if_absent(self.keys[0], second), first, "second put_if_absent")
-        store.put_all([(self.keys[1], first), (self.keys[0], None), (self.keys[1], second)])
-        _same(list(store.all()), [(self.keys[1], second)], "content after put_all")
-
-    def test_the_owner_reads_its_own_uncommitted_writes(self) -> None:
-        """Reads look at what is not committed first, over and beside what is."""
-        store = self.open_store()
-        kept, changed, dropped, new, *_ = self.keys
-        old, fresh, *_ = self.values
-        store.put_all([(kept, old), (changed, old), (dropped, old)])
-        self._commit(store, 2)
-        store.put(changed, fresh)
-        store.delete(dropped)
-        store.put(new, fresh)
-        _same(store.get(kept), old, "get of a committed key")
-        _same(store.get(changed), fresh, "get of a key changed since the commit")
-        _same(store.get(dropped), None, "get of a key deleted since the commit")
-        _same(store.get(new), fresh, "get of a key put since the commit")
-        entries = [(kept, old), (changed, fresh), (new, fresh)]
-        _same(list(store.all()), entries, "all() over committed and uncommitted")
-
-    def test_ranges_are_inclusive_and_in_order_of_keys(self) -> None:
-        """Both ends belong to a range; None leaves an end open; reverse turns it round."""
-        store = self.open_store()
-        a, b, c, d, e = self.keys[:5]
-        value = self.values[0]
-        for key in (e, a, c):
-            store.put(key, value)
-        self._commit(store, 2)
-        for key in (d, b):
-            store.put(key, value)
-        _same(_keys(store.all()), [a, b, c, d, e], "all()")
-        _same(_keys(store.reverse_all()), [e, d, c, b, a], "reverse_all()")
-        _same(_keys(store.range(b, d)), [b, c, d], "range")
-        _same(_keys(store.reverse_range(b, d)), [d, c, b], "reverse_range")
-        _same(_keys(store.range(None, b)), [a, b], "range without start")
-        _same(_keys(store.range(d, None)), [d, e], "range without end")
-        _same(_keys(store.range(d, b)), [], "range whose start is above its end")
-
-    def test_an_iterator_goes_on_over_writes_and_commits(self) -> None:
-        """The owner may write and commit while it iterates."""
-        store = self.open_store()
-        first, second, *_ = self.values
-        for key in self.keys[:5]:
-            store.put(key, first)
-        seen = []
-        for offset, (key, _) in enumerate(store.all()):
-            seen.append(key)
-            store.put(key, second)
-            self._commit(store, offset)
-        _same(seen, list(self.keys[:5]), "keys of an iteration with writes and commits")
-        _same({value for _, value in store.all()}, {second}, "values after it")
-
-    # ------------------------------------------------------------------ commit and rollback
-
-    def test_committed_writes_outlive_close(self) -> None:
-        """What was committed is there when the store is opened again."""
-        store = self.open_store()
-        _only(store.persistent, "it does not persist")
-        key, deleted, *_ = self.keys
-        store.put(deleted, self.values[0])
-        self._commit(store, 0)
-        store.put(key, self.values[0])
-        store.delete(deleted)
-        self._commit(store, 2)
-        again = self._reopen(store)
-        _same(list(again.all()), [(key, self.values[0])], "content after close and init")
-
-    def test_a_rollback_takes_back_what_is_not_committed(self) -> None:
-        """After a rollback, and for good, the store is as the last commit left it."""
-        store = self.open_store()
-        _only(store.transactional, "it is not transactional")
-        kept, deleted, new, *_ = self.keys
-        old, fresh, *_ = self.values
-        store.put_all([(kept, old), (deleted, old)])
-        self._commit(store, 1)
-        store.put(kept, fresh)
-        store.delete(deleted)
-        store.put(new, fresh)
-        store.rollback()
-        self.changelog.records.clear()
-        _same(list(store.all()), [(kept, old), (deleted, old)], "content after a rollback")
-        _same(store.get(new), None, "get of a key that was rolled back")
-        if store.persistent:
-            entries = list(self._reopen(store).all())
-            _same(entries, [(kept, old), (deleted, old)], "content after rollback and close")
-
-    def test_what_is_not_committed_does_not_outlive_close(self) -> None:
-        """`close` drops what was written since the last commit."""
-        store = self.open_store()
-        _only(store.transactional and store.persistent, "it is not transactional on a disk")
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 0)
-        store.put(self.keys[0], self.values[1])
-        store.put(self.keys[1], self.values[1])
-        again = self._reopen(store)
-        _same(list(again.all()), [(self.keys[0], self.values[0])], "content after close and init")
-
-    def test_a_store_that_is_not_transactional_goes_on_after_a_rollback(self) -> None:
-        """Committed data survives it, and the store may be used."""
-        store = self.open_store()
-        _only(not store.transactional, "it is transactional")
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 0)
-        store.rollback()
-        store.put(self.keys[1], self.values[1])
-        _same(_keys(store.all()), list(self.keys[:2]), "keys after a rollback and a put")
-
-    def test_uncommitted_bytes_are_those_that_wait(self) -> None:
-        """0 unless writes wait for a commit, which are then counted."""
-        store = self.open_store()
-        uncommitted = store.approximate_num_uncommitted_bytes
-        _same(uncommitted(), 0, "uncommitted bytes of a new store")
-        store.put(self.keys[0], self.values[0])
-        _same(uncommitted() > 0, store.transactional, "whether a write counts as uncommitted")
-        self._commit(store, 0)
-        _same(uncommitted(), 0, "uncommitted bytes after a commit")
-        store.put(self.keys[1], self.values[0])
-        store.rollback()
-        _same(uncommitted(), 0, "uncommitted bytes after a rollback")
-
-    def test_flush_is_deprecated_and_commits_nothing(self) -> None:
-        """`flush` warns; only the runtime commits."""
-        store = self.open_store()
-        store.put(self.keys[0], self.values[0])
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            store.flush()
-        kinds = [warning.category for warning in caught]
-        _same(DeprecationWarning in kinds, True, "whether flush() warns of its deprecation")
-        if store.transactional:
-            store.rollback()
-            _same(list(store.all()), [], "content after put, flush and rollback")
-
-    # ------------------------------------------------------------------ offsets
-
-    def test_offsets_are_those_of_the_last_commit(self) -> None:
-        """`committed_offset` follows `commit`, and nothing else."""
-        store = self.open_store()
-        managed = store.manages_offsets()
-        _same(store.committed_offset(_CHANGELOG), None, "offset of a new store")
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 41)
-        expected = 41 if managed else None
-        if store.persistent:
-            _same(store.committed_offset(_CHANGELOG), expected, "offset after commit(41)")
-        store.put(self.keys[0], self.values[1])
-        store.rollback()
-        if store.persistent:
-            _same(store.committed_offset(_CHANGELOG), expected, "offset after a rollback")
-
-    def test_managed_offsets_outlive_close(self) -> None:
-        """A store that manages its offsets still has them when it is opened again."""
-        store = self.open_store()
-        _only(store.manages_offsets(), "it does not manage offsets")
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 41)
-        again = self._reopen(store)
-        _same(again.committed_offset(_CHANGELOG), 41, "offset after commit(41), close and init")
-        self._commit(again, 42)
-        last = self._reopen(again)
-        _same(last.committed_offset(_CHANGELOG), 42, "offset of a commit without data")
-
-    def test_a_commit_without_offsets_clears_them(self) -> None:
-        """`commit({})` forgets all offsets and keeps the data."""
-        store = self.open_store()
-        _only(store.manages_offsets(), "it does not manage offsets")
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 41)
-        store.commit({})
-        _same(store.committed_offset(_CHANGELOG), None, "offset after commit({})")
-        _same(store.get(self.keys[0]), self.values[0], "get after commit({})")
-
-    # ------------------------------------------------------------------ changelog
-
-    def test_a_store_restored_from_its_changelog_is_equal(self) -> None:
-        """What a store logs is enough to build it again; restoring logs nothing."""
-        store = self.open_store()
-        for key, value in zip(self.keys, self.values, strict=False):
-            store.put(key, value)
-        store.put(self.keys[0], self.values[1])
-        store.delete(self.keys[2])
-        store.flush_cache()
-        expected = list(store.all())
-        messages = self._logged()
-        _same(len(messages) > 0, True, "whether the store logged anything")
-        self.changelog.records.clear()
-
-        copy = self.open_store("0_1")
-        copy.restore(messages[:2])
-        copy.restore(messages[2:])
-        _same(list(copy.all()), expected, "content of a store restored from the changelog")
-        _same(self.changelog.records, [], "what a store logs while it is restored")
-        if copy.manages_offsets():
-            last = len(messages) - 1
-            _same(copy.committed_offset(_CHANGELOG), last, "offset after restore")
-        copy.rollback()
-        _same(list(copy.all()), expected, "content after restore and a rollback")
-
-    def test_a_store_without_a_changelog_works(self) -> None:
-        """With logging off there is no changelog to write to."""
-        store = self.open_store(changelog=None)
-        store.put(self.keys[0], self.values[0])
-        store.flush_cache()
-        store.commit({})
-        _same(store.get(self.keys[0]), self.values[0], "get in a store without a changelog")
-        _same(self.changelog.records, [], "what it logged all the same")
-
-    def test_a_destroyed_store_is_empty_when_it_is_opened_again(self) -> None:
-        """`destroy` leaves neither data nor offsets, and the same object may be opened again."""
-        store = self.open_store()
-        store.put(self.keys[0], self.values[0])
-        self._commit(store, 41)
-        store.put(self.keys[1], self.values[0])
-        store.destroy()
-        _same(store.is_open, False, "is_open after destroy")
-        store.init(self._context("0_0"))
-        _same(list(store.all()), [], "content after destroy and init")
-        _same(store.committed_offset(_CHANGELOG), None, "offset after destroy and init")
-
-    def _logged(self) -> list[StaticMessage]:
+    def logged(self) -> list[StaticMessage]:
         """Return what was logged, as the changelog would give it back."""
         topic, partition = _CHANGELOG
         return [
@@ -362,16 +114,241 @@ class KeyValueStoreContract:
             for offset, (value, key, timestamp, _) in enumerate(self.changelog.records)
         ]
 
+    def _context(self, task: str) -> StateStoreContext:
+        directory = Path(self._directory.name) / task
+        directory.mkdir(exist_ok=True)
+        return StateStoreContext(
+            application_id="contract",
+            task_id=TaskId(0, 0),
+            task_directory=directory,
+            changelog=self.changelog,
+            record=self.record,
+            changelog_topic=_CHANGELOG.topic,
+            default_key_serde=serdes.STRING,
+            default_value_serde=serdes.STRING,
+        )
 
-def _same(found: object, expected: object, what: str) -> None:
+    def _reopen(self, store: Any) -> Any:
+        store.close()
+        return self.open_store()
+
+    # ------------------------------------------------------------------ life and reads
+
+    def test_it_is_open_between_init_and_close(self) -> None:
+        """`is_open` tells the truth, and `close` may be called twice."""
+        store = self.make_store()
+        same(store.is_open, False, "is_open before init")
+        store = self.open_store()
+        same(store.is_open, True, "is_open after init")
+        store.close()
+        store.close()
+        same(store.is_open, False, "is_open after close")
+
+    def test_the_owner_reads_its_own_uncommitted_writes(self) -> None:
+        """Reads look at what is not committed first, over and beside what is."""
+        store = self.open_store()
+        kept, changed, dropped, new, *_ = self.keys
+        old, fresh, *_ = self.values
+        for key in (kept, changed, dropped):
+            self.put_entry(store, key, old)
+        self.commit(store, 2)
+        self.put_entry(store, changed, fresh)
+        self.delete_entry(store, dropped)
+        self.put_entry(store, new, fresh)
+        same(self.entry(store, kept), old, "value of a committed key")
+        same(self.entry(store, changed), fresh, "value of a key changed since the commit")
+        same(self.entry(store, dropped), None, "value of a key deleted since the commit")
+        same(self.entry(store, new), fresh, "value of a key put since the commit")
+        entries = [(kept, old), (changed, fresh), (new, fresh)]
+        same(self.entries(store), entries, "entries, committed and uncommitted")
+
+    # ------------------------------------------------------------------ commit and rollback
+
+    def test_committed_writes_outlive_close(self) -> None:
+        """What was committed is there when the store is opened again."""
+        store = self.open_store()
+        applies(store.persistent, "it does not persist")
+        key, deleted, *_ = self.keys
+        self.put_entry(store, deleted, self.values[0])
+        self.commit(store, 0)
+        self.put_entry(store, key, self.values[0])
+        self.delete_entry(store, deleted)
+        self.commit(store, 2)
+        again = self._reopen(store)
+        same(self.entries(again), [(key, self.values[0])], "entries after close and init")
+
+    def test_a_rollback_takes_back_what_is_not_committed(self) -> None:
+        """After a rollback, and for good, the store is as the last commit left it."""
+        store = self.open_store()
+        applies(store.transactional, "it is not transactional")
+        kept, deleted, new, *_ = self.keys
+        old, fresh, *_ = self.values
+        self.put_entry(store, kept, old)
+        self.put_entry(store, deleted, old)
+        self.commit(store, 1)
+        self.put_entry(store, kept, fresh)
+        self.delete_entry(store, deleted)
+        self.put_entry(store, new, fresh)
+        store.rollback()
+        self.changelog.records.clear()
+        committed = [(kept, old), (deleted, old)]
+        same(self.entries(store), committed, "entries after a rollback")
+        same(self.entry(store, new), None, "value of a key that was rolled back")
+        if store.persistent:
+            again = self._reopen(store)
+            same(self.entries(again), committed, "entries after rollback and close")
+
+    def test_what_is_not_committed_does_not_outlive_close(self) -> None:
+        """`close` drops what was written since the last commit."""
+        store = self.open_store()
+        applies(store.transactional and store.persistent, "it is not transactional on a disk")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 0)
+        self.put_entry(store, self.keys[0], self.values[1])
+        self.put_entry(store, self.keys[1], self.values[1])
+        again = self._reopen(store)
+        same(self.entries(again), [(self.keys[0], self.values[0])], "entries after close and init")
+
+    def test_a_store_that_is_not_transactional_goes_on_after_a_rollback(self) -> None:
+        """Committed data survives it, and the store may be used."""
+        store = self.open_store()
+        applies(not store.transactional, "it is transactional")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 0)
+        store.rollback()
+        self.put_entry(store, self.keys[1], self.values[1])
+        found = [key for key, _ in self.entries(store)]
+        same(found, list(self.keys[:2]), "keys after a rollback and a put")
+
+    def test_uncommitted_bytes_are_those_that_wait(self) -> None:
+        """0 unless writes wait for a commit, which are then counted."""
+        store = self.open_store()
+        uncommitted = store.approximate_num_uncommitted_bytes
+        same(uncommitted(), 0, "uncommitted bytes of a new store")
+        self.put_entry(store, self.keys[0], self.values[0])
+        same(uncommitted() > 0, store.transactional, "whether a write counts as uncommitted")
+        self.commit(store, 0)
+        same(uncommitted(), 0, "uncommitted bytes after a commit")
+        self.put_entry(store, self.keys[1], self.values[0])
+        store.rollback()
+        same(uncommitted(), 0, "uncommitted bytes after a rollback")
+
+    def test_flush_is_deprecated_and_commits_nothing(self) -> None:
+        """`flush` warns; only the runtime commits."""
+        store = self.open_store()
+        self.put_entry(store, self.keys[0], self.values[0])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            store.flush()
+        kinds = [warning.category for warning in caught]
+        same(DeprecationWarning in kinds, True, "whether flush() warns of its deprecation")
+        if store.transactional:
+            store.rollback()
+            same(self.entries(store), [], "entries after put, flush and rollback")
+
+    # ------------------------------------------------------------------ offsets
+
+    def test_offsets_are_those_of_the_last_commit(self) -> None:
+        """`committed_offset` follows `commit`, and nothing else."""
+        store = self.open_store()
+        managed = store.manages_offsets()
+        same(store.committed_offset(_CHANGELOG), None, "offset of a new store")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 41)
+        expected = 41 if managed else None
+        if store.persistent:
+            same(store.committed_offset(_CHANGELOG), expected, "offset after commit(41)")
+        self.put_entry(store, self.keys[0], self.values[1])
+        store.rollback()
+        if store.persistent:
+            same(store.committed_offset(_CHANGELOG), expected, "offset after a rollback")
+
+    def test_managed_offsets_outlive_close(self) -> None:
+        """A store that manages its offsets still has them when it is opened again."""
+        store = self.open_store()
+        applies(store.manages_offsets(), "it does not manage offsets")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 41)
+        again = self._reopen(store)
+        same(again.committed_offset(_CHANGELOG), 41, "offset after commit(41), close and init")
+        self.commit(again, 42)
+        last = self._reopen(again)
+        same(last.committed_offset(_CHANGELOG), 42, "offset of a commit without data")
+
+    def test_a_commit_without_offsets_clears_them(self) -> None:
+        """`commit({})` forgets all offsets and keeps the data."""
+        store = self.open_store()
+        applies(store.manages_offsets(), "it does not manage offsets")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 41)
+        store.commit({})
+        same(store.committed_offset(_CHANGELOG), None, "offset after commit({})")
+        same(self.entry(store, self.keys[0]), self.values[0], "value after commit({})")
+
+    # ------------------------------------------------------------------ changelog
+
+    def test_a_store_restored_from_its_changelog_is_equal(self) -> None:
+        """What a store logs is enough to build it again; restoring logs nothing."""
+        store = self.open_store()
+        for key, value in zip(self.keys, self.values, strict=False):
+            self.put_entry(store, key, value)
+        self.put_entry(store, self.keys[0], self.values[1])
+        self.delete_entry(store, self.keys[2])
+        store.flush_cache()
+        expected = self.entries(store)
+        messages = self.logged()
+        same(len(messages) > 0, True, "whether the store logged anything")
+        self.changelog.records.clear()
+
+        copy = self.open_store("0_1")
+        copy.restore(messages[:2])
+        copy.restore(messages[2:])
+        same(self.entries(copy), expected, "entries of a store restored from the changelog")
+        same(self.changelog.records, [], "what a store logs while it is restored")
+        if copy.manages_offsets():
+            last = len(messages) - 1
+            same(copy.committed_offset(_CHANGELOG), last, "offset after restore")
+        copy.rollback()
+        same(self.entries(copy), expected, "entries after restore and a rollback")
+
+    def test_a_store_without_a_changelog_works(self) -> None:
+        """With logging off there is no changelog to write to."""
+        store = self.open_store(changelog=None)
+        self.put_entry(store, self.keys[0], self.values[0])
+        store.flush_cache()
+        store.commit({})
+        found = self.entry(store, self.keys[0])
+        same(found, self.values[0], "value in a store without a changelog")
+        same(self.changelog.records, [], "what it logged all the same")
+
+    def test_a_destroyed_store_is_empty_when_it_is_opened_again(self) -> None:
+        """`destroy` leaves neither data nor offsets, and the same object may be opened again."""
+        store = self.open_store()
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store, 41)
+        self.put_entry(store, self.keys[1], self.values[0])
+        store.destroy()
+        same(store.is_open, False, "is_open after destroy")
+        store.init(self._context("0_0"))
+        same(self.entries(store), [], "entries after destroy and init")
+        same(store.committed_offset(_CHANGELOG), None, "offset after destroy and init")
+
+
+def same(found: object, expected: object, what: str) -> None:
+    """Fail unless what was found is what should be."""
     assert found == expected, f"{what}: {found!r}, and should be {expected!r}"
 
 
-def _only(applies: bool, otherwise: str) -> None:  # noqa: FBT001 - a condition, then its text
+def refused(error: type[Exception], call: Callable[[], object], what: str) -> None:
+    """Fail unless a call raises an error."""
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"{what}: it was taken, and should be refused with {error.__name__}")
+
+
+def applies(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - a condition, then its text
     """Skip the rest of a test that does not apply; pytest knows this exception."""
-    if not applies:
+    if not condition:
         raise unittest.SkipTest(otherwise)
-
-
-def _keys(entries: Any) -> list[Any]:
-    return [key for key, _ in entries]

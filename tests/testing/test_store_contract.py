@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import unittest
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -15,8 +15,9 @@ from pystreams.ids import TopicPartition
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreEngine, StoreSpec
-from pystreams.testing import KeyValueStoreContract
+from pystreams.testing import KeyValueStoreContract, StateStoreContract
 from tests.stores.custom import OffsetKeepingStore, SqliteStore
+from tests.testing.contract_failures import failures_of
 
 
 class OurStore(KeyValueStoreContract):
@@ -78,6 +79,22 @@ class TestMinimalCustomStore(KeyValueStoreContract):
 class TestCustomStoreWithOffsets(KeyValueStoreContract):
     def make_store(self) -> OffsetKeepingStore:
         return OffsetKeepingStore("keeping")
+
+
+class TestStoreWithMethodsOfItsOwn(StateStoreContract):
+    """A store that is not one of our kinds says how its entries are written and read."""
+
+    def make_store(self) -> OffsetKeepingStore:
+        return OffsetKeepingStore("own")
+
+    def put_entry(self, store: OffsetKeepingStore, key: str, value: str) -> None:
+        store.put(key, value)
+
+    def delete_entry(self, store: OffsetKeepingStore, key: str) -> None:
+        store.delete(key)
+
+    def entries(self, store: OffsetKeepingStore) -> list[tuple[str, str]]:
+        return list(store.all())
 
 
 # Broken stores
@@ -154,42 +171,19 @@ BROKEN = {
     ExcludesTheEnd: "test_ranges_are_inclusive_and_in_order_of_keys",
     DestroysNothing: "test_a_destroyed_store_is_empty_when_it_is_opened_again",
 }
-ASKED = [name for name in dir(KeyValueStoreContract) if name.startswith("test_")]
-
-
-def failures_of(kind: type[SqliteStore]) -> dict[str, str]:
-    """What the contract says of a store, by test."""
-
-    class Contract(KeyValueStoreContract):
-        def make_store(self) -> SqliteStore:
-            return kind("broken")
-
-    failures = {}
-    for name in ASKED:
-        contract = Contract()
-        contract.setup_method()
-        try:
-            getattr(contract, name)()
-        except AssertionError as error:
-            failures[name] = str(error)
-        except unittest.SkipTest:
-            pass
-        finally:
-            contract.teardown_method()
-    return failures
 
 
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_store_fails_by_the_promise_it_breaks(kind: type[SqliteStore]) -> None:
-    failures = failures_of(kind)
+    failures = failures_of(KeyValueStoreContract, lambda: kind("broken"))
 
     assert BROKEN[kind] in failures
     assert "and should be" in failures[BROKEN[kind]]
 
 
 def test_the_whole_stores_fail_nothing() -> None:
-    assert failures_of(SqliteStore) == {}
-    assert failures_of(OffsetKeepingStore) == {}
+    for whole in (SqliteStore, OffsetKeepingStore):
+        assert failures_of(KeyValueStoreContract, partial(whole, "whole")) == {}
 
 
 def test_a_store_without_the_least_can_not_be_made() -> None:
