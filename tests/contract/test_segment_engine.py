@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rocksdict import Options, Rdict
@@ -16,7 +16,7 @@ from rocksdict import Options, Rdict
 from pystreams.errors import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBSegmentEngine
-from pystreams.stores.segments import segment_id_of, segment_prefix
+from pystreams.stores.segments import SEGMENT_ID_BYTES, segment_id_of, segment_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,6 +273,30 @@ def test_a_damaged_segment_fails_reads_and_never_ends_a_range_early(
         with pytest.raises(StateStoreError, match=r"damaged; delete the directory") as caught:
             list(on_disk.range(None, None, reverse=reverse))
         assert type(caught.value).__name__ == "StateStoreCorruptedError"
+
+
+def test_a_range_leaves_out_no_segment_that_a_commit_made_meanwhile(
+    on_disk: RocksDBSegmentEngine,
+) -> None:
+    """Between the look at which segments there are and the one into the only one there was."""
+
+    class Start(bytes):
+        """Commits, as the owner would, when the engine cuts the segment off it."""
+
+        commits = 0
+
+        def __getitem__(self, part: Any) -> Any:
+            if part.start == SEGMENT_ID_BYTES and not Start.commits:
+                Start.commits += 1
+                on_disk.write({at(1, b"a"): b"new", at(2, b"a"): b"new"}, {})
+            return super().__getitem__(part)
+
+    on_disk.write({at(1, b"a"): b"old"}, {})
+
+    seen = [value for _, value in on_disk.range(Start(at(1)), None)]
+
+    assert Start.commits == 1
+    assert seen == [b"new", b"new"]
 
 
 def test_a_reader_of_another_thread_sees_whole_commits_over_all_segments(

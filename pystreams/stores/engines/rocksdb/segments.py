@@ -132,9 +132,10 @@ class RocksDBSegmentEngine:
         while True:
             sequence = self._sequence_number()
             parts = self._parts(start, end, reverse=reverse)
-            # Each family's iterator has a snapshot of its own. They are one and the same if no
-            # batch came in between; one may, from the owner, if another thread reads.
-            if len(parts) < 2 or self._sequence_number() == sequence:
+            # Each family's iterator has a snapshot of its own. They are one and the same, and
+            # there is no family they leave out, if no batch came in between; one may, from the
+            # owner, if another thread reads.
+            if self._sequence_number() == sequence:
                 return SegmentsIterator(parts)
             for _, iterator in parts:
                 iterator.close()
