@@ -88,8 +88,14 @@ class BufferedLruStore(BufferedKeyValueStore):
         return len(self._uses)
 
     def rollback(self) -> None:
-        """Drop the dirty map; what it had deleted is back, as used longest ago."""
+        """Drop the dirty map; what it had deleted is back, as used longest ago.
+
+        Costs a walk through the store, unless there is nothing to drop.
+        """
+        as_committed = self.is_open and not self.dirty
         super().rollback()
+        if as_committed:
+            return
         uses = self._uses
         if not self.is_open:
             uses.clear()

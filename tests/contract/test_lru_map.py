@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,10 @@ from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError, TopologyError
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.api import ValueAndTimestamp
+from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.factories import Stores
+from pystreams.stores.spec_builder import StoreSpecBuilder
+from tests.stores.managed import commit, opened
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
@@ -153,6 +157,37 @@ def test_a_rollback_brings_evicted_keys_back_as_those_used_longest_ago(shop: Sho
     assert shop.keys() == "xyz"
     shop.store.rollback()
     assert shop.keys() == "abc"
+
+
+def test_a_commit_without_writes_keeps_the_order_of_uses_and_reads_no_entry(
+    tmp_path: Path,
+) -> None:
+    """However many there are; under exactly-once it may come ten times a second."""
+
+    class Counted(MemoryEngine):
+        walks = 0
+
+        def range(self, *bounds: Any, **how: Any) -> Any:
+            type(self).walks += 1
+            return super().range(*bounds, **how)
+
+    supplier = Stores.lru_map("lru", 3)
+    builder = Stores.key_value_store_builder(supplier, STRING, LONG)
+    counted = StoreSpecBuilder(replace(builder.spec, engine_factory=Counted))
+    manager = opened(tmp_path, counted, exactly_once=True)
+    store = manager.store("lru")
+    for key in "abc":
+        store.put(key, 1)
+    commit(manager, lru=0)
+    assert store.get("a") == 1
+    walks = Counted.walks
+
+    manager.commit()
+
+    assert Counted.walks == walks
+    store.put("d", 1)
+    assert [key for key, _ in store.all()] == ["a", "c", "d"]
+    manager.close()
 
 
 def test_restore_keeps_the_keys_written_last_and_logs_nothing(shop: Shop) -> None:
