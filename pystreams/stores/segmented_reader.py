@@ -2,7 +2,7 @@
 
 Segments are walked one after another, with a range in each; so a walk over several of them may see
 a commit that came in between. What is older than the retention is not read, even while its segment
-is still there. Readers of committed data go by the stream time of the last commit.
+is still there. Who sees commits only goes by the stream time of the last one.
 
 Spec: Kafka SegmentIterator, AbstractRocksDBSegmentedBytesStore.
 """
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pystreams.config.guarantee import IsolationLevel
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments, segment_prefix
-from pystreams.stores.views import BytesReader, view_of
+from pystreams.stores.views import BytesReader, sees_commits_only, view_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pystreams.config.guarantee import IsolationLevel
     from pystreams.stores.buffered import BufferedKeyValueStore
 
 
@@ -128,6 +128,6 @@ def segmented_view(
     store: BufferedKeyValueStore, segments: Segments, isolation_level: IsolationLevel
 ) -> SegmentedReader:
     """Return the view of a store at an isolation level, for other threads."""
-    committed = isolation_level is IsolationLevel.READ_COMMITTED
+    committed = sees_commits_only(store, isolation_level)
     time = CommittedTime(segments) if committed else segments
     return SegmentedReader(view_of(store, isolation_level), time)

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StateStoreError
 from pystreams.record import ConsumedMessage, ProducedRecord
 from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore
@@ -44,10 +43,11 @@ from pystreams.stores.versioned_reader import (
     VersionReader,
 )
 from pystreams.stores.versioned_writer import VersionWriter
-from pystreams.stores.views import view_of
+from pystreams.stores.views import sees_commits_only, view_of
 from pystreams.stores.write_through import WriteThroughKeyValueStore
 
 if TYPE_CHECKING:
+    from pystreams.config.guarantee import IsolationLevel
     from pystreams.ids import TopicPartition
     from pystreams.stores.api import KeyValueEngine, StateStoreContext
     from pystreams.stores.spec import Retention
@@ -175,7 +175,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def versions_view(self, isolation_level: IsolationLevel) -> VersionReader:
         """Return a reader for other threads."""
-        committed = isolation_level is IsolationLevel.READ_COMMITTED
+        committed = sees_commits_only(self, isolation_level)
         read = view_of(self, isolation_level).get
         return VersionReader(read, self._index, self._segments, committed=committed)
 

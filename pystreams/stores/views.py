@@ -84,11 +84,16 @@ class UncommittedView:
         return self._store.approximate_num_entries()
 
 
-def view_of(store: BufferedKeyValueStore, isolation_level: IsolationLevel) -> BytesReader:
-    """Return the view of a store at an isolation level.
+def sees_commits_only(store: BufferedKeyValueStore, isolation_level: IsolationLevel) -> bool:
+    """Return whether readers at an isolation level see what is committed, and nothing else.
 
     A store that is not transactional has no committed data apart: all see what is written.
     """
-    if isolation_level is IsolationLevel.READ_COMMITTED and store.transactional:
+    return isolation_level is IsolationLevel.READ_COMMITTED and store.transactional
+
+
+def view_of(store: BufferedKeyValueStore, isolation_level: IsolationLevel) -> BytesReader:
+    """Return the view of a store at an isolation level."""
+    if sees_commits_only(store, isolation_level):
         return CommittedView(store)
     return UncommittedView(store)

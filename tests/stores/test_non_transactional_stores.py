@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from pystreams.stores.factories import Stores
 from pystreams.stores.metadata import CLOSED, OPEN, STATUS, pack_long
 from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Materialized
+from tests.contract.every_kind import INTERVAL_MS, KINDS, RETENTION_MS, SLOTS, Slots
 from tests.stores.managed import changelog, commit, in_another_process, opened, send
 from tests.stores.support import CHANGELOG, Home, spec_of
 
@@ -142,6 +145,42 @@ def test_queries_see_what_is_written_at_either_isolation_level(
     assert view.get("0149") == 149
     assert view.get("0007") is None
     assert len(list(view.all())) == 149
+
+
+@pytest.mark.parametrize("isolation_level", list(IsolationLevel))
+@pytest.mark.parametrize("name", KINDS)
+def test_queries_of_every_kind_see_what_is_written_at_either_isolation_level(
+    tmp_path: Path, engine: StoreEngine, name: str, isolation_level: IsolationLevel
+) -> None:
+    kind = replace(KINDS[name], builder=KINDS[name].builder.with_transactional_disabled())
+    slots = Slots(tmp_path, kind, engine)
+    view = slots.store.read_only(isolation_level)
+    slots.put({0: 10})
+    slots.commit()
+    slots.put({slot: 10 + slot for slot in range(1, SLOTS)})
+    slots.put({1: None})
+
+    slots.holds({slot: 10 + slot for slot in range(SLOTS) if slot != 1}, view)
+    slots.store.close()
+
+
+@pytest.mark.parametrize("isolation_level", list(IsolationLevel))
+def test_versions_that_stream_time_has_left_are_seen_at_no_isolation_level(
+    tmp_path: Path, engine: StoreEngine, isolation_level: IsolationLevel
+) -> None:
+    versioned = KINDS["versioned"]
+    kind = replace(versioned, builder=versioned.builder.with_transactional_disabled())
+    slots = Slots(tmp_path, kind, engine)
+    view = slots.store.read_only(isolation_level)
+    slots.store.put("k", 1, 0)
+    slots.store.put("k", 2, INTERVAL_MS + 5)
+    slots.commit()
+    assert view.get("k", as_of=INTERVAL_MS) == VersionedRecord(1, 0, INTERVAL_MS + 5)
+
+    slots.store.put("other", 3, RETENTION_MS + INTERVAL_MS + 1)
+
+    assert view.get("k", as_of=INTERVAL_MS) is None
+    slots.store.close()
 
 
 def test_the_owner_may_write_while_it_iterates(store: Any) -> None:
