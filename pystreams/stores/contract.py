@@ -220,6 +220,16 @@ class StateStore(Protocol):
         """Return whether offsets given to `commit` survive `close`; False by default."""
         return False
 
+    def holds_data(self) -> bool | None:
+        """Return whether there is anything in the store; None, the default, if it can't tell.
+
+        Asked right after `init`, of a store that persists and has a changelog, when its offset is
+        not known, or is known from a file beside it. What a file says of an empty store is not
+        believed, because data may be deleted and the file left: the store is restored from the
+        beginning of its changelog.
+        """
+        return None
+
     def approximate_num_uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values waiting for `commit`; each key counts once.
 

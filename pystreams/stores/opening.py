@@ -4,8 +4,9 @@
 
 Java applications before Kafka 4.3 kept the position of a store in a file beside it, in the format
 of checkpoint files. It becomes the entry `position` of the store's metadata (the bytes of
-`Position`), once. A crash between any two steps loses nothing: the file goes only after the engine
-was closed, which is what makes an entry durable; and what was taken in is not taken in again.
+`Position`), once. An empty store takes none in: what the file tells of lies elsewhere, or is gone.
+A crash between any two steps loses nothing: the file goes only after the engine was closed, which
+is what makes an entry durable; and what was taken in is not taken in again.
 
 Spec: KIP-1035 "Interactive Query .position Offsets"; Kafka RocksDBStore.openDB.
 """
@@ -25,7 +26,7 @@ from pystreams.stores.position import Position
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueEngine, StateStoreContext
+    from pystreams.stores.api import KeyValueEngine, KeyValueIterator, StateStoreContext
 
 _log = structlog.get_logger("pystreams.stores")
 
@@ -47,10 +48,10 @@ def open_engine(
             closed, which can't be trusted under exactly-once.
     """
     engine.open(directory, context.rocksdb_config_setter)
-    if engine.persistent:
-        _take_in_position(engine, store, directory, context)
-    metadata = engine.metadata()
     try:
+        if engine.persistent:
+            _take_in_position(engine, store, directory, context)
+        metadata = engine.metadata()
         _check_entries(store, metadata)
         # Without a changelog there is nothing to rebuild it from: what it holds is the best left.
         if context.exactly_once and context.changelog is not None:
@@ -61,6 +62,13 @@ def open_engine(
     return metadata
 
 
+def any_entry(entries: KeyValueIterator[bytes, bytes]) -> bool:
+    """Return whether an iterator gives anything, and close it."""
+    found = next(entries, None) is not None
+    entries.close()
+    return found
+
+
 def _take_in_position(
     engine: KeyValueEngine, store: str, directory: Path, context: StateStoreContext
 ) -> None:
@@ -68,12 +76,15 @@ def _take_in_position(
     if not file.exists():
         return
     position = _position_in(file)
-    if position and POSITION not in engine.metadata():
+    known = POSITION in engine.metadata()
+    taken = bool(position) and not known and any_entry(engine.range(None, None))
+    if taken:
         engine.write({}, {POSITION: position.serialize()})
         engine.close()
         engine.open(directory, context.rocksdb_config_setter)
     file.unlink()
-    _log.info("position file taken into the store", store=store, position=str(position))
+    event = "position file taken into the store" if taken else "position file dropped"
+    _log.info(event, store=store, position=str(position))
 
 
 def _position_in(file: Path) -> Position:

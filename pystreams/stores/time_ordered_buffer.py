@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.contract import StateStore
+from pystreams.stores.opening import any_entry
 from pystreams.stores.restoring import Changes
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ class TimeOrderedBuffer(StateStore):
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`."""
         return self._buffer.persistent
+
+    def holds_data(self) -> bool:
+        """Return whether there is anything committed in the store; reads one entry."""
+        return any_entry(self._buffer.engine_range(None, None))
 
     def approximate_num_uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values waiting for `commit`."""

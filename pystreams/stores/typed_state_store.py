@@ -16,6 +16,7 @@ from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import StateStore
 from pystreams.stores.dumping import dumped
+from pystreams.stores.opening import any_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -215,6 +216,10 @@ class TypedStateStore(TypedParts[K, R], StateStore):
     def manages_offsets(self) -> bool:
         """Return whether offsets given to `commit` survive `close`: those of RocksDB do."""
         return self._buffer.persistent
+
+    def holds_data(self) -> bool:
+        """Return whether there is anything committed in the store; reads one entry."""
+        return any_entry(self._buffer.engine_range(None, None))
 
     def approximate_num_uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values waiting for `commit`; each key counts once."""

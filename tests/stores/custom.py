@@ -121,6 +121,13 @@ class SqliteStore(StateStore):
         return self._database.execute(statement, values)
 
 
+class TellingStore(SqliteStore):
+    """Says whether there is anything in it."""
+
+    def holds_data(self) -> bool:
+        return bool(self._sql("select exists (select 1 from entries)").fetchone()[0])
+
+
 class OffsetKeepingStore(SqliteStore):
     """The most: writes wait in a transaction, which is committed together with the offsets."""
 

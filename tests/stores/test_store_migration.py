@@ -149,6 +149,28 @@ def test_checkpoint_and_position_files_of_an_older_layout_are_taken_in(
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("exactly_once", [False, True])
+@pytest.mark.parametrize("harm", ["deleted", "damaged"])
+def test_a_store_whose_directory_is_deleted_or_damaged_takes_nothing_of_the_files_in(
+    java_state: JavaState, harm: str, exactly_once: bool
+) -> None:
+    directory = java_state("older")
+    if harm == "deleted":
+        shutil.rmtree(directory / "rocksdb" / "names")
+    else:
+        (directory / "rocksdb" / "names" / "CURRENT").write_bytes(b"not a manifest")
+
+    manager = opened(directory, *builders(), application="shop", exactly_once=exactly_once)
+
+    assert manager.restore_positions() == {NAMES: None, TOTALS: 42}
+    assert list(manager.store("names").all()) == []
+    assert len(list(manager.store("totals").all())) == 20
+    manager.close()
+    assert not (directory / ".checkpoint").exists()
+    assert b"position" not in raw(directory, "names")
+
+
+@pytest.mark.parity
 def test_a_kill_between_any_two_steps_of_the_migration_loses_nothing(
     java_state: JavaState, tmp_path: Path
 ) -> None:
@@ -173,11 +195,11 @@ def test_a_store_that_has_an_offset_keeps_it(tmp_path: Path) -> None:
     manager.store("names").put("key", b"value")
     commit(manager, names=7)
     manager.close()
-    write_checkpoint(tmp_path / ".checkpoint", {NAMES: 3, TOTALS: 4})
+    write_checkpoint(tmp_path / ".checkpoint", {NAMES: 3})
 
     seen = look(tmp_path)
 
-    assert seen["next"] == {NAMES.topic: 8, TOTALS.topic: 5}
+    assert seen["next"] == {NAMES.topic: 8, TOTALS.topic: None}
     assert seen["files"] == []
 
 

@@ -51,12 +51,16 @@ class ManagedStore:
         waiting = self.output is not None and bool(self.output.records)
         return not self.store.transactional and (self.ahead or waiting)
 
+    def may_hold_data(self) -> bool:
+        """Return whether there may be data in the store, which has no offset.
 
-def may_hold_data(store: Any) -> bool:
-    """Return whether there is data in a store that has no offset.
+        One that can't tell is believed to be empty if it is transactional: its data comes with an
+        offset.
+        """
+        known = self.store.holds_data()
+        return not self.store.transactional if known is None else known
 
-    One that can't count its entries is believed to be empty if it is transactional: its data comes
-    with an offset.
-    """
-    count = getattr(store, "approximate_num_entries", None)
-    return not store.transactional if count is None else count() > 0
+    def contradicts_checkpoint(self) -> bool:
+        """Return whether the store is empty, and its checkpoint file says how far its data goes."""
+        known = self.checkpoint is not None and self.checkpoint.offset is not None
+        return known and self.store.holds_data() is False

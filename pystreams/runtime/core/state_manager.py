@@ -25,7 +25,7 @@ from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
-from pystreams.runtime.core.managed_store import ManagedStore, may_hold_data
+from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.store_checkpoint import (
     TASK_CHECKPOINT,
     StoreCheckpoint,
@@ -160,6 +160,10 @@ class ProcessorStateManager:
         """Return the changelog buffers, to be sent."""
         for managed in self._writing_through:
             managed.ahead = managed.holds_uncommitted()
+        return self.changelog_buffers()
+
+    def changelog_buffers(self) -> list[OutputBuffer]:
+        """Return the changelog buffers, to be looked at; safe from any thread."""
         return [managed.output for managed in self._stores.values() if managed.output is not None]
 
     # ------------------------------------------------------------------ restore
@@ -209,14 +213,26 @@ class ProcessorStateManager:
             managed.store.flush_cache()
 
     def cached_bytes(self) -> int:
-        """Return the bytes that caches hold back from changelogs and downstream."""
-        return sum(managed.store.cached_bytes() for managed in self._stores.values())
+        """Return the bytes that caches hold back from changelogs and downstream.
 
-    def uncommitted_bytes(self) -> int:
-        """Return the bytes of keys and values that wait for `commit`, over all stores."""
+        What each store says is left on its meters, for other threads.
+        """
         total = 0
         for managed in self._stores.values():
-            total += managed.store.approximate_num_uncommitted_bytes()
+            managed.meters.cached_bytes = held_back = managed.store.cached_bytes()
+            total += held_back
+        return total
+
+    def uncommitted_bytes(self) -> int:
+        """Return the bytes of keys and values that wait for `commit`, over all stores.
+
+        What each store says is left on its meters, for other threads.
+        """
+        total = 0
+        for managed in self._stores.values():
+            waiting = managed.store.approximate_num_uncommitted_bytes()
+            managed.meters.uncommitted_bytes = waiting
+            total += waiting
         return total
 
     def commit(self) -> None:
@@ -254,6 +270,8 @@ class ProcessorStateManager:
                 managed.output.last_offset = None
             if holds_uncommitted and self._settings.exactly_once:
                 self._rebuild_because(managed, "it can't go back to the last commit")
+        self.uncommitted_bytes()
+        self.cached_bytes()
 
     def close(self) -> None:
         """Close all stores; committed data stays."""
@@ -274,25 +292,34 @@ class ProcessorStateManager:
             if managed.changelog is None:
                 raise
             self._rebuild_because(managed, str(error), "damaged")
+        if managed.contradicts_checkpoint():
+            self._rebuild_because(managed, "it is empty, and its checkpoint file tells of data")
 
     def _take_in_task_checkpoint(self) -> None:
         """Take the offsets of the task's one checkpoint file, of an older layout, into the stores.
 
-        A store that has an offset keeps it. The file is deleted when all others have theirs for
-        good, which closing makes sure of: a crash at any moment loses none.
+        A store that has an offset keeps it. One that is empty takes none: what the file tells of
+        lies elsewhere, as windows and sessions of Java do, or is gone. Nor does one that can't
+        tell. Both are restored from the beginning. The file is deleted when all others have their
+        offsets for good, which closing makes sure of: a crash at any moment loses none.
         """
         file = self._directory / TASK_CHECKPOINT
         offsets = read_or_warn(file)
         if offsets is None:
             return
-        reopened = []
+        reopened, from_the_beginning = [], []
         for changelog, managed in self._by_changelog.items():
             offset = offsets.get(changelog)
             if offset is None or not managed.store.persistent:
                 continue
             if managed.committed_offset() is not None:
                 continue
-            if managed.checkpoint is not None:
+            holds_data = managed.store.holds_data()
+            if holds_data is None and managed.checkpoint is not None:
+                managed.checkpoint.distrust()
+            if not holds_data:
+                from_the_beginning.append(managed.builder.name)
+            elif managed.checkpoint is not None:
                 managed.checkpoint.take_in(offset)
             else:
                 managed.store.commit({changelog: offset})
@@ -301,7 +328,12 @@ class ProcessorStateManager:
         delete(file)
         for managed in reopened:
             self._init(managed)
-        _log.info("checkpoint file taken into the stores", task=str(self.task_id), file=str(file))
+        _log.info(
+            "checkpoint file taken into the stores",
+            task=str(self.task_id),
+            file=str(file),
+            restored_from_the_beginning=from_the_beginning,
+        )
 
     def _rebuild_untrusted(self) -> None:
         """Wipe stores that may hold data of which nobody knows where it ends."""
@@ -314,7 +346,7 @@ class ProcessorStateManager:
                 self._settings.exactly_once
                 and managed.store.persistent
                 and managed.committed_offset() is None
-                and may_hold_data(managed.store)
+                and managed.may_hold_data()
             ):
                 self._rebuild_because(managed, "it holds data without an offset")
 

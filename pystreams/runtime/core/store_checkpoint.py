@@ -107,6 +107,10 @@ class StoreCheckpoint:
         if self._file is not None and not self._exactly_once:
             self._write(self._file)
 
+    def distrust(self) -> None:
+        """Take note that the store may hold data of which nobody knows where it ends."""
+        self.suspect = True
+
     def due(self, offset: int) -> bool:
         """Return whether the file is to be written when the store has come to an offset."""
         far = offset - self._written > RECORDS_BETWEEN_WRITES

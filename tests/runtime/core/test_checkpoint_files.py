@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,13 @@ from pystreams.stores.checkpoint_file import (
     write_checkpoint,
 )
 from pystreams.testing.messages import StaticMessage
-from tests.stores.custom import CustomStore, OffsetKeepingStore
+from tests.stores.custom import (
+    CustomStore,
+    OffsetKeepingStore,
+    SqliteStore,
+    TellingStore,
+    files_of,
+)
 from tests.stores.managed import changelog, commit, in_another_process, opened, send
 
 CUSTOM = changelog("custom")
@@ -31,8 +38,10 @@ def file_of(directory: Path, store: str = "custom") -> Path:
     return directory / f".checkpoint_{store}"
 
 
-def start(directory: Path, *, exactly_once: bool = False) -> ProcessorStateManager:
-    return opened(directory, CustomStore("custom"), exactly_once=exactly_once)
+def start(
+    directory: Path, *, exactly_once: bool = False, kind: type[SqliteStore] = SqliteStore
+) -> ProcessorStateManager:
+    return opened(directory, CustomStore("custom", kind), exactly_once=exactly_once)
 
 
 def put(manager: ProcessorStateManager, *keys: str, store: str = "custom") -> None:
@@ -301,16 +310,23 @@ def test_a_store_that_manages_its_offsets_has_no_file(tmp_path: Path, exactly_on
     again.close()
 
 
-@EITHER
-def test_the_tasks_file_of_an_older_layout_is_taken_in(tmp_path: Path, exactly_once: bool) -> None:
-    manager = start(tmp_path)
+def older_layout(directory: Path, kind: type[SqliteStore]) -> None:
+    """A store with one entry, whose offset is in the file of its task."""
+    manager = start(directory, kind=kind)
     put(manager, "a")
     commit(manager, custom=0)
     manager.close()
-    file_of(tmp_path).rename(tmp_path / ".checkpoint")
+    file_of(directory).rename(directory / ".checkpoint")
+
+
+@EITHER
+def test_the_tasks_file_of_an_older_layout_is_taken_in_by_a_store_that_holds_data(
+    tmp_path: Path, exactly_once: bool
+) -> None:
+    older_layout(tmp_path, TellingStore)
 
     with capture_logs() as logs:
-        again = start(tmp_path, exactly_once=exactly_once)
+        again = start(tmp_path, exactly_once=exactly_once, kind=TellingStore)
 
     assert rebuilt(logs) == []
     assert again.restore_positions() == {CUSTOM: 1}
@@ -319,6 +335,79 @@ def test_the_tasks_file_of_an_older_layout_is_taken_in(tmp_path: Path, exactly_o
     assert file_of(tmp_path).exists() is not exactly_once
     again.close()
     assert read_checkpoint(file_of(tmp_path)) == {CUSTOM: 0}
+
+
+@EITHER
+def test_the_tasks_file_says_nothing_of_a_store_that_is_empty(
+    tmp_path: Path, exactly_once: bool
+) -> None:
+    older_layout(tmp_path, TellingStore)
+    shutil.rmtree(files_of(tmp_path, "custom"))
+
+    for _ in range(2):
+        manager = start(tmp_path, exactly_once=exactly_once, kind=TellingStore)
+        assert manager.restore_positions() == {CUSTOM: None}
+        assert not (tmp_path / ".checkpoint").exists()
+        manager.close()
+
+
+@EITHER
+def test_a_store_that_can_not_tell_whether_it_is_empty_is_wiped_and_restored(
+    tmp_path: Path, exactly_once: bool
+) -> None:
+    """The file is Java's; whether the store's data are, nobody knows."""
+    older_layout(tmp_path, SqliteStore)
+
+    with capture_logs() as logs:
+        again = start(tmp_path, exactly_once=exactly_once)
+
+    assert rebuilt(logs) == ["custom"]
+    assert again.restore_positions() == {CUSTOM: None}
+    assert content(again) == []
+    assert not (tmp_path / ".checkpoint").exists()
+    again.close()
+
+
+@EITHER
+def test_a_store_that_keeps_its_offsets_takes_those_of_the_tasks_file_if_it_holds_data(
+    tmp_path: Path, exactly_once: bool
+) -> None:
+    class Keeping(OffsetKeepingStore, TellingStore):
+        pass
+
+    keeping = CustomStore("keeping", Keeping)
+    full, empty = tmp_path / "full", tmp_path / "empty"
+    for directory in (full, empty):
+        directory.mkdir()
+    manager = opened(full, keeping)
+    put(manager, "a", store="keeping")
+    manager.stores()["keeping"].commit({})
+    manager.close()
+
+    for directory, offset in ((full, 42), (empty, None)):
+        write_checkpoint(directory / ".checkpoint", {changelog("keeping"): 41})
+        for _ in range(2):
+            again = opened(directory, keeping, exactly_once=exactly_once)
+            assert again.restore_positions() == {changelog("keeping"): offset}
+            again.close()
+
+
+@EITHER
+def test_a_store_that_lost_its_data_beside_its_file_is_restored_from_the_beginning(
+    tmp_path: Path, exactly_once: bool
+) -> None:
+    manager = start(tmp_path, exactly_once=exactly_once, kind=TellingStore)
+    put(manager, "a")
+    commit(manager, custom=0)
+    manager.close()
+    shutil.rmtree(files_of(tmp_path, "custom"))
+
+    with capture_logs() as logs:
+        again = start(tmp_path, exactly_once=exactly_once, kind=TellingStore)
+
+    assert rebuilt(logs) == ["custom"]
+    assert again.restore_positions() == {CUSTOM: None}
+    again.close()
 
 
 def test_a_file_that_can_not_be_read_is_told_and_its_store_restored(tmp_path: Path) -> None:
