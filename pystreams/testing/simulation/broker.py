@@ -9,9 +9,9 @@ background, and every poll of a consumer ticks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from zlib import crc32
 
 from pystreams.ids import TopicPartition
+from pystreams.partitioner import partition_of
 from pystreams.record import Headers, ProducedRecord
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.testing.messages import StaticMessage
@@ -90,11 +90,11 @@ class SimulatedBroker:
         return OffsetRange(log.beginning, log.stable_end, log.high_watermark)
 
     def partition_for(self, topic: str, key: bytes | None) -> TopicPartition:
-        """Return the partition a key belongs to; a random one without a key."""
+        """Return the partition a key belongs to, as Kafka has it; a random one without a key."""
         count = len(self._topics[topic])
         if key is None:
             return TopicPartition(topic, self.faults.random.randrange(count))
-        return TopicPartition(topic, crc32(key) % count)
+        return TopicPartition(topic, partition_of(key, count))
 
     def append(
         self,
