@@ -5,7 +5,8 @@ of a total is what it has grown in the last windows (`TotalsHistory`). What the 
 at the clock per poll and per commit.
 
 Threads: the loop calls `polled` and `committed`; `read` may be called from any thread. It reads
-live objects without a lock: each number is right, two of them may be from moments apart.
+live objects without a lock: each number is right, two of them may be from moments apart. It calls
+no store, which belongs to its task's thread: what stores say is on their meters.
 
 Source: Kafka Streams' `ThreadMetrics`, `TaskMetrics`, `StateStoreMetrics`, `TopicMetrics`.
 """
@@ -26,7 +27,6 @@ from pystreams.metrics.definitions import (
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.task_manager import TaskManager
-from pystreams.stores.api import StateStore
 from pystreams.stores.metered import StoreMeters
 
 _NS_PER_MS = 1e6
@@ -85,11 +85,9 @@ class ThreadMetrics:
         remaining = self._restorer.remaining_records()
         for task in self._tasks():
             metrics.update(self._task(task, remaining.get(task.task_id, 0)))
-            stores = task.state_manager.stores()
             for store, meters in task.state_manager.meters().items():
                 state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
-                tags = (*self._task_tags(task), state_id)
-                metrics.update(_store(tags, stores[store], meters))
+                metrics.update(_store((*self._task_tags(task), state_id), meters))
         return metrics
 
     def _tasks(self) -> list[StreamTask]:
@@ -134,7 +132,8 @@ class ThreadMetrics:
         self, task: StreamTask, remaining_records: int
     ) -> Iterator[tuple[MetricName, MetricValue]]:
         tags = self._task_tags(task)
-        cached_bytes = task.state_manager.cached_bytes()
+        meters = task.state_manager.meters().values()
+        cached_bytes = sum(one.cached_bytes for one in meters)
         yield MetricName("active-buffer-count", TASK_GROUP, tags), task.buffered_records()
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
@@ -146,14 +145,12 @@ class ThreadMetrics:
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
 
 
-def _store(
-    tags: Tags, store: StateStore, meters: StoreMeters
-) -> Iterator[tuple[MetricName, MetricValue]]:
+def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, MetricValue]]:
     def named(name: str) -> MetricName:
         return MetricName(name, STATE_GROUP, tags)
 
     now_ms = meters.monotonic_ms()
-    yield named("uncommitted-bytes"), store.approximate_num_uncommitted_bytes()
+    yield named("uncommitted-bytes"), meters.uncommitted_bytes
     yield from _latencies(tags, "commit", meters.commits, now_ms)
     if meters.debug:
         yield named("num-open-iterators"), meters.open_iterators

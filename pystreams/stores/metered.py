@@ -41,6 +41,9 @@ class StoreMeters:
         store_type: What stands before `-state-id` in the tag that names the store.
         monotonic_ms: The timer (ms).
         commits: Latencies of commits (ms).
+        uncommitted_bytes: What the store said it holds uncommitted when its owner last asked, after
+            a run of records, a commit or a rollback.
+        cached_bytes: What it said it holds back in its record cache, likewise.
         operations: Latencies of calls (ms), by operation; empty at INFO.
         open_iterators: Iterators that are neither exhausted nor closed; 0 at INFO.
         debug: Whether operations are measured.
@@ -48,18 +51,22 @@ class StoreMeters:
 
     __slots__ = (
         "_recording",
+        "cached_bytes",
         "commits",
         "debug",
         "monotonic_ms",
         "open_iterators",
         "operations",
         "store_type",
+        "uncommitted_bytes",
     )
 
     def __init__(self, store_type: str, recording: Recording) -> None:
         self.store_type = store_type
         self.monotonic_ms = recording.monotonic_ms
         self.commits = recording.sampled()
+        self.uncommitted_bytes = 0
+        self.cached_bytes = 0
         self.operations: dict[str, SampledValues] = {}
         self.open_iterators = 0
         self.debug = recording.debug

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,10 +26,12 @@ from pystreams.testing.simulation import SimulatedProcess
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.processor import Processor, ProcessorContext
 from tests.simulation.applications import Application
+from tests.stores.custom import CustomStore, SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.stores.contract import StateStoreContext
     from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
@@ -89,6 +93,84 @@ def test_uncommitted_bytes_wait_for_the_commit(tmp_path: Path) -> None:
     uncommitted = len("abc") + 8 + 8
     assert total(process, STATE_GROUP, "uncommitted-bytes") == uncommitted
     app.run_until_processed(process)
+    assert total(process, STATE_GROUP, "uncommitted-bytes") == 0
+
+
+class OneThreadsStore(SqliteStore):
+    """Refuses to be asked by another thread than the one that opened it, as SQLite does."""
+
+    _owner: int | None = None
+
+    def init(self, context: StateStoreContext) -> None:
+        self._owner = threading.get_ident()
+        super().init(context)
+
+    @property
+    def persistent(self) -> bool:
+        return False
+
+    @property
+    def transactional(self) -> bool:
+        self._refuse_others()
+        return False
+
+    def approximate_num_uncommitted_bytes(self) -> int:
+        self._refuse_others()
+        return 23
+
+    def cached_bytes(self) -> int:
+        self._refuse_others()
+        return 42
+
+    def _refuse_others(self) -> None:
+        assert self._owner in {None, threading.get_ident()}, "the store is another thread's"
+
+
+class Remember(Processor[str, str, str, str]):
+    """Puts what comes into the store `texts`."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._store = context.get_state_store("texts")
+
+    def process(self, record: Record[str, str]) -> None:
+        self._store.put(record.key, record.value)
+
+
+def test_metrics_are_read_without_a_call_into_a_store(tmp_path: Path) -> None:
+    """All calls of a store come from its task's thread."""
+    builder = StreamsBuilder()
+    builder.add_state_store(CustomStore("texts", OneThreadsStore))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(Remember, stores=["texts"])
+    app = Application(tmp_path, "at_least_once")
+    process = app.process(topology=builder.build())
+    process.start()
+    app.feed("abc")
+    app.run_until_processed(process)
+
+    with ThreadPoolExecutor(1) as scraper:
+        uncommitted, cached = (
+            scraper.submit(total, process, group, name).result()
+            for group, name in (
+                (STATE_GROUP, "uncommitted-bytes"),
+                (TASK_GROUP, "cache-size-bytes-total"),
+            )
+        )
+
+    assert (uncommitted, cached) == (23, 42)
+
+
+def test_nothing_is_uncommitted_after_a_rollback(tmp_path: Path) -> None:
+    app = Application(tmp_path, "exactly_once_v2")
+    process = started(app, commit_interval_ms=5_000)
+    app.feed("abc")
+    while total(process, THREAD_GROUP, "process-total") < 1:
+        process.step()
+    before = total(process, STATE_GROUP, "uncommitted-bytes")
+    thread = process.threads[0]
+    thread._revive(thread._manager.running())
+
+    assert before > 0
     assert total(process, STATE_GROUP, "uncommitted-bytes") == 0
 
 

@@ -210,7 +210,8 @@ class StreamTask:
 
     def produced_records(self) -> dict[str, int]:
         """Return how many records were handed to the producer, by topic; safe from any thread."""
-        return self._sent(self.outputs())
+        changelogs = self.state_manager.changelog_buffers()
+        return self._sent([*changelogs, *self._operators.outputs()])
 
     def ready(self, now_ms: int) -> bool:
         """Return whether a record may be processed now."""
