@@ -94,20 +94,32 @@ class QueryFailedError(StreamsError):
 class SerializationError(StreamsError):
     """A record could not be turned into bytes or back; goes to the user's handler.
 
-    The record's coordinates are in the message and in the attributes.
+    The coordinates of the record that was being processed are in the message and in the attributes.
 
     Attributes:
-        topic: The topic the record was read from or is going to.
-        partition: Its partition, or None for a record not yet produced.
-        offset: Its offset, or None for a record not yet produced.
+        topic: The topic it was read from. Where no record was being processed (a punctuation, a
+            read of a store by another thread) the topic the bytes are of.
+        partition: Its partition, or None.
+        offset: Its offset, or None.
+        task_id: The task that was processing it, or None where no task was.
+        node: The processor node that failed on it, or None where no handler was asked.
     """
 
     def __init__(
-        self, message: str, *, topic: str, partition: int | None = None, offset: int | None = None
+        self,
+        message: str,
+        *,
+        topic: str,
+        partition: int | None = None,
+        offset: int | None = None,
+        task_id: TaskId | None = None,
+        node: str | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.offset = offset
+        self.task_id = task_id
+        self.node = node
         super().__init__(message)
 
 
@@ -115,8 +127,8 @@ class ProcessingError(StreamsError):
     """The user's code raised while processing a record or a punctuation.
 
     Attributes:
-        task_id: The task that was processing.
-        node: The name of the processor node whose code raised.
+        task_id: The task that was processing; None where the producer raised it.
+        node: The name of the processor node whose code raised; likewise.
         topic: The source record's topic; None in a punctuation.
         partition: The source record's partition; None in a punctuation.
         offset: The source record's offset; None in a punctuation.
@@ -126,8 +138,8 @@ class ProcessingError(StreamsError):
         self,
         message: str,
         *,
-        task_id: TaskId,
-        node: str,
+        task_id: TaskId | None,
+        node: str | None,
         topic: str | None = None,
         partition: int | None = None,
         offset: int | None = None,
@@ -189,6 +201,10 @@ class FatalStreamsError(StreamsError):
     """The client can't go on: an unrecoverable broker answer or a broken invariant. Restart it."""
 
 
+class InternalError(FatalStreamsError):
+    """A bug in pystreams: an error that nobody foresaw, which is the cause. Please report it."""
+
+
 class OffsetOutOfRangeError(FatalStreamsError):
     """The broker does not hold the offset to be read: it was deleted, or the log cut off before it.
 
@@ -199,3 +215,15 @@ class OffsetOutOfRangeError(FatalStreamsError):
     def __init__(self, message: str, partition: TopicPartition) -> None:
         self.partition = partition
         super().__init__(message)
+
+
+def as_streams_error(error: BaseException) -> StreamsError:
+    """Return an error if it is one of ours; else the `InternalError` that it causes."""
+    if isinstance(error, StreamsError):
+        return error
+    internal = InternalError(
+        f"unexpected {type(error).__name__}: {error}; this is a bug in pystreams: please report it "
+        "with its traceback"
+    )
+    internal.__cause__ = error
+    return internal

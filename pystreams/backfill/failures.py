@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import re
 import sys
-import traceback
-from pathlib import Path
 
-from pystreams.errors import StreamsError
+from pystreams.errors import StreamsError, as_streams_error
 from pystreams.ids import TaskId
+from pystreams.tracebacks import traceback_lines
 
 _MARK = "pystreams-failure "
 _LINE = re.compile(re.escape(_MARK) + r"(\{.*\})")
-_OURS = str(Path(__file__).resolve().parent.parent)
-
 
 _SIGNS = (
     (
@@ -69,7 +66,7 @@ class BackfillTaskError(StreamsError):
         partition: Its partition, or None.
         offset: Its offset, or None.
         user_traceback: Where in the user's code it was raised, and what; empty for an error that
-            is not of the user's code.
+            is not of the user's code, and all lines for a bug of ours.
     """
 
     def __init__(
@@ -100,7 +97,6 @@ class WorkerFailureError(Exception):
             message = str(error).replace("state.dir", "spark.local.dir")
         else:
             message = f"task {task_id}: {type(error).__name__}: {error}"
-        raised_by_user = error.__cause__ if ours else error
         fields = {
             "task": str(task_id),
             "error": type(error).__name__,
@@ -108,7 +104,7 @@ class WorkerFailureError(Exception):
             "topic": getattr(error, "topic", None),
             "partition": getattr(error, "partition", None),
             "offset": getattr(error, "offset", None),
-            "traceback": _users_lines(raised_by_user),
+            "traceback": traceback_lines(as_streams_error(error)),
         }
         return cls(_MARK + json.dumps(fields))
 
@@ -147,13 +143,3 @@ def spark_words(error: Exception, lines_max: int = 20) -> str:
         and not line.startswith("An error occurred while calling ")
     ]
     return "\n".join(lines[:lines_max])
-
-
-def _users_lines(error: BaseException | None) -> str:
-    """Return the lines of a traceback that are not ours, with what was raised."""
-    if error is None:
-        return ""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(_OURS)]
-    lines = traceback.format_list(users) + traceback.format_exception_only(error)
-    return "".join(lines).rstrip()

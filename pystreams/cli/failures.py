@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.errors import BrokerNotAvailableError, ConfigError, StreamsError, TopologyError
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    ConfigError,
+    InternalError,
+    StreamsError,
+    TopologyError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +23,7 @@ _EXIT_CODES: tuple[tuple[type[StreamsError], ExitCode], ...] = (
     (ConfigError, ExitCode.USAGE),
     (TopologyError, ExitCode.USAGE),
     (BrokerNotAvailableError, ExitCode.NOT_RUNNING),
+    (InternalError, ExitCode.INTERNAL_ERROR),
 )
 
 

@@ -21,6 +21,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import StreamsError, TopologyError
+from pystreams.tracebacks import is_users
 
 if TYPE_CHECKING:
     from pystreams.topology.topology import Topology
@@ -229,20 +230,10 @@ def _failed(error: BaseException, location: str) -> LoadingError:
             f"{location} ended the process while it was loaded (exit code {error.code}): "
             'put what should only happen in a script under `if __name__ == "__main__":`'
         )
-    own_frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame)]
+    own_frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame)]
     if isinstance(error, StreamsError):
         # The topology is wrong: the message says how, the last line of the user's says where.
         place = "".join(traceback.format_list(own_frames[-1:])).rstrip()
         return LoadingError(f"{location}: {error}" + (f"\n{place}" if place else ""))
     lines = traceback.format_list(own_frames) + traceback.format_exception_only(error)
     return LoadingError(f"{location} can't be loaded:\n{''.join(lines).rstrip()}")
-
-
-def _is_users(frame: traceback.FrameSummary) -> bool:
-    """Whether a frame is neither ours nor the import machinery's."""
-    ours = str(Path(__file__).resolve().parent.parent)
-    is_frozen = frame.filename.startswith("<frozen ")
-    return not is_frozen and not str(Path(frame.filename).resolve()).startswith((ours, _IMPORTLIB))
-
-
-_IMPORTLIB = str(Path(importlib.__file__).resolve().parent)

@@ -21,10 +21,10 @@ import structlog
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import (
-    FatalStreamsError,
     StoreNotAvailableError,
     StreamsError,
     TopologyError,
+    as_streams_error,
 )
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.factory import ConfluentClients
@@ -50,6 +50,7 @@ from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
+from pystreams.tracebacks import traceback_field
 
 _log = structlog.get_logger("pystreams.client")
 
@@ -273,7 +274,10 @@ class KafkaStreams:
         try:
             self._run()
         except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
-            self._keep(error)
+            known = as_streams_error(error)
+            if told := traceback_field(known):
+                _log.error("application failed", error=str(known), **told)
+            self._error = self._error or known
         finally:
             self._endpoint.close()
             self._finished.set()
@@ -347,16 +351,5 @@ class KafkaStreams:
     def _run_thread(self, thread: StreamThread) -> None:
         thread.run()
         if thread.error is not None:
-            self._keep(thread.error)
+            self._error = self._error or thread.error
             self.close(0)
-
-    def _keep(self, error: BaseException) -> None:
-        """Keep the first error for the user."""
-        if self._error is not None:
-            return
-        if isinstance(error, StreamsError):
-            self._error = error
-            return
-        wrapped = FatalStreamsError(f"unexpected {type(error).__name__}: {error} (our bug)")
-        wrapped.__cause__ = error
-        self._error = wrapped

@@ -79,20 +79,28 @@ class Housekeeping:
         """Forget everything that was paused."""
         self._paused.clear()
 
-    def maybe_purge(self) -> None:
-        """Delete committed records of repartition topics, once an interval."""
-        now = self._clock.monotonic_ms()
-        if now - self._last_purge_ms < self._settings.repartition_purge_interval_ms:
+    def maybe_purge(self, committed_ms: float) -> None:
+        """Delete committed records of repartition topics, at most once an interval.
+
+        To be called right after each commit, when what a task has processed is committed. The
+        broker's answer is not waited for: what it did not delete is asked for again by the next
+        purge, which goes further. Was: TaskManager.maybePurgeCommittedRecords.
+
+        Args:
+            committed_ms: When the commit ended, on the monotonic clock (ms).
+        """
+        if committed_ms - self._last_purge_ms < self._settings.repartition_purge_interval_ms:
             return
-        self._last_purge_ms = now
         before = {
             partition: offset.next_offset
             for task in self._manager.running()
+            # One whose commit failed still needs one.
             if not task.needs_commit()
             for partition, offset in task.offsets_to_commit().items()
             if partition.topic in self._repartition_topics
         }
         if before:
+            self._last_purge_ms = committed_ms
             self._admin.delete_records(before)
 
     def maybe_summarize(self, numbers: ThreadStatistics) -> None:

@@ -30,6 +30,7 @@ from pystreams.errors import (
     StreamsError,
     TaskMigratedError,
     TransactionAbortableError,
+    as_streams_error,
 )
 from pystreams.ids import TopicPartition, by_topic
 from pystreams.runtime.committer import CommitFailure, Committer
@@ -48,6 +49,7 @@ from pystreams.runtime.task_manager import TaskManager
 from pystreams.runtime.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.thread_report import ThreadReport
+from pystreams.tracebacks import traceback_field
 
 _log = structlog.get_logger("pystreams.thread")
 
@@ -72,7 +74,7 @@ class StreamThread:
 
     def __init__(self, index: int, parts: ThreadParts) -> None:
         self.name = f"{parts.client_id}-StreamThread-{index}"
-        self.error: BaseException | None = None
+        self.error: StreamsError | None = None
         self._parts = parts
         self._settings = parts.settings
         self._clock = parts.clock
@@ -177,8 +179,7 @@ class StreamThread:
             while not self._stop.is_set():
                 self.run_once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
-            self.error = error
-            _log.error("stream thread failed", thread=self.name, error=str(error))
+            self._failed("stream thread failed", error)
         finally:
             self.shut_down()
 
@@ -228,7 +229,6 @@ class StreamThread:
         self._processing.punctuate(now_ms)
         self._maybe_commit()
         self._housekeeping.balance_buffers()
-        self._housekeeping.maybe_purge()
         self._report.publish_if_due()
         self._housekeeping.maybe_summarize(self._report.latest)
         return processed
@@ -290,6 +290,7 @@ class StreamThread:
         self._failing.keep(self._manager.tasks, succeeded)
         for failure in failures:
             self._recover(failure)
+        self._housekeeping.maybe_purge(self._last_commit_ms)
         self._processing.measure()
         return not failures
 
@@ -373,8 +374,13 @@ class StreamThread:
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - the other steps must still run
-                self.error = self.error or error
-                _log.error("shutting down", thread=self.name, error=str(error))
+                self._failed("shutting down", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Keep the first error, and log each with the lines that tell where it was raised."""
+        known = as_streams_error(error)
+        self.error = self.error or known
+        _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
 
     def _last_commit(self) -> None:
         try:

@@ -248,8 +248,10 @@ class SimulatedAdmin:
         return {partition: self._broker.offset_range(partition) for partition in partitions}
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Delete records."""
+        """Delete records; a scripted failure is nobody's error, as in the real client."""
         self._lifeline.pulse("delete_records")
+        if self._broker.faults.scripted("delete_records") is not None:
+            return
         for partition, offset in before.items():
             self._broker.log(partition).delete_before(offset)
 

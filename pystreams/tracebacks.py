@@ -1,0 +1,73 @@
+"""Where an error was raised, in the words of a traceback, for logs and messages.
+
+What users can mend is in their code. So an error that their code led to is told by their lines,
+without the frames of pystreams around and between them. An error that nobody foresaw is a bug of
+pystreams, and is told by all lines.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from pathlib import Path
+
+from pystreams.errors import InternalError, StreamsError
+
+_NOT_THE_USERS = (
+    str(Path(__file__).resolve().parent) + os.sep,
+    str(Path(importlib.__file__).resolve().parent) + os.sep,
+)
+_LED_TO = "\n\nThe above exception led to the following one:\n\n"
+
+
+def is_users(frame: traceback.FrameSummary) -> bool:
+    """Return whether a frame is neither ours nor the import machinery's."""
+    if frame.filename.startswith("<frozen "):
+        return False
+    return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
+
+
+def traceback_lines(error: BaseException) -> str:
+    """Return the lines that tell where an error was raised, and what, without a line's end.
+
+    Args:
+        error: An error of ours, or what the user's code raised.
+
+    Returns:
+        All lines for a bug of pystreams. Otherwise the lines of the user's code only, causes
+        first; empty when none of it was involved: then an error of ours says all there is.
+    """
+    if isinstance(error, InternalError):
+        return "".join(traceback.format_exception(error.__cause__ or error)).rstrip()
+    told: list[str] = []
+    # A message of ours that has a cause tells of it already.
+    raised = error.__cause__ or error if isinstance(error, StreamsError) else error
+    for one in _with_causes(raised):
+        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if is_users(frame)]
+        lines = traceback.format_list(frames) + traceback.format_exception_only(one)
+        text = "".join(lines).rstrip()
+        # What was tried twice, to find out more, has failed twice.
+        if frames and text not in told:
+            told.append(text)
+    return _LED_TO.join(reversed(told))
+
+
+def traceback_field(error: BaseException) -> dict[str, str]:
+    """Return `traceback_lines` as a field of a log line; no field when there are none.
+
+    On a terminal the field `exception` is shown as it is, below the line.
+    """
+    lines = traceback_lines(error)
+    return {"exception": lines} if lines else {}
+
+
+def _with_causes(error: BaseException) -> list[BaseException]:
+    """Return an error and what led to it, as Python's own tracebacks have them."""
+    found: list[BaseException] = []
+    next_one: BaseException | None = error
+    while next_one is not None and next_one not in found:
+        found.append(next_one)
+        context = None if next_one.__suppress_context__ else next_one.__context__
+        next_one = next_one.__cause__ or context
+    return found
