@@ -93,13 +93,13 @@ class TypedKeyValueStore(TypedStore[K, V]):
         def typed(
             key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
         ) -> None:
-            listener(
-                deserialize_key(key),
-                None if new is None else decode(new),
-                None if old is None else decode(old),
-                timestamp,
-                headers,
-            )
+            try:
+                typed_key = deserialize_key(key)
+                new_value = None if new is None else decode(new)
+                old_value = None if old is None else decode(old)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                self._raise_undecodable(error, key)
+            listener(typed_key, new_value, old_value, timestamp, headers)
 
         return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
 

@@ -129,13 +129,13 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
             key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
         ) -> None:
             session = key[SEGMENT_ID_BYTES:]
-            listener(
-                Windowed(deserialize_key(key_of(session)), window_of(session)),
-                None if new is None else decode(new),
-                None if old is None else decode(old),
-                timestamp,
-                headers,
-            )
+            try:
+                windowed = Windowed(deserialize_key(key_of(session)), window_of(session))
+                new_value = None if new is None else decode(new)
+                old_value = None if old is None else decode(old)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                self._raise_undecodable(error, key)
+            listener(windowed, new_value, old_value, timestamp, headers)
 
         return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
 

@@ -225,13 +225,13 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
             key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
         ) -> None:
             raw_key = key[SEGMENT_ID_BYTES:-SUFFIX_BYTES]
-            listener(
-                Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms)),
-                None if new is None else new_value(new),
-                None if old is None else old_value(old),
-                timestamp,
-                headers,
-            )
+            try:
+                windowed = Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
+                typed_new = None if new is None else new_value(new)
+                typed_old = None if old is None else old_value(old)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                self._raise_undecodable(error, key)
+            listener(windowed, typed_new, typed_old, timestamp, headers)
 
         return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
 

@@ -73,12 +73,15 @@ class TaskContext(Protocol):
         """Return the serde given, else the configured default; raises as `key_serde` does."""
 
     def report_error(self, error: Exception, node: str) -> None:
-        """Give an exception of the user's code to the processing handler.
+        """Give what went wrong with a record at a node to the processing handler.
 
+        That is whatever the user's code raised, and what did not fit the serdes of a store.
         Returns when the handler says to go on; the operator then drops the record.
 
         Raises:
             ProcessingError: The handler says to fail.
+            StreamsError: The error itself, if it is not about the record: a store failed, no broker
+                answers, or a handler further down the chain was asked already.
         """
 
     def report_serialization_error(self, error: SerializationError, node: str) -> None:

@@ -14,8 +14,10 @@ from enum import Enum
 
 import structlog
 
+from pystreams.errors import ProcessingError
 from pystreams.ids import TaskId
 from pystreams.record import Headers
+from pystreams.tracebacks import traceback_field
 
 _log = structlog.get_logger("pystreams.errors")
 
@@ -39,7 +41,7 @@ class ErrorContext:
         stage: "deserialization", "processing" or "production".
         task_id: The task, or None when the producer no longer knows it.
         node: The processor node, or None.
-        topic: Source topic; for production errors the topic it was going to.
+        topic: Source topic; for a record that the broker refused, the topic it was going to.
         partition: Its partition, or None.
         offset: Its offset, or None.
         timestamp: Its timestamp (ms), or None.
@@ -79,6 +81,7 @@ def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
         partition=context.partition,
         offset=context.offset,
         error=f"{type(error).__name__}: {error}",
+        **traceback_field(error),
     )
     return ErrorResponse.CONTINUE
 
@@ -90,3 +93,34 @@ BY_NAME: dict[str, ErrorHandler] = {"fail": log_and_fail, "continue": log_and_co
 def handler_of(setting: str | ErrorHandler) -> ErrorHandler:
     """Return the handler a configuration names or is."""
     return BY_NAME[setting] if isinstance(setting, str) else setting
+
+
+def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> ErrorResponse:
+    """Return what a handler says about a failed record.
+
+    Raises:
+        ProcessingError: The handler itself raised, which stops the application, as in Kafka.
+    """
+    try:
+        return handler(context, error)
+    except Exception as raised:
+        message = (
+            f"task {context.task_id}: the handler of {context.stage} errors raised "
+            f"{type(raised).__name__}: {raised}; fix it. It was asked about {where(context)}, on "
+            f"which node {context.node!r} raised {type(error).__name__}: {error}"
+        )
+        raise ProcessingError(
+            message,
+            task_id=context.task_id,
+            node=context.node,
+            topic=context.topic,
+            partition=context.partition,
+            offset=context.offset,
+        ) from raised
+
+
+def where(context: ErrorContext) -> str:
+    """Return on what it failed, in words."""
+    if context.offset is not None:
+        return f"the record at {context.topic}-{context.partition} offset {context.offset}"
+    return "a punctuation" if context.topic is None else f"a record for {context.topic}"

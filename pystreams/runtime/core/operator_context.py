@@ -13,7 +13,13 @@ from typing import Any
 from pystreams.errors import ConfigError, ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, RecordContext
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+from pystreams.runtime.core.error_handlers import (
+    ErrorContext,
+    ErrorHandler,
+    ErrorResponse,
+    ask,
+    where,
+)
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
@@ -131,8 +137,6 @@ class OperatorContext:
         record.timestamp = time_ms
         try:
             schedule.punctuator(time_ms)
-        except StreamsError:
-            raise
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self.report_error(error, schedule.node)
 
@@ -169,20 +173,17 @@ class OperatorContext:
         return _serde_or_raise(serde, self._settings.default_value_serde, "value", node)
 
     def report_error(self, error: Exception, node: str) -> None:
-        """Give an exception of the user's code to the processing handler."""
+        """Give what went wrong with a record at a node to the processing handler."""
+        if not _is_about_the_record(error):
+            raise error
         context = self._error_context("processing", node)
-        if self._settings.processing_handler(context, error) is ErrorResponse.CONTINUE:
+        if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
-        where = (
-            f"the record at {context.topic}-{context.partition} offset {context.offset}"
-            if context.topic is not None
-            else "a punctuation"
-        )
         message = (
-            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on {where}: "
-            f"{error}; fix the code, or set processing.exception.handler=continue to skip such "
-            "records"
+            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on "
+            f"{where(context)}: {error}; fix the code, or set "
+            "processing.exception.handler=continue to skip such records"
         )
         raise ProcessingError(
             message,
@@ -196,10 +197,21 @@ class OperatorContext:
     def report_serialization_error(self, error: SerializationError, node: str) -> None:
         """Give a record that can't be serialized to the production handler."""
         context = self._error_context("production", node)
-        if self._settings.production_handler(context, error) is ErrorResponse.CONTINUE:
+        if ask(self._settings.production_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
-        raise error
+        message = (
+            f"task {self.task_id}: node {node!r} can't write what came of {where(context)}: "
+            f"{error}, or production.exception.handler=continue to leave such records out"
+        )
+        raise SerializationError(
+            message,
+            topic=context.topic or error.topic,
+            partition=context.partition,
+            offset=context.offset,
+            task_id=self.task_id,
+            node=node,
+        ) from error
 
     def record_dropped(self, node: str, reason: str) -> None:
         """Count a record dropped by an operation's semantics."""
@@ -232,9 +244,9 @@ class OperatorContext:
     def _run_user_code(self, action: Callable[[], None], stage: str) -> None:
         try:
             action()
-        except StreamsError:
-            raise
         except Exception as error:
+            if not _is_about_the_record(error):
+                raise
             message = f"task {self.task_id}: a processor's {stage} raised {error!r}"
             raise ProcessingError(message, task_id=self.task_id, node=stage) from error
 
@@ -254,6 +266,21 @@ class OperatorContext:
             message.value(),
             tuple(message.headers() or ()),
         )
+
+
+def _is_about_the_record(error: Exception) -> bool:
+    """Return whether an error may be left behind together with the record.
+
+    What the user's code raised may, and so may what does not fit a store's serdes. A store that
+    failed and a broker that does not answer stop the task, and so does what a handler has decided
+    further down the chain.
+
+    Differs from Kafka, which asks the handler about failed stores and brokers as well: going on
+    would lose the record for a reason that is not its own.
+    """
+    if isinstance(error, SerializationError):
+        return error.node is None
+    return not isinstance(error, StreamsError)
 
 
 def _serde_or_raise(

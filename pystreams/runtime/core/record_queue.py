@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pystreams.errors import SerializationError
+from pystreams.errors import ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, Headers
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
 from pystreams.topology.extractors import (
     ConsumerRecord,
     TimestampExtractor,
@@ -121,6 +121,7 @@ class RecordQueue:
         Raises:
             SerializationError: A record can't be decoded and the handler says to fail.
             StreamsError: A timestamp is invalid and the extractor refuses it.
+            ProcessingError: The extractor raised something else.
         """
         if not messages:
             return
@@ -271,7 +272,7 @@ class RecordQueue:
             message.value(),
             tuple(message.headers() or ()),
         )
-        if self._handler(context, error) is ErrorResponse.CONTINUE:
+        if ask(self._handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped += 1
             return
         text = (
@@ -279,7 +280,14 @@ class RecordQueue:
             f"offset {offset} ({type(error).__name__}: {error}); set the right {part}_serde on "
             f"source {self._node!r}, or deserialization.exception.handler=continue to skip it"
         )
-        raise SerializationError(text, topic=topic, partition=partition, offset=offset) from error
+        raise SerializationError(
+            text,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            task_id=self._task_id,
+            node=self._node,
+        ) from error
 
     def _extract_timestamps(
         self, items: list[Item], sizes: list[int]
@@ -294,7 +302,12 @@ class RecordQueue:
             record = ConsumerRecord(
                 topic, partition, _offset(message), timestamp, key, value, headers, self.now_ms
             )
-            extracted = self._extractor(record, highest)
+            try:
+                extracted = self._extractor(record, highest)
+            except StreamsError:
+                raise
+            except Exception as error:
+                raise self._extractor_failed(error, record) from error
             if extracted < 0:
                 self.dropped += 1
                 continue
@@ -302,6 +315,22 @@ class RecordQueue:
             kept.append((extracted, key, value, headers, message))
             kept_sizes.append(size)
         return kept, kept_sizes
+
+    def _extractor_failed(self, error: Exception, record: ConsumerRecord) -> ProcessingError:
+        """Return the error for an extractor that raised: as in Kafka, no handler is asked."""
+        text = (
+            f"task {self._task_id}: the timestamp extractor of source {self._node!r} raised "
+            f"{type(error).__name__} on the record at {self.partition} offset {record.offset}: "
+            f"{error}; let it return -1 to skip such records"
+        )
+        return ProcessingError(
+            text,
+            task_id=self._task_id,
+            node=self._node,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
 
 
 def _offset(message: ConsumedMessage) -> int:

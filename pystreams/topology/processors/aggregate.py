@@ -4,6 +4,9 @@ Timestamps: a result carries the highest timestamp among its inputs, as far as t
 store learns the record's own timestamp and headers through the task's record context: a deletion is
 logged with that timestamp, and a cached update is forwarded with those headers.
 
+A record whose key or result does not fit the store's serdes, and one whose stored value can't be
+read, is an error of the node like one of the user's function: the processing handler decides.
+
 Counting has a step of its own because it is the most frequent one; it is an aggregation all the
 same, with the same store and the same changes.
 
@@ -51,7 +54,7 @@ class CountOperator(_AggregateOperator):
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
-        send_old_values = self._send_old_values
+        send_old_values, report_error = self._send_old_values, node.task.report_error
         get, put, forward, forwards = table_access(
             node, self._store, send_old_values=send_old_values
         )
@@ -61,13 +64,17 @@ class CountOperator(_AggregateOperator):
                 record_dropped(name, "null key or value")
                 return
             record.timestamp, record.headers = timestamp, headers
-            old, old_timestamp = get(key)
-            if old is None:
-                old = 0
-            elif old_timestamp > timestamp:
-                timestamp = old_timestamp
-            new = old + 1
-            put(key, new, timestamp)
+            try:
+                old, old_timestamp = get(key)
+                if old is None:
+                    old = 0
+                elif old_timestamp > timestamp:
+                    timestamp = old_timestamp
+                new = old + 1
+                put(key, new, timestamp)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                report_error(error, name)
+                return
             if forwards:
                 forward(key, (new, old if send_old_values else None), timestamp, headers)
 
@@ -102,17 +109,17 @@ class AggregateOperator(_AggregateOperator):
                 record_dropped(name, "null key or value")
                 return
             record.timestamp, record.headers = timestamp, headers
-            old, old_timestamp = get(key)
             try:
+                old, old_timestamp = get(key)
                 if old is None:
                     old = initializer()
                 elif old_timestamp > timestamp:
                     timestamp = old_timestamp
                 new = aggregator(key, value, old)
+                put(key, new, timestamp)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            put(key, new, timestamp)
             if forwards:
                 forward(key, (new, old if send_old_values else None), timestamp, headers)
 
@@ -145,18 +152,18 @@ class ReduceOperator(_AggregateOperator):
                 record_dropped(name, "null key or value")
                 return
             record.timestamp, record.headers = timestamp, headers
-            old, old_timestamp = get(key)
-            if old is None:
-                new = value
-            else:
-                try:
+            try:
+                old, old_timestamp = get(key)
+                if old is None:
+                    new = value
+                else:
                     new = reducer(old, value)
-                except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                    report_error(error, name)
-                    return
-                if old_timestamp > timestamp:
-                    timestamp = old_timestamp
-            put(key, new, timestamp)
+                    if old_timestamp > timestamp:
+                        timestamp = old_timestamp
+                put(key, new, timestamp)
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                report_error(error, name)
+                return
             if forwards:
                 forward(key, (new, old if send_old_values else None), timestamp, headers)
 
@@ -240,16 +247,16 @@ def _attach_table_update(
 
     def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
         record.timestamp, record.headers = timestamp, headers
-        old, old_timestamp = get(key)
         try:
+            old, old_timestamp = get(key)
             new = update(key, change, old)
+            # A missing group has timestamp -1.
+            if old_timestamp > timestamp:
+                timestamp = old_timestamp
+            put(key, new, timestamp)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             report_error(error, name)
             return
-        # A missing group has timestamp -1.
-        if old_timestamp > timestamp:
-            timestamp = old_timestamp
-        put(key, new, timestamp)
         if forwards:
             forward(key, (new, old if send_old_values else None), timestamp, headers)
 

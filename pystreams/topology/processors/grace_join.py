@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, WaitingRecord
@@ -89,6 +90,7 @@ class GraceJoinOperator:
         """Return the step."""
         task, name, grace_period_ms = node.task, node.name, self.grace_period_ms
         join, context = self.join.attach(node), task.record
+        report_error = task.report_error
         buffer: TimeOrderedBuffer = task.store(self.buffer)
         key_serde = task.key_serde(self.key_serde, name)
         value_serde = task.value_serde(self.value_serde, name)
@@ -115,16 +117,19 @@ class GraceJoinOperator:
             if key is None or value is None or timestamp < due:
                 join(key, value, timestamp, headers)
             else:
-                wait(key, value, timestamp, headers)
+                try:
+                    wait(key, value, timestamp, headers)
+                except SerializationError as error:
+                    report_error(error, name)
             message = context.message
             for waited in buffer.leave_until(due):
                 context.message = WaitedMessage(waited)
-                join(
-                    read_key(waited.key),
-                    read_value(waited.value),
-                    waited.timestamp,
-                    waited.headers,
-                )
+                try:
+                    key, value = read_key(waited.key), read_value(waited.value)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    report_error(error, name)
+                    continue
+                join(key, value, waited.timestamp, waited.headers)
             context.message = message
 
         return step

@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.stores.list_value import ListValueStore
 from pystreams.topology.join_serdes import LeftOrRightValue, TimestampedKeyAndJoinSide
@@ -116,20 +117,26 @@ class _OuterJoin:
             else:
                 self._record_dropped(self._name, "null key or value")
             return
-        if timestamp == time.stream_time:
-            self._let_go(timestamp, headers)
-        if self._join_with_others(key, value, timestamp, headers) or not side.outer:
-            return
-        if timestamp + side.after_ms < time.stream_time:
-            # Its window has closed already; Kafka does not wait for the grace period here.
-            self._join_alone(key, value, timestamp, headers)
+        try:
+            if timestamp == time.stream_time:
+                self._let_go(timestamp, headers)
+            if self._join_with_others(key, value, timestamp, headers) or not side.outer:
+                return
+            if timestamp + side.after_ms < time.stream_time:
+                # Its window has closed already; Kafka does not wait for the grace period here.
+                self._join_alone(key, value, timestamp, headers)
+                return
+            self._record.timestamp, self._record.headers = timestamp, headers
+            self._held_back.put(
+                TimestampedKeyAndJoinSide(timestamp, side.left, key),
+                LeftOrRightValue(side.left, value),
+            )
+        except SerializationError as error:
+            # Of one of the stores; what failed further down was reported there.
+            self._report_error(error, self._name)
             return
         if time.earliest is None or timestamp < time.earliest:
             time.earliest = timestamp
-        self._record.timestamp, self._record.headers = timestamp, headers
-        self._held_back.put(
-            TimestampedKeyAndJoinSide(timestamp, side.left, key), LeftOrRightValue(side.left, value)
-        )
 
     def _start(self) -> None:
         """See what was held back before a restart."""

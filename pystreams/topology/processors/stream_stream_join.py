@@ -25,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.topology.operator import NodeContext, Step
 
@@ -46,12 +47,16 @@ class JoinWindowOperator:
         """Return the step."""
         put = node.task.store(self.store).put
         forward, record = node.forward, node.task.record
+        report_error, name = node.task.report_error, node.name
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             forward(key, value, timestamp, headers)
             if key is not None and value is not None:
                 record.timestamp, record.headers = timestamp, headers
-                put(key, value, timestamp)
+                try:
+                    put(key, value, timestamp)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    report_error(error, name)
 
         return step
 
@@ -87,12 +92,16 @@ class StreamStreamJoinOperator:
             if key is None or value is None:
                 record_dropped(name, "null key or value")
                 return
-            for other_time, other in fetch(key, timestamp - before_ms, timestamp + after_ms):
-                try:
-                    joined = join(key, value, other)
-                except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                    report_error(error, name)
-                    return
-                forward(key, joined, max(other_time, timestamp), headers)
+            try:
+                for other_time, other in fetch(key, timestamp - before_ms, timestamp + after_ms):
+                    try:
+                        joined = join(key, value, other)
+                    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                        report_error(error, name)
+                        return
+                    forward(key, joined, max(other_time, timestamp), headers)
+            except SerializationError as error:
+                # The other side's store; what failed further down was reported there.
+                report_error(error, name)
 
         return step

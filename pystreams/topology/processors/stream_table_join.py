@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import StreamsError
 from pystreams.record import Headers
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.table_view import TableView
@@ -62,9 +61,6 @@ class StreamTableJoinOperator:
                 if row is None and not left:
                     return
                 joined = joiner(key, value, row) if with_key else joiner(value, row)
-            except StreamsError:
-                # The store failed, not the user's code.
-                raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return

@@ -75,7 +75,7 @@ class TableSourceOperator:
 
     def _storing(self, node: NodeContext) -> Step:
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
-        send_old_values = self._send_old_values
+        send_old_values, report_error = self._send_old_values, node.task.report_error
         get, put, forward, forwards = table_access(
             node, self._store, send_old_values=send_old_values
         )
@@ -85,9 +85,13 @@ class TableSourceOperator:
             if key is None:
                 record_dropped(name, "null key")
                 return
-            old = get(key)[0] if reads_old else None
-            record.timestamp, record.headers = timestamp, headers
-            put(key, value, timestamp)
+            try:
+                old = get(key)[0] if reads_old else None
+                record.timestamp, record.headers = timestamp, headers
+                put(key, value, timestamp)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                report_error(error, name)
+                return
             if forwards:
                 forward(key, (value, old), timestamp, headers)
 
@@ -163,17 +167,17 @@ class _DerivedTableOperator:
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             new = change[0]
-            if new is not None:
-                try:
+            try:
+                if new is not None:
                     new = derive(key, new)
-                except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                    report_error(error, name)
+                old = get(key)[0] if send_old_values else None
+                if new is None and old is None and skips_absent:
                     return
-            old = get(key)[0] if send_old_values else None
-            if new is None and old is None and skips_absent:
+                record.timestamp, record.headers = timestamp, headers
+                put(key, new, timestamp)
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                report_error(error, name)
                 return
-            record.timestamp, record.headers = timestamp, headers
-            put(key, new, timestamp)
             if forwards:
                 forward(key, (new, old), timestamp, headers)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.errors import StreamsError, TopologyError
+from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
 from pystreams.topology.operator import NodeContext, Step
@@ -34,7 +34,7 @@ class UserProcessorOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Make the task's processor and return the step that feeds it."""
-        processor = self._supplier()
+        processor = self._supplied(node)
         if not hasattr(processor, "process"):
             message = (
                 f"processor {node.name!r}: its supplier returned {processor!r}, "
@@ -55,13 +55,18 @@ class UserProcessorOperator:
             context.input_key = key
             try:
                 process(Record(key, value, timestamp, headers))
-            except StreamsError:
-                # Raised further down, where it was reported; it is not this node's error.
-                raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
 
         return step
+
+    def _supplied(self, node: NodeContext) -> AnyProcessor:
+        try:
+            return self._supplier()
+        except Exception as error:
+            task_id, name = node.task.task_id, node.name
+            message = f"task {task_id}: the supplier of processor {name!r} raised {error!r}"
+            raise ProcessingError(message, task_id=task_id, node=name) from error
 
 
 class _NodeProcessorContext:
