@@ -333,6 +333,19 @@ class StateStoreContract:
         same(self.entries(store), [], "entries after destroy and init")
         same(store.committed_offset(_CHANGELOG), None, "offset after destroy and init")
 
+    def test_what_it_says_of_holding_data_is_so(self) -> None:
+        """`holds_data` tells a store with data from one that is new or destroyed."""
+        store = self.open_store()
+        applies(store.persistent and store.holds_data() is not None, "it can't tell")
+        same(store.holds_data(), False, "holds_data of a new store")
+        self.put_entry(store, self.keys[0], self.values[0])
+        self.commit(store)
+        again = self._reopen(store)
+        same(again.holds_data(), True, "holds_data after a commit, close and init")
+        again.destroy()
+        again.init(self._context("0_0"))
+        same(again.holds_data(), False, "holds_data after destroy and init")
+
 
 def same(found: object, expected: object, what: str) -> None:
     """Fail unless what was found is what should be."""

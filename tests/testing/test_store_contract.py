@@ -16,7 +16,7 @@ from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreEngine, StoreSpec
 from pystreams.testing import KeyValueStoreContract, StateStoreContract
-from tests.stores.custom import OffsetKeepingStore, SqliteStore
+from tests.stores.custom import OffsetKeepingStore, SqliteStore, TellingStore
 from tests.testing.contract_failures import failures_of
 
 
@@ -74,6 +74,11 @@ class TestCachingRocksDBStore(OurStore):
 class TestMinimalCustomStore(KeyValueStoreContract):
     def make_store(self) -> SqliteStore:
         return SqliteStore("minimal")
+
+
+class TestCustomStoreThatTells(KeyValueStoreContract):
+    def make_store(self) -> TellingStore:
+        return TellingStore("telling")
 
 
 class TestCustomStoreWithOffsets(KeyValueStoreContract):
@@ -155,6 +160,11 @@ class ExcludesTheEnd(SqliteStore):
         return [entry for entry in super()._between(start, end) if entry[0] != end]
 
 
+class SaysItHoldsNothing(TellingStore):
+    def holds_data(self) -> bool:
+        return False
+
+
 class DestroysNothing(SqliteStore):
     def destroy(self) -> None:
         self.close()
@@ -169,6 +179,7 @@ BROKEN = {
     IgnoresTombstones: "test_a_store_restored_from_its_changelog_is_equal",
     LogsNothing: "test_a_store_restored_from_its_changelog_is_equal",
     ExcludesTheEnd: "test_ranges_are_inclusive_and_in_order_of_keys",
+    SaysItHoldsNothing: "test_what_it_says_of_holding_data_is_so",
     DestroysNothing: "test_a_destroyed_store_is_empty_when_it_is_opened_again",
 }
 
@@ -182,7 +193,7 @@ def test_a_broken_store_fails_by_the_promise_it_breaks(kind: type[SqliteStore]) 
 
 
 def test_the_whole_stores_fail_nothing() -> None:
-    for whole in (SqliteStore, OffsetKeepingStore):
+    for whole in (SqliteStore, TellingStore, OffsetKeepingStore):
         assert failures_of(KeyValueStoreContract, partial(whole, "whole")) == {}
 
 
