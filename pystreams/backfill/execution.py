@@ -22,8 +22,9 @@ from pystreams.backfill.result_files import WRITTEN_TYPE, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
+from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.stages import Stage
-from pystreams.backfill.staging import StagedStage, StagingDirectory, counted
+from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.backfill.worker import StageJob, run_tasks
@@ -254,6 +255,7 @@ class Execution:
     def _staged(
         self, position: int, stage: Stage, attempt: Path, records: int, seconds: float
     ) -> StagedStage:
+        outputs = counted(attempt, ResultKind.OUTPUT)
         return StagedStage(
             position,
             stage.subtopology.id,
@@ -262,8 +264,11 @@ class Execution:
             self._plan.partitions.num_tasks[stage.subtopology.id],
             records,
             seconds,
-            counted(attempt, ResultKind.OUTPUT),
-            counted(attempt, ResultKind.STATE),
+            outputs=outputs,
+            output_partitions={topic: self._plan.num_partitions.get(topic, 1) for topic in outputs},
+            state=counted(attempt, ResultKind.STATE),
+            ends=counted(attempt, ResultKind.END),
+            attempt=attempt.name,
         )
 
     def _refuse_late_records(self, position: int, staged: StagedStage) -> None:

@@ -25,7 +25,11 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
 class PublishingRefusedError(StreamsError):
-    """Results may not be published here now; nothing of the group is changed."""
+    """Results may not be published here now. Says what to do.
+
+    Before the group is claimed nothing of it is changed. After that it keeps its marks, and nobody
+    but a publisher goes on with it.
+    """
 
 
 class Standing(Enum):
@@ -136,19 +140,19 @@ def published_rows(task: TaskResults, committed: Offsets, publication: Publicati
             raise PublishingRefusedError(
                 f"task {task.task_id}: {partition} has lost the mark of this "
                 f"{publication.command} while it was being published: something else commits "
-                f"offsets for the group. Stop it, then {_start_again(publication.command)}"
+                f"offsets for the group. Stop it, then {start_again(publication.command)}"
             )
         found.add(mark.rows)
     if len(found) != 1:
         raise PublishingRefusedError(
             f"task {task.task_id}: its partitions say different numbers of published rows "
             f"({sorted(found)}), which one transaction never does; "
-            f"{_start_again(publication.command)}"
+            f"{start_again(publication.command)}"
         )
     return found.pop()
 
 
-def _start_again(command: PublishingCommand) -> str:
+def start_again(command: PublishingCommand) -> str:
     """Return how to publish to a group that something else was done with."""
     return (
         "delete the application's internal topics and the group's committed offsets, and run the "
@@ -176,10 +180,18 @@ def _is_marked(
     if mark is None:
         return False
     if mark.publication != publication.id:
+        if _of_one_history(mark.publication, publication.id):
+            raise PublishingRefusedError(
+                f"results of an earlier run of this {publication.command} ({mark.publication}) are "
+                f"published to this group in part, and these ({publication.id}) were made again: "
+                "their rows may come in another order, so that they can't go on from there. If "
+                f"the earlier ones are in another directory, finish from that; else "
+                f"{start_again(publication.command)}"
+            )
         raise PublishingRefusedError(
             f"another backfill or rescale ({mark.publication}) is being published to this group, "
             f"and this {publication.command} is {publication.id}: finish that one; or "
-            f"{_start_again(publication.command)}"
+            f"{start_again(publication.command)}"
         )
     if mark.with_outputs != with_outputs:
         begun, now = ("with", "without") if mark.with_outputs else ("without", "with")
@@ -188,6 +200,11 @@ def _is_marked(
             f"{now} them: go on {begun} --publish-outputs"
         )
     return True
+
+
+def _of_one_history(one: str, other: str) -> bool:
+    """Return whether two publications differ only in the run that made them; see `id_of`."""
+    return one.partition("-")[0] == other.partition("-")[0]
 
 
 def _other_offsets(
@@ -200,7 +217,7 @@ def _other_offsets(
     return (
         f"the group has committed offsets of its own ({', '.join(some)}{more}): an application "
         f"with this id has run, and a {command} would repeat or lose records. "
-        f"{_start_again(command)}"
+        f"{start_again(command)}"
     )
 
 
@@ -210,7 +227,7 @@ def _published_already(committed: Offsets, command: PublishingCommand) -> str | 
         return None
     return (
         "a backfill or rescale has been published to this group already, and the application has "
-        f"not run since: start it. For another {command}, {_start_again(command)}"
+        f"not run since: start it. For another {command}, {start_again(command)}"
     )
 
 
@@ -219,7 +236,7 @@ def why_not_free(committed: Offsets, command: PublishingCommand) -> str:
     if any(is_being_published(one.metadata) for one in committed.values()):
         return (
             "a backfill or rescale is being published to this group already: finish that one from "
-            f"its directory; or {_start_again(command)}"
+            f"its directory; or {start_again(command)}"
         )
     return _published_already(committed, command) or _other_offsets(
         sorted(committed), committed, command

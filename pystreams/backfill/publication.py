@@ -72,10 +72,13 @@ class Publication:
     """Results, and what they are of.
 
     Attributes:
-        id: Identifies the run that made them; letters and digits, the same whenever they are read.
+        id: Identifies the rows: the same whenever they are read, another when any of them were
+            made again. Letters, digits and `-`.
         num_partitions: Partition count of each source and repartition topic, by real name.
         tasks: The tasks, those that feed others before them.
         edge_topics: Topics that the topology both writes and reads, by real name.
+        written: The user's topics that output records are for, each with the partition count by
+            which these were placed.
         command: What made them.
     """
 
@@ -83,6 +86,7 @@ class Publication:
     num_partitions: Mapping[str, int]
     tasks: Sequence[TaskResults]
     edge_topics: frozenset[str]
+    written: frozenset[tuple[str, int]]
     command: PublishingCommand = PublishingCommand.BACKFILL
 
 

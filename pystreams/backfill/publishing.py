@@ -12,13 +12,15 @@
 
 Whoever publishes is alone: the claim and the hand-over use the transactional id
 `<application.id>-publisher`, a task's rows that of the live task, `<application.id>-<task id>`.
-A second publisher takes the ids over, reads the marks and goes on; the first one is fenced at its
-next transaction. A live application under `exactly_once` fences and is fenced the same way; one
-under another guarantee has other ids, so the group is asked for members after the claim (one that
-joined before it is seen then, one that joins later sees the marks), before each task and before
-the hand-over.
+A second publisher takes the ids over, reads the marks and goes on. A live application under
+`exactly_once` fences and is fenced the same way; one under another guarantee has other ids, so the
+group is asked for members right before the claim and after it (one that joined before it is seen
+then, one that joins later sees the marks), before each task and before the hand-over.
 
-What goes wrong on the way is mended like a crash: new producer, fence, read the mark, go on.
+What goes wrong on the way is mended like a crash: new producer, fence, read the mark, go on. So is
+a transaction that the broker has ended by its time limit, which fences its producer as another
+publisher would. Who was fenced looks at the marks. If they say what this publisher knows, it goes
+on; of two that fence each other, the first to commit has moved a mark, and ends the other.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from itertools import islice
 import structlog
 
 from pystreams.backfill.hand_over import (
+    Offsets,
     PublishingRefusedError,
     Standing,
     claimed_offsets,
@@ -38,6 +41,7 @@ from pystreams.backfill.hand_over import (
     partitions_of,
     published_rows,
     standing,
+    start_again,
 )
 from pystreams.backfill.publication import Publication, PublishedRecords, TaskResults
 from pystreams.backfill.publishing_checks import PublishingChecks
@@ -145,7 +149,7 @@ class Publisher:
         self._checks = PublishingChecks(publication, plan, self._admin, waiting)
         self._records = 0
         self._transactions = 0
-        self._begun: set[TaskId] = set()
+        self._done: dict[TaskId, int] = {}
 
     def run(self, seeder: StateSeeder | None = None) -> Published:
         """Publish everything, or what an earlier run has left.
@@ -156,14 +160,15 @@ class Publisher:
 
         Raises:
             PublishingRefusedError: The group is in use, belongs to something else, or does not fit
-                the results; nothing was changed. Or another publisher took over on the way.
+                the results.
+            FencedPublisherError: Another publisher took over on the way.
             MissingSourceTopicError: A source topic does not exist.
             TopologyError: An internal topic has another partition count.
             RetriableClientError: The broker stays unreachable.
             StateStoreError: A store can't be seeded. Published again, it goes on.
             StateDirectoryError: Likewise.
         """
-        self._checks.check_partition_counts()
+        self._checks.check_partition_counts(with_outputs=self._settings.with_outputs)
         consumer = self._clients.consumer(f"{self._group}-publisher", "")
         try:
             self._checks.check_members()
@@ -200,14 +205,31 @@ class Publisher:
         committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
         return standing(self._publication, committed, with_outputs=self._settings.with_outputs)
 
-    def _refuse_others(self) -> None:
+    def _refuse_others(self) -> tuple[Standing, Offsets]:
         """Refuse a group that is not ours to publish to before its own publisher is fenced.
 
         Nothing is waited for here: an offset that is pending in a transaction is looked at again
         when whoever left it is fenced.
         """
         committed = self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
-        standing(self._publication, committed, with_outputs=self._settings.with_outputs)
+        now = standing(self._publication, committed, with_outputs=self._settings.with_outputs)
+        return now, committed
+
+    def _refuse_taken_over(self) -> None:
+        """Let who was fenced go on only where nobody else has published meanwhile.
+
+        Raises:
+            FencedPublisherError: Somebody has.
+            PublishingRefusedError: The application runs, or has committed.
+        """
+        now, committed = self._refuse_others()
+        if now is Standing.DONE or any(
+            published_rows(task, committed, self._publication) != self._done[task.task_id]
+            for task in self._publication.tasks
+            if task.task_id in self._done
+        ):
+            raise self._fenced()
+        self._checks.check_members()
 
     def _fence(self) -> None:
         """Abort what a dead publisher left open: its offsets would be waited for."""
@@ -223,7 +245,7 @@ class Publisher:
     def _claim(self, consumer: ConsumerPort) -> None:
         self._with_producer("publisher", lambda producer: self._claim_once(producer, consumer))
         # Who joined before the claim, without having seen it, is a member by now.
-        self._checks.check_members()
+        self._checks.check_members_after_claim()
 
     def _claim_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
         if self._standing(consumer) is not Standing.FREE:
@@ -240,6 +262,7 @@ class Publisher:
             for task in self._publication.tasks
             for partition, offset in marks(task, starts, mark).items()
         }
+        self._checks.check_members()
         self._commit(producer, (), offsets, consumer)
         _log.info("group claimed", group=self._group, publication=self._publication.id)
 
@@ -300,20 +323,33 @@ class Publisher:
         done = published_rows(task, committed, self._publication)
         starts = {partition: committed[partition].next_offset for partition in partitions}
         rows = task.rows(0)
-        self._tell_earlier(task, islice(rows, done))
+        self._pass_over(task, islice(rows, done), done)
         while batch := self._batches.take(rows):
             done += batch.rows
             mark = PublishingMark(self._publication.id, done, self._settings.with_outputs)
             self._commit(producer, batch.outputs, marks(task, starts, mark), consumer)
+            self._done[task.task_id] = done
             self._records += batch.records
             self._progress(PublishedRecords(task.task_id, batch.records, by_earlier_run=False))
 
-    def _tell_earlier(self, task: TaskResults, rows: Iterator[Result]) -> None:
-        """Pass over rows that are published; tell of them unless this run has published them."""
-        records = sum(self._batches.place(row) is not None for row in rows)
-        if records and task.task_id not in self._begun:
+    def _pass_over(self, task: TaskResults, rows: Iterator[Result], done: int) -> None:
+        """Pass over rows that are published; tell of them unless this run has published them.
+
+        Raises:
+            PublishingRefusedError: There are fewer: they are not the rows that were published.
+        """
+        passed = records = 0
+        for row in rows:
+            passed += 1
+            records += self._batches.place(row) is not None
+        if passed < done:
+            raise PublishingRefusedError(
+                f"task {task.task_id}: {done} rows are published, and these results have {passed}: "
+                f"they are not the same any more; {start_again(self._publication.command)}"
+            )
+        if records and task.task_id not in self._done:
             self._progress(PublishedRecords(task.task_id, records, by_earlier_run=True))
-        self._begun.add(task.task_id)
+        self._done[task.task_id] = done
 
     # ------------------------------------------------------------------ transactions
 
@@ -342,11 +378,13 @@ class Publisher:
                 self._waiting.until_answered(producer.init_transactions)
                 work(producer)
                 return
-            except (RetriableClientError, TransactionAbortableError) as error:
+            except (RetriableClientError, TransactionAbortableError, TaskMigratedError) as error:
                 left = ATTEMPTS if self._transactions > transactions else left - 1
                 if left == 0:
                     raise
                 self._waiting.before_retry()
+                if isinstance(error, TaskMigratedError):
+                    self._refuse_taken_over()
                 _log.warning("publishing again from the last mark", of=name, why=str(error))
             finally:
                 producer.close()

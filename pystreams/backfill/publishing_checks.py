@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pystreams.backfill.hand_over import PublishingRefusedError, why_not_free
+from pystreams.backfill.hand_over import PublishingRefusedError, start_again, why_not_free
 from pystreams.backfill.publication import Publication, PublishingCommand
 from pystreams.backfill.waiting import Waiting
 from pystreams.ids import TopicPartition
@@ -41,9 +41,15 @@ class PublishingChecks:
         self._admin = admin
         self._waiting = waiting
 
-    def check_partition_counts(self) -> None:
-        """Refuse topics whose keys would meet another task's state."""
+    def check_partition_counts(self, *, with_outputs: bool) -> None:
+        """Refuse topics whose keys would meet another task's state, or lie where no live run's do.
+
+        Args:
+            with_outputs: Whether output records are published too.
+        """
         existing = self._admin.partition_counts()
+        if with_outputs:
+            self._check_outputs(existing)
         for topic, count in sorted(self._publication.num_partitions.items()):
             found = existing.get(topic, count)
             if found != count:
@@ -53,11 +59,43 @@ class PublishingChecks:
                     f"{self._publication.command} again"
                 )
 
+    def _check_outputs(self, existing: Mapping[str, int]) -> None:
+        command = self._publication.command
+        for topic, count in sorted(self._publication.written):
+            found = existing.get(topic)
+            if found is None:
+                raise PublishingRefusedError(
+                    f"there is no topic {topic!r}, which output records are for: create it with "
+                    f"{count} partitions, for which the {command} has placed them. For another "
+                    f"number create it, and run the {command} again in another directory"
+                )
+            if found != count:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} has {found} partitions, and the {command} has placed output "
+                    f"records in {count} (1 if nothing told it how many there are): keys would lie "
+                    "where the application does not write them. Run it again in another directory, "
+                    f"with num_partitions={{{topic!r}: {found}}} (--partitions {topic}={found}) "
+                    "for an archive; or publish without outputs"
+                )
+
     def check_members(self) -> None:
         """Refuse a group that somebody is in."""
         refuse_members(
             self._plan.application_id, self._admin, self._waiting, self._publication.command
         )
+
+    def check_members_after_claim(self) -> None:
+        """Refuse a group that somebody is in who may have begun before it was claimed."""
+        group, command = self._plan.application_id, self._publication.command
+        members = self._waiting.until_answered(lambda: self._admin.group_members(group))
+        if members:
+            raise PublishingRefusedError(
+                f"group {group!r} got members ({', '.join(members[:4])}) while it was claimed for "
+                f"this {command}. Stop them. What has ended by itself, because the publishing has "
+                f"not finished, has changed nothing: run the {command} again, and it goes on. "
+                "Anything else may have processed records without the state: "
+                f"{start_again(command)}"
+            )
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""
@@ -151,17 +189,32 @@ def refuse_filled(
         )
 
 
-def refuse_used_group(plan: TopologyPlan, admin: AdminPort, waiting: Waiting) -> None:
+def refuse_used_group(
+    plan: TopologyPlan, admin: AdminPort, waiting: Waiting, *, with_outputs: bool
+) -> None:
     """Refuse a group that the results of a new backfill could not be published to.
 
     The publisher would refuse it too, but only when the backfill has run.
 
+    Args:
+        plan: The topology's plan.
+        admin: Asks the brokers.
+        waiting: How it waits for them.
+        with_outputs: Whether output records are to be published too.
+
     Raises:
-        PublishingRefusedError: It has members or committed offsets, or changelogs have records.
+        PublishingRefusedError: It has members or committed offsets, or changelogs have records; or
+            a topic for outputs does not exist.
         BrokerNotAvailableError: No broker answered.
     """
     group, command = plan.application_id, PublishingCommand.BACKFILL
     counts = admin.partition_counts()
+    missing = [topic for topic in plan.sink_topics() if topic not in counts]
+    if with_outputs and missing:
+        raise PublishingRefusedError(
+            f"there is no topic {missing[0]!r}, which output records are for: create it first, "
+            "since they are placed by its number of partitions; or publish without outputs"
+        )
     refuse_members(group, admin, waiting, command)
     committed = waiting.until_answered(lambda: admin.committed_offsets(group))
     own = {one: found for one, found in committed.items() if plan.source_of_topic(one.topic)}

@@ -15,12 +15,12 @@ from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan, RescaleRefusedError
 from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import (
     BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
-    counted,
 )
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
@@ -110,8 +110,11 @@ class Staging:
             part.new_tasks,
             sum(state.values()),
             seconds,
-            {},
-            state,
+            outputs={},
+            output_partitions={},
+            state=state,
+            ends=counted(attempt, ResultKind.END),
+            attempt=attempt.name,
         )
 
 

@@ -7,6 +7,7 @@ what stands before and drops it.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -16,18 +17,25 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import (
+    MANIFEST,
     BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
-    counted,
     read_manifest,
 )
 from pystreams.backfill.staging_troubles import StagingError, do_again
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
+
+_ROWS_OF = {
+    ResultKind.OUTPUT: "records of",
+    ResultKind.STATE: "records of",
+    ResultKind.END: "ends of partitions of",
+}
 
 
 def staged_publication(path: Path, plan: TopologyPlan, *, with_outputs: bool) -> Publication:
@@ -56,8 +64,19 @@ def staged_publication(path: Path, plan: TopologyPlan, *, with_outputs: bool) ->
         for stages in _whole_stages(manifest)
         for number in range(stages[-1].num_tasks)
     ]
-    publication_id = f"{identity.fingerprint}-{manifest.started_ms}"
-    return Publication(publication_id, identity.num_partitions, tasks, edges)
+    written = frozenset(
+        (topic, count)
+        for stage in manifest.stages
+        for topic, count in stage.output_partitions.items()
+        if topic not in source.internal
+    )
+    return Publication(_id_of(manifest), identity.num_partitions, tasks, edges, written)
+
+
+def _id_of(manifest: Manifest) -> str:
+    """Return what identifies the rows of all stages; one that was run again has others."""
+    attempts = " ".join(stage.attempt for stage in manifest.stages)
+    return f"{manifest.identity.fingerprint}-{hashlib.sha256(attempts.encode()).hexdigest()[:16]}"
 
 
 def edge_topics(plan: TopologyPlan) -> frozenset[str]:
@@ -80,12 +99,13 @@ def check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -
     if identity.application_id != plan.application_id:
         raise PublishingRefusedError(
             f"{path} holds results for application.id {identity.application_id!r}, and this is "
-            f"{plan.application_id!r}: publish them under their own, or run the backfill again"
+            f"{plan.application_id!r}: publish them under their own, or start again in another "
+            "directory"
         )
     if identity.topology != BackfillIdentity.of(plan, {}, {}, {}).topology:
         raise PublishingRefusedError(
             f"the topology is not the one that {path} holds results of: publish with that one, or "
-            "run the backfill again in another directory"
+            "start again in another directory"
         )
 
 
@@ -123,15 +143,20 @@ def _check_whole(staging: StagingDirectory, manifest: Manifest) -> None:
     """
     for stage in manifest.stages:
         directory = staging.stage_path(stage.position)
-        for kind, staged in ((ResultKind.OUTPUT, stage.outputs), (ResultKind.STATE, stage.state)):
+        for kind, staged in stage.rows.items():
             found = counted(directory, kind)
             for name in sorted(found.keys() | staged.keys()):
                 held, wanted = found.get(name, 0), staged.get(name, 0)
                 if held != wanted:
                     raise StagingError(
-                        f"{directory} holds {held} records of {name}, and {wanted} were staged: "
-                        f"files were removed or added. {do_again(directory)}"
+                        f"{directory} holds {held} {_ROWS_OF[kind]} {name}, and {wanted} were "
+                        f"staged: files were removed or added. {do_again(directory)}"
                     )
+        if staging.finished_stage(stage.position) != stage:
+            raise StagingError(
+                f"{directory} is not the stage that {MANIFEST} lists: it was run again, or its "
+                f"files were changed. {do_again(directory)}"
+            )
 
 
 def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:

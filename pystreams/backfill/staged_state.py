@@ -11,12 +11,11 @@ from pathlib import Path
 
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.seeding import StateColumns, StateReader
+from pystreams.backfill.staged_rows import batches_of
 from pystreams.backfill.staging import StagingDirectory, read_manifest
-from pystreams.backfill.staging_troubles import readable
 from pystreams.ids import TaskId
 
-_BATCH_RECORDS = 10_000
-"""As a restore has them."""
+_COLUMNS = ("key", "value", "timestamp")
 
 
 def staged_state(path: Path) -> StateReader:
@@ -34,23 +33,13 @@ def staged_state(path: Path) -> StateReader:
     }
 
     def read(task_id: TaskId, store: str) -> Iterator[StateColumns]:
-        names = f"kind={int(ResultKind.STATE)}", f"name={store}", f"task={task_id.partition}"
         stage = stages[task_id.subtopology]
-        for file in sorted(stage.joinpath(*names).glob("*.parquet")):
-            with readable(file, stage):
-                yield from _columns(file)
-
-    return read
-
-
-def _columns(file: Path) -> Iterator[StateColumns]:
-    from pyarrow import parquet
-
-    names = ["key", "value", "timestamp"]
-    with parquet.ParquetFile(file) as opened:
-        for batch in opened.iter_batches(_BATCH_RECORDS, columns=names):
+        batches = batches_of(stage, ResultKind.STATE, store, task_id.partition, _COLUMNS)
+        for batch in batches:
             # In one step a column; `to_pylist` makes an object of Arrow's of each value first.
             keys, values, timestamps = (
-                batch.column(name).to_numpy(zero_copy_only=False).tolist() for name in names
+                batch.column(name).to_numpy(zero_copy_only=False).tolist() for name in _COLUMNS
             )
             yield keys, values, timestamps
+
+    return read

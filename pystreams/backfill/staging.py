@@ -23,25 +23,33 @@ local master, a mounted one for a cluster.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.rows import Result, ResultKind, place_of
-from pystreams.backfill.staging_troubles import StagingError, readable, told
+from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.staged_rows import rows_of
+from pystreams.backfill.staging_checks import check_asked, check_same
+from pystreams.backfill.staging_notes import (
+    is_unfinished,
+    read_note,
+    write_first_note,
+    write_note,
+)
+from pystreams.backfill.staging_troubles import StagingError, told
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 
-FORMAT_VERSION = 1
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _BEGUN = "begun.json"
 _STAGE = "_stage.json"  # Spark passes over files that begin with an underscore.
 
@@ -113,7 +121,11 @@ class StagedStage:
         records: How many records it read.
         seconds: How long it took, by the wall clock.
         outputs: Records written, by topic.
+        output_partitions: The partition count by which each of these topics was written; 1 where
+            none was known.
         state: Changelog records of the final state, by store.
+        ends: Source partitions whose end is told, by topic.
+        attempt: Names the attempt that wrote it; each has a name of its own.
     """
 
     position: int
@@ -124,7 +136,16 @@ class StagedStage:
     records: int
     seconds: float
     outputs: Mapping[str, int]
+    output_partitions: Mapping[str, int]
     state: Mapping[str, int]
+    ends: Mapping[str, int]
+    attempt: str
+
+    @property
+    def rows(self) -> dict[ResultKind, Mapping[str, int]]:
+        """How many rows it wrote, by kind and name."""
+        kinds = ResultKind.OUTPUT, ResultKind.STATE, ResultKind.END
+        return dict(zip(kinds, (self.outputs, self.state, self.ends), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +197,9 @@ class StagingDirectory:
             lock = DriverLock.taken(self.path)
         if lock is None:
             raise StagingError(
-                f"another backfill runs in {self.path} ({DriverLock.holder(self.path)}): let it "
-                "finish; or end it and start again, which goes on with what is missing; or choose "
-                "another directory"
+                f"another backfill or rescale runs in {self.path} "
+                f"({DriverLock.holder(self.path)}): let it finish; or end it and start again, "
+                "which goes on with what is missing; or choose another directory"
             )
         try:
             if lock.is_exclusive:
@@ -209,26 +230,30 @@ class StagingDirectory:
         """
         begun = self.path / _BEGUN
         asked = dict(asked or {})
-        if begun.is_file():
-            found = _read(begun)
-            _check_same(_identity(found["identity"]), identity, self.path)
-            _check_asked(found.get("asked", {}), asked, self.path)
-            return int(found["started_ms"])
-        with told(self.path):
-            ours = {LOCK_FILE, _unfinished(begun).name}
-            if self.path.is_dir() and {file.name for file in self.path.iterdir()} - ours:
-                raise StagingError(
-                    f"{self.path} holds files that are not of a backfill: choose an empty directory"
-                )
-            self.path.mkdir(parents=True, exist_ok=True)
-            header = {"format_version": FORMAT_VERSION, "started_ms": now_ms}
-            _write(begun, {**header, "asked": asked, "identity": asdict(identity)})
-        return now_ms
+        if not begun.is_file():
+            with told(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                self._refuse_foreign_files()
+                content = {"started_ms": now_ms, "asked": asked, "identity": asdict(identity)}
+                if write_first_note(begun, content):
+                    return now_ms
+        found = read_note(begun)
+        check_same(_identity(found["identity"]), identity, self.path)
+        check_asked(found["asked"], asked, self.path)
+        return int(found["started_ms"])
+
+    def _refuse_foreign_files(self) -> None:
+        names = {file.name for file in self.path.iterdir()} - {LOCK_FILE, _BEGUN}
+        if not all(map(is_unfinished, names)):
+            raise StagingError(
+                f"{self.path} holds files that are not of a backfill or rescale: choose an empty "
+                "directory"
+            )
 
     def finished_stage(self, position: int) -> StagedStage | None:
         """Return what a stage that is complete wrote, or None."""
         note = self.stage_path(position) / _STAGE
-        return _staged(_read(note)) if note.is_file() else None
+        return _staged(read_note(note)) if note.is_file() else None
 
     def finish_stage(self, stage: StagedStage, attempt: Path) -> StagedStage:
         """Give a stage its name, now that Spark has committed it.
@@ -245,15 +270,23 @@ class StagingDirectory:
         """
         directory = self.stage_path(stage.position)
         with told(self.path):
-            _write(attempt / _STAGE, {"format_version": FORMAT_VERSION, **asdict(stage)})
-            finished = self.finished_stage(stage.position)
-            if finished is not None:
-                shutil.rmtree(attempt)
-                return finished
-            if directory.exists():
-                shutil.rmtree(directory)
-            attempt.rename(directory)
+            write_note(attempt / _STAGE, asdict(stage))
+            while not _renamed(attempt, directory):
+                finished = self.finished_stage(stage.position)
+                if finished is not None:
+                    shutil.rmtree(attempt, ignore_errors=True)
+                    return finished
+                self._clear_the_way(stage.position)
         return stage
+
+    def _clear_the_way(self, position: int) -> None:
+        """Remove what has the name of a stage, and is none."""
+        aside = self.new_attempt(position)
+        with suppress(FileNotFoundError):
+            self.stage_path(position).rename(aside)
+            # A whole one may have come there just before.
+            if not (aside / _STAGE).is_file() or not _renamed(aside, self.stage_path(position)):
+                shutil.rmtree(aside, ignore_errors=True)
 
     def finish(self, manifest: Manifest) -> None:
         """Make the whole valid.
@@ -262,7 +295,7 @@ class StagingDirectory:
             StagingError: The directory can't be written.
         """
         with told(self.path):
-            _write(self.path / _MANIFEST, {"format_version": FORMAT_VERSION, **asdict(manifest)})
+            write_note(self.path / MANIFEST, asdict(manifest))
 
     def remove(self) -> None:
         """Remove the directory, its name at once: a kill leaves nothing that looks like a part."""
@@ -278,40 +311,12 @@ class StagingDirectory:
         return sorted(directory.parent.name.partition("=")[2] for directory in found)
 
     def rows(self, position: int, kind: ResultKind, name: str, task: int) -> Iterator[Result]:
-        """Return a task's rows of one kind and name, in order, a batch in memory at a time.
+        """Return a task's rows of one kind and name, in order, some megabytes in memory at a time.
 
         Raises:
             StagingError: A file is damaged or gone; names it.
         """
-        from pyarrow import parquet
-
-        stage = self.stage_path(position)
-        directory = stage / place_of(kind, name, task)
-        for file in sorted(directory.glob("*.parquet")):
-            with readable(file, stage), parquet.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(columns=list(_ROW_COLUMNS)):
-                    for row in zip(*(batch.column(one).to_pylist() for one in _ROW_COLUMNS)):  # noqa: B905
-                        headers = tuple((one["key"], one["value"]) for one in row[-1] or ())
-                        yield Result._make((kind, task, name, *row[:-1], headers))
-
-
-_ROW_COLUMNS = ("partition", "sequence", "timestamp", "key", "value", "headers")
-
-
-def counted(stage: Path, kind: ResultKind) -> dict[str, int]:
-    """Return how many rows of a kind a stage's directory holds, by name; reads the files' ends.
-
-    Raises:
-        StagingError: A file is damaged; names it.
-    """
-    from pyarrow import parquet
-
-    found: dict[str, int] = {}
-    for file in stage.glob(f"kind={int(kind)}/name=*/task=*/*.parquet"):
-        name = file.parent.parent.name.partition("=")[2]
-        with readable(file, stage):
-            found[name] = found.get(name, 0) + parquet.read_metadata(file).num_rows
-    return dict(sorted(found.items()))
+        return rows_of(self.stage_path(position), kind, name, task)
 
 
 def begun_identity(path: Path) -> BackfillIdentity | None:
@@ -321,7 +326,7 @@ def begun_identity(path: Path) -> BackfillIdentity | None:
         StagingError: What is there can't be read.
     """
     begun = path / _BEGUN
-    return _identity(_read(begun)["identity"]) if begun.is_file() else None
+    return _identity(read_note(begun)["identity"]) if begun.is_file() else None
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -330,15 +335,15 @@ def read_manifest(path: Path) -> Manifest:
     Raises:
         StagingError: There is none, the backfill is not complete, or another version wrote it.
     """
-    file = path / _MANIFEST
+    file = path / MANIFEST
     if not file.is_file():
         if (path / _BEGUN).is_file():
             raise StagingError(
-                f"the backfill in {path} is not complete: run it again, and it goes on with the "
-                "stages that are missing"
+                f"the backfill or rescale in {path} is not complete: run it again, and it goes on "
+                "with the stages that are missing"
             )
-        raise StagingError(f"{path} holds no results of a backfill (no {_MANIFEST})")
-    found = _read(file)
+        raise StagingError(f"{path} holds no results of a backfill or rescale (no {MANIFEST})")
+    found = read_note(file)
     return Manifest(
         _identity(found["identity"]),
         tuple(map(_staged, found["stages"])),
@@ -347,72 +352,15 @@ def read_manifest(path: Path) -> Manifest:
     )
 
 
-def _check_same(found: BackfillIdentity, wanted: BackfillIdentity, path: Path) -> None:
-    """Refuse a directory of another backfill.
-
-    Raises:
-        StagingError: Something differs; names what.
-    """
-    different = [
-        what
-        for what, here, there in (
-            ("application.id", wanted.application_id, found.application_id),
-            ("topology", wanted.topology, found.topology),
-            ("number of partitions", wanted.num_partitions, found.num_partitions),
-            ("number of tasks", wanted.num_tasks, found.num_tasks),
-            ("history", wanted.bounds, found.bounds),
-        )
-        if here != there
-    ]
-    if different:
-        raise StagingError(
-            f"{path} holds results of another backfill (its {', '.join(different)} "
-            "differ from this one's): delete the directory, or choose another"
-        )
-
-
-def _check_asked(found: Mapping[str, str], wanted: Mapping[str, str], path: Path) -> None:
-    """Refuse other bounds than those a backfill was begun with.
-
-    Raises:
-        StagingError: One differs; names it.
-    """
-    for what, by in wanted.items():
-        before = found.get(what)
-        if by != before:
-            begun = f"with {before}" if before else "without a time for it"
-            raise StagingError(
-                f"{what} is to be {by}, and the backfill in {path} was begun {begun}: give what it "
-                "was begun with, or leave it out; or choose another directory"
-            )
-
-
-def _read(file: Path) -> dict[str, Any]:
+def _renamed(directory: Path, to: Path) -> bool:
+    """Give a directory a name, in one step; return whether no other has it already."""
     try:
-        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
-        version = found["format_version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StagingError(
-            f"{file} can't be read ({type(error).__name__}: {error}): delete the directory "
-            f"{file.parent}, and run the backfill again"
-        ) from error
-    if version != FORMAT_VERSION:
-        raise StagingError(
-            f"{file} is of format version {version}, and this pystreams reads {FORMAT_VERSION}: "
-            "use the pystreams that wrote it, or run the backfill again in another directory"
-        )
-    return found
-
-
-def _unfinished(file: Path) -> Path:
-    return file.with_name(f".{file.name}.unfinished")
-
-
-def _write(file: Path, content: Mapping[str, Any]) -> None:
-    """Write a file so that it is there whole or not at all."""
-    unfinished = _unfinished(file)
-    unfinished.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-    unfinished.replace(file)
+        directory.rename(to)
+    except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
+        return False
+    return True
 
 
 def _identity(found: Mapping[str, Any]) -> BackfillIdentity:

@@ -13,16 +13,16 @@ _CURES = {
     errno.EACCES: "give this user write access, or choose another directory",
     errno.EPERM: "give this user write access, or choose another directory",
     errno.EROFS: "the file system is read-only: choose another directory",
-    errno.ENOSPC: "the disk is full: free some space, and run the backfill again",
-    errno.EDQUOT: "the quota is used up: free some space, and run the backfill again",
-    errno.EFBIG: "files may not be so large: lift the limit, and run the backfill again",
+    errno.ENOSPC: "the disk is full: free some space, and start again",
+    errno.EDQUOT: "the quota is used up: free some space, and start again",
+    errno.EFBIG: "files may not be so large: lift the limit, and start again",
     errno.ENOTDIR: "a file is in the way: remove it, or choose another directory",
     errno.EEXIST: "a file is in the way: remove it, or choose another directory",
 }
 
 
 class StagingError(StreamsError):
-    """A staging directory can't be used: incomplete, of another backfill, or not readable."""
+    """A staging directory can't be used: incomplete, of something else, or not readable."""
 
 
 @contextmanager
@@ -53,5 +53,5 @@ def do_again(stage: Path) -> str:
     """Return what to do about a stage that is damaged."""
     return (
         f"Delete the directory {stage} and, if it is there, {stage.parent / 'manifest.json'}; then "
-        "run the backfill again, which does that stage again"
+        "start again, which does that stage again"
     )

@@ -25,7 +25,7 @@ from pystreams.cli.options import application_options, log_options, spark_option
 from pystreams.cli.run import RunOptions, configuration
 
 if TYPE_CHECKING:
-    from pystreams.backfill import HistorySource, KafkaSource, Published
+    from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
     from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.staging import Manifest
     from pystreams.cli.backfill_progress import BackfillDisplay
@@ -248,7 +248,7 @@ class _Backfill:
         servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
         return KafkaSource(servers, self._admin, start, end, options, reader)
 
-    def _archive(self) -> HistorySource:
+    def _archive(self) -> ArchiveSource:
         from pystreams.backfill import ArchiveSource
 
         reader, path = self._options.reader()
@@ -285,8 +285,10 @@ class _Backfill:
             known, bounds = self._kafka_source().bounds(wanted)
             return planned_stages(self._plan, known, bounds)
         with spark_session(self._options.master, self._spark_conf) as spark:
-            history = self._archive().read(spark, wanted)
-            return planned_stages(self._plan, history.num_partitions, history.bounds)
+            archive = self._archive()
+            history = archive.read(spark, wanted)
+            sizes = archive.file_sizes(spark)
+            return planned_stages(self._plan, history.num_partitions, history.bounds, sizes)
 
     def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""
@@ -322,7 +324,8 @@ class _Backfill:
 
         if self._options.publish and begun_identity(self._path) is None:
             assert self._admin is not None, "publishing needs a broker"
-            refuse_used_group(self._plan, self._admin, REAL_WAITING)
+            with_outputs = self._options.publish_outputs
+            refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)
 
     def _publish(self) -> Published:
         from pystreams.backfill import PublishingSettings, publish

@@ -68,7 +68,7 @@ def scene(directory: Path) -> Scene:
             )
     history = {TopicPartition("in", 0): PartitionHistory(0, 12)}
     tasks = [TaskResults(TASK, history, lambda _: iter(()))]
-    publication = Publication("backfill1", {"in": 1}, tasks, frozenset())
+    publication = Publication("backfill1", {"in": 1}, tasks, frozenset(), frozenset())
     return Scene(TopologyPlan(topology, "app"), publication, results, directory)
 
 

@@ -24,7 +24,7 @@ def publication_of(
     Args:
         plan: The topology's plan.
         results: What `in_process.run` has returned; no two sub-topologies write to one topic.
-        num_partitions: Partition counts of the user's topics.
+        num_partitions: Partition counts of the user's topics, those only written included.
         backfill_id: Identifies the publication.
     """
     partitions = plan_partitions(plan, num_partitions)
@@ -52,7 +52,10 @@ def publication_of(
             for one in own
         }
         tasks.append(TaskResults(task_id, histories, _from(rows.get(task_id, []))))
-    return Publication(backfill_id, counts, tasks, frozenset(plan.repartition_topics()))
+    internal = frozenset(plan.repartition_topics())
+    written = {one.name for one in results if one.kind is ResultKind.OUTPUT} - internal
+    placed = frozenset((topic, num_partitions.get(topic, 1)) for topic in written)
+    return Publication(backfill_id, counts, tasks, internal, placed)
 
 
 def _subtopology(plan: TopologyPlan, result: Result) -> int:

@@ -208,7 +208,7 @@ def test_run_again_does_what_is_missing_and_nothing_else(spark: Any, tmp_path: P
     assert resumed.manifest.started_ms == first.manifest.started_ms
 
     with pytest.raises(
-        StagingError, match=r"another backfill \(its topology, number of partitions"
+        StagingError, match=r"another backfill or rescale \(its topology, number of partitions"
     ):
         run_backfill(
             counting(lambda _, value: value),

@@ -25,8 +25,9 @@ from pystreams.backfill.publishing import (
     Publisher,
     PublishingSettings,
 )
+from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.waiting import Waiting
+from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
@@ -158,7 +159,7 @@ class Arena:
 
 @pytest.fixture(scope="module")
 def backfilled(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
-    return run(counting(), CONFIG, history(), {"in": 2}, tmp_path_factory.mktemp("backfill"))
+    return run(counting(), CONFIG, history(), COUNTS, tmp_path_factory.mktemp("backfill"))
 
 
 def handed_over(offset: int, time_ms: int) -> CommittedOffset:
@@ -173,7 +174,7 @@ def arena_of(results: list[Result], seed: int = 0) -> Arena:
         record = (row.value, row.key, row.timestamp, row.headers)
         broker.append("in", row.partition, [record])
     plan = TopologyPlan(counting(), "app")
-    return Arena(broker, plan, results, publication_of(plan, results, {"in": 2}))
+    return Arena(broker, plan, results, publication_of(plan, results, COUNTS))
 
 
 @pytest.fixture
@@ -354,18 +355,38 @@ def test_running_application_is_refused_by_name(arena: Arena) -> None:
     assert "has members (shop-1-1)" in refusal(arena)
 
 
-def test_application_that_starts_during_the_claim_is_seen(arena: Arena) -> None:
+def test_application_that_starts_before_the_claim_finds_the_group_as_it_was(arena: Arena) -> None:
     publisher, _ = arena.publisher()
-    claim = publisher._checks.check_changelogs
+    check = publisher._checks.check_edges
 
-    def while_claiming() -> None:
-        claim()
+    def start_after_the_checks() -> None:
+        check()
         arena.broker.group.join("shop-1", ["in"])
 
-    publisher._checks.check_changelogs = while_claiming  # type: ignore[method-assign]
-    with pytest.raises(PublishingRefusedError, match="has members"):
+    publisher._checks.check_edges = start_after_the_checks  # type: ignore[method-assign]
+    with pytest.raises(PublishingRefusedError, match=r"has members \(shop-1-1\).*Stop it"):
         publisher.run()
 
+    arena.broker.settle()
+    assert arena.broker.group.offsets == {}
+
+
+def test_application_that_starts_during_the_claim_is_told_with_what_it_may_have_done(
+    arena: Arena,
+) -> None:
+    publisher, _ = arena.publisher()
+    commit = publisher._commit
+
+    def start_and_commit(*claim: Any) -> None:
+        arena.broker.group.join("shop-1", ["in"])
+        commit(*claim)
+
+    publisher._commit = start_and_commit  # type: ignore[method-assign, assignment]
+    with pytest.raises(PublishingRefusedError, match=r"got members \(shop-1-1\)") as refused:
+        publisher.run()
+
+    assert "has changed nothing: run the backfill again, and it goes on" in str(refused.value)
+    assert "delete the application's internal topics" in str(refused.value)
     for topic in ("app-keys-changelog", "app-groups-changelog"):
         assert arena.records(topic) == []
 
@@ -402,6 +423,27 @@ def test_another_backfill_of_the_group_is_refused(arena: Arena) -> None:
     other = replace(arena, publication=replace(arena.publication, id="other"))
 
     assert "another backfill or rescale (backfill1)" in refusal(other)
+
+
+def test_results_that_were_made_again_are_not_mixed_with_those_published_in_part(
+    arena: Arena,
+) -> None:
+    """Their rows may stand in another order, so that the number published says nothing of them."""
+    first = replace(arena, publication=replace(arena.publication, id="history-run1"))
+    assert not first.publish_until_crash(40)
+    again = replace(arena, publication=replace(arena.publication, id="history-run2"))
+
+    told = refusal(again)
+    assert "results of an earlier run of this backfill (history-run1) are published" in told
+    assert "delete the application's internal topics" in told
+
+
+def test_results_with_fewer_rows_than_are_published_are_refused(arena: Arena) -> None:
+    assert not arena.publish_until_crash(60)
+    tasks = [replace(task, rows=lambda _: iter(())) for task in arena.publication.tasks]
+    fewer = replace(arena, publication=replace(arena.publication, tasks=tasks))
+
+    assert "rows are published, and these results have 0" in refusal(fewer)
 
 
 def test_going_on_with_other_options_is_refused(arena: Arena) -> None:
@@ -444,7 +486,9 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
         )
         for number, (topic, end) in enumerate([("in", 0), ("middle", 3)])
     ]
-    publication = Publication("b", {"in": 1, "middle": 1}, tasks, frozenset({"middle"}))
+    publication = Publication(
+        "b", {"in": 1, "middle": 1}, tasks, frozenset({"middle"}), frozenset()
+    )
     arena = Arena(broker, TopologyPlan(builder.build(), "app"), [], publication)
 
     if is_refused:
@@ -453,6 +497,46 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
         arena.publish()
         broker.settle()
         assert broker.group.offsets[TopicPartition("middle", 0)].next_offset == 3
+
+
+@pytest.mark.parametrize(
+    ("partitions", "message"),
+    [
+        (None, "there is no topic 'by-key', which output records are for: create it with 2"),
+        (3, "topic 'by-key' has 3 partitions, and the backfill has placed output records in 2"),
+    ],
+)
+def test_outputs_for_a_topic_with_other_partitions_or_none_are_refused(
+    arena: Arena, partitions: int | None, message: str
+) -> None:
+    arena.broker.delete_topic("by-key")
+    if partitions is not None:
+        arena.broker.create_topic("by-key", partitions)
+
+    assert message in refusal(arena, with_outputs=True)
+    arena.publish(with_outputs=False)
+
+
+def test_outputs_that_were_placed_without_knowing_the_partitions_are_refused(
+    tmp_path: Path,
+) -> None:
+    """All of them lie in partition 0; the live application would write to the other as well."""
+    results = run(counting(), CONFIG, history(), {"in": 2}, tmp_path)
+    arena = arena_of(results)
+    arena = replace(arena, publication=publication_of(arena.plan, results, {"in": 2}))
+
+    told = refusal(arena, with_outputs=True)
+    assert "'by-group' has 2 partitions, and the backfill has placed output records in 1" in told
+    assert "num_partitions={'by-group': 2} (--partitions by-group=2)" in told
+
+
+def test_missing_topic_for_outputs_is_refused_before_the_backfill_runs(arena: Arena) -> None:
+    arena.broker.delete_topic("by-key")
+    admin = SimulatedClients(arena.broker, Lifeline("operator", arena.broker.faults)).admin()
+
+    refuse_used_group(arena.plan, admin, REAL_WAITING, with_outputs=False)
+    with pytest.raises(PublishingRefusedError, match=r"no topic 'by-key'.*create it first"):
+        refuse_used_group(arena.plan, admin, REAL_WAITING, with_outputs=True)
 
 
 def test_changed_partition_count_is_refused(arena: Arena) -> None:

@@ -10,7 +10,8 @@ import pytest
 from pystreams.backfill import result_files
 from pystreams.backfill.result_files import ResultFiles, arrow_batch, move_into_place
 from pystreams.backfill.rows import ResultBatch, ResultKind
-from pystreams.backfill.staging import StagingDirectory, counted
+from pystreams.backfill.staged_rows import counted
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, PublishingCommand
 from pystreams.backfill.rescale import rescaled_publication
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
+from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import (
     BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
+    read_manifest,
 )
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId, TopicPartition
@@ -47,12 +50,10 @@ def row(kind: ResultKind, name: str, sequence: int, value: bytes, time_ms: int =
     return Result(kind, 0, name, 0, sequence, time_ms, b"k", value, (("h", None),))
 
 
-def write(staging: StagingDirectory, position: int, rows: Sequence[Result]) -> None:
-    """Write rows as Spark lays them out, a file each."""
+def write(attempt: Path, rows: Sequence[Result]) -> None:
+    """Write rows where a stage has them, a file each."""
     for number, one in enumerate(rows):
-        directory = (
-            staging.stage_path(position) / f"kind={int(one.kind)}/name={one.name}/task={one.task}"
-        )
+        directory = attempt / place_of(one.kind, one.name, one.task)
         directory.mkdir(parents=True, exist_ok=True)
         columns = {
             "partition": pa.array([one.partition], pa.int32()),
@@ -66,9 +67,32 @@ def write(staging: StagingDirectory, position: int, rows: Sequence[Result]) -> N
 
 
 def stage(
-    position: int, subtopology: int, topic: str, outputs: dict[str, int], state: dict[str, int]
+    staging: StagingDirectory,
+    position: int,
+    subtopology: int,
+    topic: str,
+    rows: Sequence[Result] = (),
 ) -> StagedStage:
-    return StagedStage(position, subtopology, (topic,), None, 1, 0, 0.0, outputs, state)
+    """Stage the rows of a sub-topology as a driver does."""
+    attempt = staging.new_attempt(position)
+    attempt.mkdir()
+    write(attempt, rows)
+    outputs = counted(attempt, ResultKind.OUTPUT)
+    found = StagedStage(
+        position,
+        subtopology,
+        (topic,),
+        None,
+        1,
+        0,
+        0.0,
+        outputs=outputs,
+        output_partitions=dict.fromkeys(outputs, 3),
+        state=counted(attempt, ResultKind.STATE),
+        ends=counted(attempt, ResultKind.END),
+        attempt=attempt.name,
+    )
+    return staging.finish_stage(found, attempt)
 
 
 ROWS = [
@@ -76,26 +100,30 @@ ROWS = [
     row(ResultKind.OUTPUT, "middle", 1, b"2"),
     row(ResultKind.OUTPUT, "app-by-value-repartition", 0, b"3"),
 ]
+REPARTITION = "app-by-value-repartition"
+
+
+def identity() -> BackfillIdentity:
+    counts = {"in": 1, "middle": 1, REPARTITION: 1}
+    bounds = {TopicPartition("in", 0): PartitionBounds(10, 25, 12)}
+    return BackfillIdentity.of(plan_of(), counts, {0: 1, 1: 1, 2: 1}, bounds)
+
+
+def run_second_stage(staging: StagingDirectory) -> StagedStage:
+    state = [row(ResultKind.STATE, "counts", number, b"c") for number in range(2)]
+    return stage(staging, 1, 1, REPARTITION, [*state, row(ResultKind.END, REPARTITION, 1, b"", 8)])
 
 
 @pytest.fixture
 def staged(tmp_path: Path) -> Path:
-    plan = plan_of()
-    counts = {"in": 1, "middle": 1, "app-by-value-repartition": 1}
-    bounds = {TopicPartition("in", 0): PartitionBounds(10, 25, 12)}
-    identity = BackfillIdentity.of(plan, counts, {0: 1, 1: 1, 2: 1}, bounds)
     staging = StagingDirectory(tmp_path / "staged")
-    staging.begin(identity, 77)
-    repartition = "app-by-value-repartition"
-    write(staging, 0, [*ROWS, row(ResultKind.END, "in", 22, b"", 9)])
-    state = [row(ResultKind.STATE, "counts", number, b"c") for number in range(2)]
-    write(staging, 1, [*state, row(ResultKind.END, repartition, 1, b"", 8)])
+    staging.begin(identity(), 77)
     stages = (
-        stage(0, 0, "in", {"middle": 2, repartition: 1}, {}),
-        stage(1, 1, repartition, {}, {"counts": 2}),
-        stage(2, 2, "middle", {}, {}),
+        stage(staging, 0, 0, "in", [*ROWS, row(ResultKind.END, "in", 22, b"", 9)]),
+        run_second_stage(staging),
+        stage(staging, 2, 2, "middle"),
     )
-    staging.finish(Manifest(identity, stages, 77, 1.0))
+    staging.finish(Manifest(identity(), stages, 77, 1.0))
     return staging.path
 
 
@@ -146,12 +174,36 @@ def test_staged_rescale_reads_topics_in_the_middle_on_and_says_what_it_is(staged
     assert publication.command is PublishingCommand.RESCALE
 
 
-def test_id_is_the_same_whenever_it_is_read_and_another_for_another_run(staged: Path) -> None:
-    ids = {staged_publication(staged, plan_of(), with_outputs=True).id for _ in range(2)}
-    manifest = (staged / "manifest.json").read_text()
-    (staged / "manifest.json").write_text(manifest.replace('"started_ms": 77', '"started_ms": 78'))
+def test_id_is_the_same_whenever_it_is_read_and_another_when_a_stage_was_run_again(
+    staged: Path,
+) -> None:
+    first, again = (staged_publication(staged, plan_of(), with_outputs=True).id for _ in range(2))
+    staging, manifest = StagingDirectory(staged), read_manifest(staged)
+    shutil.rmtree(staging.stage_path(1))
+    stages = manifest.stages[0], run_second_stage(staging), manifest.stages[2]
+    staging.finish(Manifest(identity(), stages, 77, 1.0))
+    other = staged_publication(staged, plan_of(), with_outputs=True).id
 
-    assert len(ids | {staged_publication(staged, plan_of(), with_outputs=True).id}) == 2
+    assert first == again != other
+    assert first.split("-")[0] == other.split("-")[0]
+
+
+def test_stage_that_was_run_again_by_a_driver_that_was_killed_then_is_refused(
+    staged: Path,
+) -> None:
+    """The manifest is of the rows before: a publication that goes on by it would mix the two."""
+    staging = StagingDirectory(staged)
+    shutil.rmtree(staging.stage_path(1))
+    run_second_stage(staging)
+
+    with pytest.raises(StagingError, match=r"stage-1 is not the stage that manifest\.json lists"):
+        staged_publication(staged, plan_of(), with_outputs=True)
+
+
+def test_partition_counts_by_which_outputs_were_placed_are_known(staged: Path) -> None:
+    publication = staged_publication(staged, plan_of(), with_outputs=True)
+
+    assert publication.written == {("middle", 3)}
 
 
 def test_other_application_or_topology_is_refused(staged: Path) -> None:
@@ -175,6 +227,16 @@ def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: 
         StagingError, match=r"stage-1 holds 1 records of counts, and 2 were staged.*Delete"
     ):
         staged_publication(staged, plan_of(), with_outputs=True)
+
+
+def test_lost_end_of_a_partition_is_refused(staged: Path) -> None:
+    """Without it nobody knows the partition's time: windows that are closed would open again."""
+    next((staged / "stage-0").rglob("kind=2/name=in/*/*.parquet")).unlink()
+
+    with pytest.raises(
+        StagingError, match=r"stage-0 holds 0 ends of partitions of in, and 1 were staged.*Delete"
+    ):
+        staged_publication(staged, plan_of(), with_outputs=False)
 
 
 def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:

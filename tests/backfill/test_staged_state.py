@@ -13,7 +13,7 @@ from pystreams.backfill.staged_state import staged_state
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId
-from tests.backfill.test_staged_publication import plan_of, row, stage, write
+from tests.backfill.test_staged_publication import plan_of, row, stage
 
 REPARTITION = "app-by-value-repartition"
 TASK = TaskId(1, 0)
@@ -29,11 +29,10 @@ def staged(tmp_path: Path) -> Path:
     staging = StagingDirectory(tmp_path / "staged")
     staging.begin(identity, 77)
     # The state of the second sub-topology is that of the third stage.
-    write(staging, 2, STATE)
     stages = (
-        stage(0, 0, "in", {}, {}),
-        stage(1, 2, "middle", {}, {}),
-        stage(2, 1, REPARTITION, {}, {"counts": len(STATE)}),
+        stage(staging, 0, 0, "in"),
+        stage(staging, 1, 2, "middle"),
+        stage(staging, 2, 1, REPARTITION, STATE),
     )
     staging.finish(Manifest(identity, stages, 77, 1.0))
     return staging.path

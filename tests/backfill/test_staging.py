@@ -37,7 +37,20 @@ def identity() -> BackfillIdentity:
 
 
 def stage(records: int) -> StagedStage:
-    return StagedStage(0, 0, ("left",), None, 1, records, 1.0, {}, {})
+    return StagedStage(
+        0,
+        0,
+        ("left",),
+        None,
+        1,
+        records,
+        1.0,
+        outputs={},
+        output_partitions={},
+        state={},
+        ends={},
+        attempt="stage-0.one",
+    )
 
 
 @pytest.fixture

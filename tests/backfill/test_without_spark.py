@@ -157,7 +157,7 @@ def test_directory_of_another_history_is_refused(tmp_path: Path) -> None:
     staging = StagingDirectory(tmp_path / "staging")
     staging.begin(identity(left=PartitionBounds(0, 9, 9)), 0)
 
-    with pytest.raises(StagingError, match=r"another backfill \(its history differ"):
+    with pytest.raises(StagingError, match=r"another backfill or rescale \(its history differ"):
         staging.begin(identity(left=PartitionBounds(0, 10, 10)), 0)
 
 
@@ -178,11 +178,12 @@ def test_manifest_of_an_incomplete_backfill_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (json.dumps({"format_version": 2}), "is of format version 2, and this pystreams reads 1"),
+        (json.dumps({"format_version": 3}), "is of format version 3, and this pystreams reads 2"),
+        (json.dumps({"format_version": 1}), "is of format version 1, and this pystreams reads 2"),
         ("{", "can't be read .*delete the directory"),
         ("[]", "can't be read .*delete the directory"),
     ],
-    ids=["later version", "cut off", "other file"],
+    ids=["later version", "version before", "cut off", "other file"],
 )
 def test_manifest_that_can_t_be_read_is_refused(content: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(content)

@@ -124,7 +124,7 @@ def scene(
     counts = {f"{unique_name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
     results = run(counting.topology(), config, history, counts, tmp_path / "backfill")
     settings = PublishingSettings(with_outputs=True, transaction_records=RECORDS)
-    job = Job(arena.servers, unique_name, results, {topic: PARTITIONS}, settings)
+    job = Job(arena.servers, unique_name, results, counts, settings)
     made = Scene(arena, job, tmp_path)
     yield made
     for running in made.started:

@@ -122,7 +122,7 @@ def test_second_operator_in_the_same_directory_is_refused_by_name(
     with StagingDirectory(arena.directory / "staged").held():
         told = refused(arena)
 
-    assert "another backfill runs in" in told
+    assert "another backfill or rescale runs in" in told
     assert "let it finish" in told
 
 

@@ -82,8 +82,12 @@ def backfilled(arena: Arena) -> list[Result]:
         for message in read_all(arena.servers, topic)
     ]
     config = {"application.id": arena.name, "statestore.cache.max.bytes": 0}
-    counts = {f"{arena.name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
-    return run(counting.topology(), config, history, counts, arena.directory / "backfill")
+    return run(counting.topology(), config, history, counts(arena), arena.directory / "backfill")
+
+
+def counts(arena: Arena) -> dict[str, int]:
+    """The partitions of the topics that the topology reads and writes."""
+    return {f"{arena.name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
 
 
 def publish(arena: Arena, results: list[Result], state: StateDirectory) -> Published:
@@ -94,7 +98,7 @@ def publish(arena: Arena, results: list[Result], state: StateDirectory) -> Publi
     plan = TopologyPlan(counting.topology(), arena.name)
     clients = ConfluentClients(config)
     topics = TopicManager(plan, clients.admin(), config.topic_config(), 86_400_000)
-    publication = publication_of(plan, results, {f"{arena.name}-in": PARTITIONS})
+    publication = publication_of(plan, results, counts(arena))
     stores = task_settings(config, num_partitions=topics.num_partitions).stores
     settings = PublishingSettings(with_outputs=True, transaction_records=30)
     publisher = Publisher(publication, plan, topics, clients, settings)
