@@ -77,12 +77,27 @@ class WriteEverywhere(Processor[str, str, str, int]):
         self.context.forward(Record(key, count, time))
 
 
-def everywhere(source: str, output: str, *, transactional: bool = True) -> Topology:
-    """Count each key of a topic, with all stores in one task."""
+def everywhere(
+    source: str,
+    output: str,
+    *,
+    transactional: bool = True,
+    builders: Mapping[str, StoreSpecBuilder] = BUILDERS,
+    write: type[WriteEverywhere] = WriteEverywhere,
+) -> Topology:
+    """Count each key of a topic, with all stores in one task.
+
+    Args:
+        source: The topic.
+        output: Where the counts go.
+        transactional: Whether the stores wait for the commit.
+        builders: The stores, under the names of `BUILDERS`.
+        write: The processor that writes into them.
+    """
     topology = Topology()
     topology.add_source("source", source, key_serde=serdes.STRING, value_serde=serdes.STRING)
-    topology.add_processor("write", WriteEverywhere, "source")
-    for builder in BUILDERS.values():
+    topology.add_processor("write", write, "source")
+    for builder in builders.values():
         made = builder if transactional else builder.with_transactional_disabled()
         topology.add_state_store(made, "write")
     topology.add_sink("sink", output, "write", key_serde=serdes.STRING, value_serde=serdes.LONG)

@@ -2,7 +2,8 @@
 
 Environment: EVERYWHERE_NAME begins the names of its topics; EVERYWHERE_KILL, if set, says where to
 die, such as `before:store batch:3`: before the third store batch of this process;
-EVERYWHERE_WRITES_THROUGH, if set, makes the stores not transactional.
+EVERYWHERE_WRITES_THROUGH, if set, makes the stores not transactional; EVERYWHERE_PLAIN, if set,
+makes the timestamped key-value store a plain one, as an older version of the application had it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,37 @@ from collections.abc import Callable
 from typing import Any
 
 from pystreams import Topology
+from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
-from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
+from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.stores import opening
+from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, RocksDBSegmentEngine, engine
 from pystreams.stores.engines.rocksdb.database import Database
-from tests.every_store import everywhere
+from pystreams.stores.factories import Stores
+from pystreams.topology.processor import ProcessorContext
+from tests.broker.waiting import wait_until
+from tests.every_store import BUILDERS, TYPES, WriteEverywhere, everywhere
 
-STEPS: dict[str, list[tuple[type[Any], str]]] = {
+Calls = list[tuple[Any, str]]
+"""Functions, each by its class or module and its name."""
+
+STEPS: dict[str, Calls] = {
     "send": [(ConfluentProducer, "send")],
     "producer flush": [(ConfluentProducer, "flush")],
-    "kafka commit": [(ConfluentProducer, "commit_transaction")],
+    "kafka commit": [(ConfluentProducer, "commit_transaction"), (ConfluentConsumer, "commit")],
     "store batch": [(RocksDBEngine, "write"), (RocksDBSegmentEngine, "write")],
     "segment creation": [(Database, "create_family")],
     "segment expiry": [(RocksDBSegmentEngine, "_drop_below")],
     "store close": [(RocksDBEngine, "close"), (RocksDBSegmentEngine, "close")],
+}
+FLUSH = "memtable flush"
+"""Begun by RocksDB, in a thread of its own: before it is over, or after."""
+FLUSHED_EXPIRY = "expiry of what is flushed"
+"""Families are dropped for good, and the batch that let them expire is in memory only."""
+MIGRATION_STEPS: dict[str, Calls] = {
+    "checkpoint file": [(ProcessorStateManager, "_take_in_task_checkpoint")],
+    "position file": [(opening, "_take_in_position")],
+    "plain data": [(engine, "move_plain_data")],
 }
 
 
@@ -35,30 +54,115 @@ def topology() -> Topology:
     if where:
         moment, step, number = where.split(":")
         calls = itertools.count(1)
-        for owner, method in STEPS[step]:
-            _die_in(owner, method, moment, int(number), calls)
+        if step == FLUSH:
+            _die_at_flush(moment, int(number), calls)
+        elif step == FLUSHED_EXPIRY:
+            _die_at_flushed_expiry(int(number), calls)
+        else:
+            for owner, name in (STEPS | MIGRATION_STEPS)[step]:
+                _die_in(owner, name, moment, int(number), calls)
     name = os.environ["EVERYWHERE_NAME"]
-    transactional = not os.environ.get("EVERYWHERE_WRITES_THROUGH")
-    return everywhere(f"{name}-in", f"{name}-out", transactional=transactional)
+    ends = f"{name}-in", f"{name}-out"
+    if os.environ.get("EVERYWHERE_PLAIN"):
+        return everywhere(*ends, builders=BUILDERS | {"timestamped": PLAIN}, write=WritePlain)
+    return everywhere(*ends, transactional=not os.environ.get("EVERYWHERE_WRITES_THROUGH"))
 
 
-def _die_in(
-    owner: type[Any], method: str, moment: str, number: int, calls: itertools.count[int]
-) -> None:
-    original: Callable[..., Any] = getattr(owner, method)
+# ---------------------------------------------------------------------- where it dies
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_in(owner: Any, name: str, moment: str, number: int, calls: itertools.count[int]) -> None:
+    original: Callable[..., Any] = getattr(owner, name)
 
     def dying(*arguments: Any, **keywords: Any) -> Any:
         now = next(calls) == number
         if now and moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            _die()
         result = original(*arguments, **keywords)
         if now and moment == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
+            _die()
         return result
 
-    setattr(owner, method, dying)
+    setattr(owner, name, dying)
+
+
+def _die_at_flush(moment: str, number: int, flushes: itertools.count[int]) -> None:
+    for name in ("apply", "flush_if_memory_is_short"):
+        _watch_flushes(name, moment, number, flushes)
+
+
+def _watch_flushes(name: str, moment: str, number: int, flushes: itertools.count[int]) -> None:
+    original: Callable[..., Any] = getattr(Database, name)
+
+    def dying(database: Database, *arguments: Any) -> Any:
+        files = _sorted_files(database)
+        result = original(database, *arguments)
+        begun = database.native is not None and (
+            _flushing(database) or _sorted_files(database) != files
+        )
+        if begun and next(flushes) == number:
+            if moment == "after":
+                wait_until(lambda: not _flushing(database), "the end of the flush")
+            _die()
+        return result
+
+    setattr(Database, name, dying)
+
+
+def _die_at_flushed_expiry(number: int, expiries: itertools.count[int]) -> None:
+    original = RocksDBSegmentEngine._drop_below
+
+    def dying(segments: RocksDBSegmentEngine, bound: bytes) -> None:
+        before = len(segments._families)
+        original(segments, bound)
+        if len(segments._families) < before and next(expiries) == number:
+            database = segments._database
+            wait_until(lambda: not _flushing(database), "the end of the flush")
+            _die()
+
+    setattr(RocksDBSegmentEngine, "_drop_below", dying)  # noqa: B010 - mypy knows methods
+
+
+def _flushing(database: Database) -> int:
+    return database.opened().property_int_value("rocksdb.num-running-flushes") or 0
+
+
+def _sorted_files(database: Database) -> set[str]:
+    return {file.name for file in database.directory.glob("*.sst")}
+
+
+# ---------------------------------------------------------------------- its options and its past
 
 
 def small_memtables(_store: str, options: Any) -> None:
     """Let RocksDB flush every few hundred records, so that a kill finds stores half on disk."""
     options.set_write_buffer_size(64 << 10)
+
+
+def hardly_any_memtables(store: str, options: Any) -> None:
+    """Let RocksDB flush with each batch what came before it, whatever the store."""
+    small_memtables(store, options)
+    MEMORY.configure(MEMORY.block_cache_bytes, 16 << 10)
+
+
+PLAIN = Stores.key_value_store_builder(Stores.persistent_key_value_store("timestamped"), *TYPES)
+
+
+class WritePlain(WriteEverywhere):
+    """Writes into the plain store that the timestamped one was."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        super().init(context)
+        self.stores["timestamped"] = _WithoutTimestamps(self.stores["timestamped"])
+
+
+class _WithoutTimestamps:
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def put_with_timestamp(self, key: str, value: int, _timestamp: int) -> None:
+        self._store.put(key, value)
