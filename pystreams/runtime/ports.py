@@ -11,7 +11,7 @@ translated once, in the adapter, into pystreams' errors:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pystreams.ids import TopicPartition
@@ -258,8 +258,17 @@ class ClientFactory(Protocol):
     def restore_consumer(self, client_id: str) -> RestoreConsumerPort:
         """Make the restore consumer of a thread."""
 
-    def producer(self, client_id: str, transactional_id: str | None) -> ProducerPort:
-        """Make a producer; transactional when an id is given."""
+    def producer(
+        self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
+    ) -> ProducerPort:
+        """Make a producer.
+
+        Args:
+            client_id: Its name for the broker.
+            transactional_id: Makes it transactional.
+            topics: Those it will write to, as far as they are known: the size of its batches
+                goes by what they take.
+        """
 
     def admin(self) -> AdminPort:
         """Make the admin client."""

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from pystreams.config import ProcessingGuarantee
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer
 from pystreams.runtime.ports import ProducerPort
+from pystreams.topology.plan import TopologyPlan
 
 
 class StreamsProducer:
@@ -73,7 +74,9 @@ class StreamsProducer:
 
 
 class _MakesProducers(Protocol):
-    def producer(self, client_id: str, transactional_id: str | None) -> ProducerPort: ...
+    def producer(
+        self, client_id: str, transactional_id: str | None, topics: Collection[str]
+    ) -> ProducerPort: ...
 
 
 class TaskProducers:
@@ -82,7 +85,7 @@ class TaskProducers:
     Args:
         clients: Makes producers.
         guarantee: The processing guarantee.
-        application_id: The application's id.
+        plan: The topology's plan.
         process_id: Identity of the process, stable across restarts.
         thread_index: The thread's number in its process.
         client_id: The thread's client id.
@@ -93,15 +96,16 @@ class TaskProducers:
         clients: _MakesProducers,
         guarantee: ProcessingGuarantee,
         *,
-        application_id: str,
+        plan: TopologyPlan,
         process_id: str,
         thread_index: int,
         client_id: str,
     ) -> None:
         self._clients = clients
+        self._topics = plan.output_topics()
         self._guarantee = guarantee
-        self._application_id = application_id
-        self._thread_transactional_id = f"{application_id}-{process_id}-{thread_index}"
+        self._application_id = plan.application_id
+        self._thread_transactional_id = f"{plan.application_id}-{process_id}-{thread_index}"
         self._client_id = client_id
         self._by_task: dict[TaskId, StreamsProducer] = {}
         self._of_thread: StreamsProducer | None = None
@@ -162,7 +166,7 @@ class TaskProducers:
     ) -> StreamsProducer:
         producer = held()
         if producer is None:
-            port = self._clients.producer(client_id, transactional_id)
+            port = self._clients.producer(client_id, transactional_id, self._topics)
             producer = StreamsProducer(port, transactional=transactional_id is not None)
             keep(producer)
         return producer

@@ -22,7 +22,6 @@ class ThreadSettings:
     """Values for one stream thread; byte limits are its share of the application's.
 
     Attributes:
-        application_id: The application's id.
         guarantee: The processing guarantee.
         static_membership: Whether revoked tasks are kept until the next assignment (the classic
             protocol, which revokes all before it assigns).
@@ -38,7 +37,6 @@ class ThreadSettings:
         log_summary_interval_ms: How often a summary is logged (ms); below 1 for never.
     """
 
-    application_id: str
     guarantee: ProcessingGuarantee
     static_membership: bool
     commit_interval_ms: int
@@ -58,7 +56,6 @@ class ThreadSettings:
         threads = config.num_stream_threads
         limit = config.statestore_uncommitted_max_bytes
         return cls(
-            application_id=config.application_id,
             guarantee=config.processing_guarantee,
             static_membership=config.group_protocol is GroupProtocol.CLASSIC,
             commit_interval_ms=config.commit_interval_ms,

@@ -84,7 +84,7 @@ class StreamThread:
         self._producers = TaskProducers(
             parts.clients,
             parts.settings.guarantee,
-            application_id=parts.settings.application_id,
+            plan=parts.plan,
             process_id=parts.process_id,
             thread_index=index,
             client_id=self.name,

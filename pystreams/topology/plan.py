@@ -134,6 +134,15 @@ class TopologyPlan:
         topics = self.topology.repartition_topics
         return {self.topic_name(name): topic for name, topic in topics.items()}
 
+    def output_topics(self) -> list[str]:
+        """Return all topics with a fixed name that are written to, by real name, sorted."""
+        changelogs = {
+            self.changelog_topic(store.name)
+            for subtopology in self.subtopologies
+            for store in self.logged_stores(subtopology)
+        }
+        return sorted({*self.sink_topics(), *self.repartition_topics(), *changelogs})
+
     def logged_stores(self, subtopology: Subtopology) -> list[StoreBuilder]:
         """Return the stores of a sub-topology that have a changelog."""
         builders = [self.topology.stores[name] for name in subtopology.stores]

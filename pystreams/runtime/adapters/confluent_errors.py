@@ -33,6 +33,7 @@ from pystreams.errors import (
     TaskMigratedError,
     TransactionAbortableError,
 )
+from pystreams.record import ProducedRecord
 
 _log = structlog.get_logger("pystreams.kafka")
 
@@ -97,24 +98,41 @@ TRANSIENT = frozenset(
 Source: Kafka's subclasses of `RetriableException`, `InvalidMetadataException` among them.
 """
 
-REFUSED = frozenset(
+OVERSIZED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+"""A batch is too large for its topic, whatever its records are."""
+
+SPOILED = frozenset(
+    {
+        KafkaError._INVALID_DIFFERENT_RECORD,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+    }
+)
+"""A record of the batch is wrong; the first of these is said of the others."""
+
+MISSING_TOPIC = frozenset(
     {
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.INVALID_MSG,
-        KafkaError.INVALID_MSG_SIZE,
-        KafkaError.INVALID_RECORD,
-        KafkaError.INVALID_TIMESTAMP,
-        KafkaError.MSG_SIZE_TOO_LARGE,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.RECORD_LIST_TOO_LARGE,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-"""A record is wrong for its topic: sending it again changes nothing."""
+"""The topic may still be created."""
+
+REFUSED = (
+    OVERSIZED
+    | SPOILED
+    | MISSING_TOPIC
+    | {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+    }
+)
+"""A record, or its batch, is wrong for its topic: sending it again as it is changes nothing."""
 
 PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 """A message we threw away ourselves, in an abort."""
@@ -136,11 +154,19 @@ _CURES = {
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* keys",
     KafkaError._UNKNOWN_TOPIC: "create the topic",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
+    KafkaError.INVALID_RECORD: "a compacted topic takes no record without a key: give it one",
+    KafkaError.INVALID_TIMESTAMP: (
+        "the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms say which "
+        "timestamps it takes"
+    ),
     KafkaError.MSG_SIZE_TOO_LARGE: (
         "raise producer.max.request.size and the topic's max.message.bytes, "
         "or drop such records with production.exception.handler=continue"
     ),
 }
+
+
+_SHOWN_KEY_BYTES = 60
 
 
 def error_of(exception: BaseException) -> KafkaError:
@@ -181,10 +207,23 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
     return FatalStreamsError(f"{message}: {cure}" if cure else message)
 
 
-def refusal(error: KafkaError, topic: str) -> ProductionError:
-    """Return the pystreams error for a record that a topic does not take."""
+def refusal(
+    error: KafkaError, topic: str, partition: int | None, record: ProducedRecord
+) -> ProductionError:
+    """Return the pystreams error for a record that a topic does not take.
+
+    Differs from Kafka: it names the record's key, as nothing else tells which one it is; Kafka does
+    so at the level TRACE (KAFKA-7510). Values are never shown.
+    """
+    value, key, _, _ = record
+    where = repr(topic) if partition is None else f"{topic!r} (partition {partition})"
+    which = "without a key" if key is None else f"with the key {key[:_SHOWN_KEY_BYTES]!r}"
+    size = len(key or b"") + len(value or b"")
+    message = (
+        f"topic {where} does not take a record {which} ({size} bytes of key and value): "
+        f"{error.str()} ({error.name()})"
+    )
     cure = _CURES.get(error.code())
-    message = f"topic {topic!r} does not take a record: {error.str()} ({error.name()})"
     return ProductionError(f"{message}: {cure}" if cure else message, topic=topic)
 
 

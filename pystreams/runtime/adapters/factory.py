@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pystreams.config import GroupProtocol, StreamsConfig
 from pystreams.runtime.adapters.admin import ConfluentAdmin
+from pystreams.runtime.adapters.batch_limits import BatchLimits
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
@@ -21,6 +24,8 @@ class ConfluentClients:
     def __init__(self, config: StreamsConfig) -> None:
         self._config = config
         self._outage = BrokerOutage(config.bootstrap_servers)
+        asking = config.admin_config(client_id=f"{config.application_id}-limits")
+        self._batch_limits = BatchLimits(asking, self._outage)
 
     def consumer(self, client_id: str, group_instance_id: str) -> ConfluentConsumer:
         """Make the group consumer of a thread.
@@ -45,12 +50,17 @@ class ConfluentClients:
         own = self._config.history_consumer_config(client_id=client_id)
         return ConfluentRestoreConsumer(own, self._outage, reads="history")
 
-    def producer(self, client_id: str, transactional_id: str | None) -> ConfluentProducer:
+    def producer(
+        self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
+    ) -> ConfluentProducer:
         """Make a producer; transactional when an id is given."""
-        own = self._config.producer_config(transactional_id, client_id=client_id)
-        handler = handler_of(self._config.production_exception_handler)
         return ConfluentProducer(
-            own, self._outage, handler, commit_timeout_s=self._config.task_timeout_ms / 1000
+            self._config.producer_config(transactional_id, client_id=client_id),
+            self._outage,
+            self._batch_limits,
+            topics=topics,
+            handler=handler_of(self._config.production_exception_handler),
+            commit_timeout_s=self._config.task_timeout_ms / 1000,
         )
 
     def admin(self) -> ConfluentAdmin:

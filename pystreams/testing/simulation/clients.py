@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pystreams.errors import (
     RetriableClientError,
@@ -303,7 +303,12 @@ class SimulatedClients:
         self.restore_consumers.append(made)
         return made
 
-    def producer(self, client_id: str, transactional_id: str | None) -> SimulatedProducer:
+    def producer(
+        self,
+        client_id: str,
+        transactional_id: str | None,
+        topics: Collection[str] = (),
+    ) -> SimulatedProducer:
         """Make a producer."""
         return SimulatedProducer(self._broker, self._lifeline, client_id, transactional_id)
 

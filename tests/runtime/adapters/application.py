@@ -12,7 +12,7 @@ from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.admin import ConfluentAdmin
@@ -104,14 +104,18 @@ class Application:
         self._closing.append(consumer)
         return consumer
 
-    def producer(self, transactional_id: str | None = None) -> ConfluentProducer:
-        producer = self.clients.producer(f"{self.name}-producer", transactional_id)
+    def producer(
+        self, transactional_id: str | None = None, topics: Collection[str] = ()
+    ) -> ConfluentProducer:
+        producer = self.clients.producer(f"{self.name}-producer", transactional_id, topics)
         self._closing.append(producer)
         return producer
 
-    def transactional(self, transactional_id: str = "task") -> ConfluentProducer:
+    def transactional(
+        self, transactional_id: str = "task", topics: Collection[str] = ()
+    ) -> ConfluentProducer:
         """Return a producer that may begin a transaction."""
-        producer = self.producer(f"{self.name}-{transactional_id}")
+        producer = self.producer(f"{self.name}-{transactional_id}", topics)
         producer.init_transactions()
         return producer
 

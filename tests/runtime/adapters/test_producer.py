@@ -113,7 +113,7 @@ def test_a_record_that_is_too_large_is_refused_by_name(
     settings = {"producer.message.max.bytes": 2000} if limit == "client" else {}
     application = make_application(settings)
     topic = application.topic(max_message_bytes="1000")
-    producer = application.producer()
+    producer = application.producer(topics=[topic])
     with pytest.raises(ProductionError, match=f"{topic}.*too large.*max.message.bytes") as raised:
         _send(producer, topic, b"x" * 5000)
     assert raised.value.topic == topic
@@ -133,7 +133,7 @@ def test_the_handler_may_drop_a_record_that_is_too_large(
     settings = {"producer.message.max.bytes": 2000} if limit == "client" else {}
     application = make_application(settings | {"production.exception.handler": drop})
     topic = application.topic(max_message_bytes="1000")
-    producer = application.producer()
+    producer = application.producer(topics=[topic])
     _send(producer, topic, b"1")
     _send(producer, topic, b"x" * 5000)
     _send(producer, topic, b"2")
@@ -151,10 +151,9 @@ def test_a_changelog_record_is_never_dropped(
     topic = application.topic(max_message_bytes="1000")
     output = OutputBuffer(topic, 0)
     output.records.append((b"x" * 5000, b"key", 1, ()))
-    producer = application.producer()
-    producer.send(output)
+    producer = application.producer(topics=[topic])
     with pytest.raises(ProductionError, match=topic):
-        producer.flush()
+        producer.send(output)
     assert output.last_offset is None
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.errors import ProductionError, TaskMigratedError, TransactionAbortableError
+from pystreams.errors import ProductionError, TaskMigratedError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -115,20 +115,17 @@ def test_a_member_that_has_left_can_not_commit_and_its_producer_goes_on(
     assert _stable(application, sink) == []
 
 
-def test_a_refused_record_stops_the_commit(application: Application) -> None:
+def test_a_record_that_is_too_large_ends_the_transaction_before_it_is_sent(
+    application: Application,
+) -> None:
     """Nothing but an error: rolled back and processed again, it would be refused again."""
     topic = application.topic(max_message_bytes="1000")
-    producer = application.transactional()
+    producer = application.transactional(topics=[topic])
     producer.begin_transaction()
     output = OutputBuffer(topic)
     output.records.append((b"x" * 5000, b"key", 1, ()))
-    producer.send(output)
-    producer.flush()
-    output.records.append((b"x", b"key", 1, ()))
-    with pytest.raises(TransactionAbortableError, match="failed before"):
+    with pytest.raises(ProductionError, match=f"{topic}.*too large.*max.request.size"):
         producer.send(output)
-    with pytest.raises(ProductionError, match=f"{topic}.*too large"):
-        producer.commit_transaction({}, None)
     producer.abort_transaction()
 
 

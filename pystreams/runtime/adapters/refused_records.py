@@ -1,0 +1,163 @@
+"""What becomes of a record that a topic does not take: the production handler decides.
+
+When a batch is refused, nothing of it was written and later ones may have been: sending its records
+again would put them behind those. So what is not committed is processed again, with smaller
+batches, under at-least-once as in a transaction; see `batch_limits`.
+
+Differs from Kafka:
+
+- A changelog record that is refused is always an error, whatever the handler says; dropping it
+  would make the store and its changelog differ.
+- RETRY brings nothing for a record that is wrong, and is taken as FAIL, as in Kafka. While a topic
+  is missing it means going on from the last commit (Kafka: `TaskCorruptedException`, which also
+  wipes the stores).
+
+Spec: KIP-210. Source: Kafka Streams' `RecordCollectorImpl.recordSendError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import structlog
+from confluent_kafka import KafkaError
+
+from pystreams.errors import StreamsError, TransactionAbortableError
+from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.runtime.adapters.batch_limits import BatchSize
+from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, refusal
+from pystreams.runtime.adapters.delivery_reports import Failure
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+
+_log = structlog.get_logger("pystreams.producer")
+
+_NEIGHBOUR_IS_WRONG = KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001 - librdkafka's name.
+
+
+class RefusedRecords:
+    """Decides about the refused records of one producer.
+
+    Args:
+        handler: The user's.
+        batch_size: How large the producer's batches are.
+
+    Attributes:
+        changelogs: Topics whose records may not be dropped.
+    """
+
+    def __init__(self, handler: ErrorHandler, batch_size: BatchSize) -> None:
+        self.changelogs: set[str] = set()
+        self._handler = handler
+        self._batch_size = batch_size
+
+    def sift(self, output: OutputBuffer) -> None:
+        """Ask about the waiting records that are too large for certain; take the dropped ones out.
+
+        Raises:
+            ProductionError: The handler, or the topic being a changelog, says to fail.
+        """
+        topic, fitting = output.topic, []
+        for record in output.records:
+            limit = self._batch_size.oversized(topic, record)
+            if limit is None:
+                fitting.append(record)
+                continue
+            text = f"Message size too large: the topic takes {limit} bytes (max.message.bytes)"
+            error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)
+            self.decide(error, topic, output.partition, record)
+        output.records[:] = fitting
+
+    def for_neighbours(self, failures: Iterable[Failure]) -> Failure | None:
+        """Return the first record that may have been refused because of others in its batch."""
+        for failure in failures:
+            if self._batch_size.had_neighbours(failure.error.code(), failure.record):
+                return failure
+        return None
+
+    def judge(self, failures: Sequence[Failure]) -> None:
+        """Decide about records whose delivery failed outside of transactions.
+
+        Raises:
+            TransactionAbortableError: Nothing but going on from the last commit brings them back
+                in order: some were lost to a timeout, or may be refused for their neighbours.
+            ProductionError: One was refused, and the handler says to fail.
+        """
+        for error, topic, _, _ in failures:
+            if error.code() not in REFUSED:
+                text = f"a record for {topic!r} was not delivered: {error.str()}"
+                raise TransactionAbortableError(text)
+        unclear = self.for_neighbours(failures)
+        if unclear is not None:
+            raise self._with_smaller_batches(unclear)
+        for error, topic, partition, record in failures:
+            self.decide(error, topic, partition, record)
+
+    def judge_transaction(
+        self, error: KafkaError, failures: Sequence[Failure], topics: Iterable[str]
+    ) -> StreamsError:
+        """Return what becomes of a transaction that has lost records.
+
+        The handler is not asked: librdkafka does not commit such a transaction. Which record it
+        was is learnt by processing them again, if need be.
+
+        Args:
+            error: Why it must be aborted.
+            failures: What is known of the records.
+            topics: Those it has written to.
+        """
+        if self._batch_size.outdated:
+            return TransactionAbortableError(f"{error.str()}: processed again")
+        # What is only said of the neighbours of a wrong record comes last.
+        wrong = sorted(failures, key=lambda one: one.error.code() == _NEIGHBOUR_IS_WRONG)
+        if not wrong:
+            self._batch_size.look_closer(topics)
+            text = f"{error.str()}: processed again, to learn which record it was"
+            return TransactionAbortableError(text)
+        if self._batch_size.had_neighbours(wrong[0].error.code(), wrong[0].record):
+            return self._with_smaller_batches(wrong[0])
+        return refusal(*wrong[0])
+
+    def _with_smaller_batches(self, failure: Failure) -> TransactionAbortableError:
+        error, topic, _, _ = failure
+        self._batch_size.narrow(error.code(), topic)
+        return TransactionAbortableError(
+            f"topic {topic!r} does not take a batch of records: {error.str()} ({error.name()}); "
+            "processed again in smaller batches"
+        )
+
+    def decide(
+        self, error: KafkaError, topic: str, partition: int | None, record: ProducedRecord
+    ) -> None:
+        """Return when the record is dropped.
+
+        Args:
+            error: Why it was refused.
+            topic: The topic it was going to.
+            partition: The partition, or None when none was chosen yet.
+            record: The record; its timestamp is -1 when that is not known any more.
+
+        Raises:
+            ProductionError: The handler, or the topic being a changelog, says to fail.
+            TransactionAbortableError: The handler says to try again, and that may help.
+        """
+        failure = refusal(error, topic, partition, record)
+        if topic in self.changelogs:
+            raise failure
+        value, key, timestamp, headers = record
+        context = ErrorContext(
+            stage="production",
+            topic=topic,
+            partition=partition,
+            timestamp=None if timestamp < 0 else timestamp,
+            key=key,
+            value=value,
+            headers=headers,
+        )
+        response = self._handler(context, failure)
+        if response is ErrorResponse.CONTINUE:
+            return
+        if response is ErrorResponse.RETRY:
+            if error.code() in MISSING_TOPIC:
+                raise TransactionAbortableError(str(failure)) from failure
+            _log.warning("RETRY is taken as FAIL: the record would be refused again", topic=topic)
+        raise failure
