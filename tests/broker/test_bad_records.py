@@ -29,6 +29,17 @@ each_guarantee = pytest.mark.parametrize(
 )
 
 
+# What is to show how bugs are told plants one.
+A_BUG = """
+from pystreams.runtime.core.task import StreamTask
+
+def process(self, queue, count, room_bytes=None):
+    raise KeyError("internal")
+
+StreamTask.process = process
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Counting:
     """An application that counts, and its topics."""
@@ -135,6 +146,10 @@ def test_exception_in_user_code_stops_the_application_and_nothing_of_the_record_
     assert "ZeroDivisionError" in error["error"]
     assert "KSTREAM-MAPVALUES-0000000001" in error["error"]
     assert "processing.exception.handler=continue" in error["error"]
+    lines = running.lines("stream thread failed")[0]["exception"].splitlines()
+    assert lines[0].startswith(f'  File "{counting.directory / "counts.py"}", line ')
+    assert lines[-1].startswith("ZeroDivisionError: ")
+    assert sum("File " in line for line in lines) == 1, "the user's, without ours"
     assert counting.committed() <= BAD_OFFSET
     if guarantee != "at_least_once":
         assert len(counting.counted()) == counting.committed()
@@ -171,5 +186,28 @@ def test_exception_in_user_code_skips_the_record_where_the_handler_says_so(
         running.stop()
 
     assert counting.counted() == list(range(1, GOOD))
-    assert [line["offset"] for line in running.lines("record skipped")] == [BAD_OFFSET]
+    (skipped,) = running.lines("record skipped")
+    assert skipped["offset"] == BAD_OFFSET
+    assert "counts.py" in skipped["exception"]
     assert counting.committed() == GOOD
+
+
+@pytest.mark.parametrize("options", [(), ("--threads", "2"), ("--processes", "2")])
+def test_bug_of_ours_ends_with_70_and_the_whole_traceback(
+    counting: Counting, options: tuple[str, ...]
+) -> None:
+    counting.produce(*numbers(1))
+
+    with counting.application("at_least_once") as application:
+        with (counting.directory / "counts.py").open("a") as file:
+            file.write(A_BUG)
+        running = application.start(*options)
+        assert running.ended() == 70, running.tail()
+
+    (failed,) = running.lines("stream thread failed")
+    assert failed["exception"].startswith("Traceback (most recent call last):")
+    assert failed["exception"].endswith("\nKeyError: 'internal'")
+    assert str(Path("pystreams", "runtime", "thread.py")) in failed["exception"]
+    (stopped,) = running.lines("stopped by an error")
+    assert stopped["kind"] == "InternalError"
+    assert "unexpected KeyError: 'internal'; this is a bug in pystreams" in stopped["error"]

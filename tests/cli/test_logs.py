@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from pystreams.cli.logs import configure_logging
+from pystreams.tracebacks import traceback_field
 
 
 def log_lines() -> None:
@@ -63,6 +64,39 @@ def test_console_lines_are_readable(capsys: pytest.CaptureFixture[str]) -> None:
     assert "task=0_1" in lines[0]
     assert "\x1b" not in lines[0]
     assert "it went wrong" in lines[1]
+
+
+def test_lines_of_a_traceback_are_a_field_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure_logging("info", "json")
+    structlog.get_logger("pystreams.test").error("failed", **traceback_field(failed()))
+
+    told = json.loads(capsys.readouterr().err)["exception"]
+    assert "in fail\n" in told
+    assert told.endswith("\nKeyError: 'x'")
+
+
+def test_lines_of_a_traceback_stand_below_a_console_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure_logging("info", "console")
+    structlog.get_logger("pystreams.test").error("failed", **traceback_field(failed()))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert "failed" in lines[0]
+    assert lines[1].startswith(f'  File "{__file__}", line ')
+    assert lines[-1] == "KeyError: 'x'"
+
+
+def fail() -> None:
+    raise KeyError("x")
+
+
+def failed() -> KeyError:
+    try:
+        fail()
+    except KeyError as error:
+        return error
+    raise AssertionError("it raises")
 
 
 def test_the_level_holds_for_both(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,9 @@ def test_the_second_signal_ends_at_once(number: signal.Signals, code: int) -> No
         assert application.end() == code
 
 
-@pytest.mark.parametrize(("behaviour", "code"), [("fails", 1), ("finds-no-broker", 3)])
+@pytest.mark.parametrize(
+    ("behaviour", "code"), [("fails", 1), ("finds-no-broker", 3), ("has-a-bug", 70)]
+)
 def test_an_error_ends_with_its_code_and_one_line(behaviour: str, code: int) -> None:
     with started(behaviour) as application:
         assert application.end() == code

@@ -16,7 +16,12 @@ from pystreams.cli.process_reports import report_to_parent
 from pystreams.cli.processes import run_processes, stop_with_parent
 from pystreams.cli.run import _display
 from pystreams.cli.running import StopRequest, run_until_stopped
-from pystreams.errors import BrokerNotAvailableError, ProductionError, StreamsError
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    ProductionError,
+    StreamsError,
+    as_streams_error,
+)
 from pystreams.runtime.statistics import Statistics, ThreadStatistics, total
 
 
@@ -37,6 +42,8 @@ class StandIn:
     def wait(self, timeout_s: float) -> bool:
         if self._behaviour == "fails" and self._fails:
             self.error = ProductionError("the record is too large", topic="out")
+        elif self._behaviour == "has-a-bug" and self._fails:
+            self.error = as_streams_error(KeyError("internal"))
         elif self._behaviour == "finds-no-broker":
             self.error = BrokerNotAvailableError("no broker answered")
         return self.error is not None or self._running.wait(timeout_s)

@@ -9,12 +9,24 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from pystreams import serdes
-from pystreams.errors import ConfigError, ProcessingError, SerializationError
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    ConfigError,
+    ProcessingError,
+    SerializationError,
+)
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ProducedRecord, Record
-from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_continue, log_and_fail
+from pystreams.runtime.core.error_handlers import (
+    ErrorContext,
+    ErrorHandler,
+    ErrorResponse,
+    log_and_continue,
+    log_and_fail,
+)
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -24,7 +36,7 @@ from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine
 from pystreams.testing.messages import StaticMessage
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import fail_on_invalid_timestamp
+from pystreams.topology.extractors import ConsumerRecord, fail_on_invalid_timestamp
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 from pystreams.topology.topology import Topology
@@ -88,7 +100,11 @@ def counting(*, caching: bool = False) -> Topology:
 
 
 def task_of(
-    topology: Topology, *, handler: ErrorHandler = log_and_fail, cache_enabled: bool = False
+    topology: Topology,
+    *,
+    handler: ErrorHandler = log_and_fail,
+    cache_enabled: bool = False,
+    num_partitions: Callable[[str], int] = lambda _: 1,
 ) -> StreamTask:
     plan = TopologyPlan(topology, "app")
     settings = TaskSettings(
@@ -100,7 +116,7 @@ def task_of(
         production_handler=handler,
         max_task_idle_ms=0,
         stores=StoreSettings("app", cache_enabled=cache_enabled),
-        num_partitions=lambda _: 1,
+        num_partitions=num_partitions,
     )
     return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], [IN], settings, lambda _: 0)
 
@@ -110,9 +126,9 @@ def started(
     committed: Mapping[TopicPartition, CommittedOffset] | None = None,
     *,
     handler: ErrorHandler = log_and_fail,
-    cache_enabled: bool = False,
+    **given: Any,
 ) -> StreamTask:
-    task = task_of(topology, handler=handler, cache_enabled=cache_enabled)
+    task = task_of(topology, handler=handler, **given)
     task.open(Path())
     task.start(committed or {}, 0)
     return task
@@ -273,17 +289,122 @@ def test_an_error_in_init_names_the_task() -> None:
         started(processing(Failing))
 
 
-def test_a_result_that_does_not_fit_the_sink_goes_to_the_production_handler() -> None:
-    strict = started(mapping(lambda value: value, serdes.LONG))
-    add(strict, (0, "text"))
-    with pytest.raises(SerializationError, match="out"):
-        process_all(strict)
+def routed(value_serde: Any) -> Topology:
+    """Chooses the topic a record."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING, name="source")
+    stream.to(
+        lambda _key, _value, _record: "out",
+        key_serde=serdes.STRING,
+        value_serde=value_serde,
+        name="sink",
+    )
+    return builder.build()
 
-    lenient = started(mapping(lambda value: value, serdes.LONG), handler=log_and_continue)
+
+@pytest.mark.parametrize(
+    "topology", [mapping(lambda value: value, serdes.LONG), routed(serdes.LONG)]
+)
+def test_a_result_that_does_not_fit_the_sink_goes_to_the_production_handler(
+    topology: Topology,
+) -> None:
+    strict = started(topology)
+    add(strict, (0, "text"), first_offset=7)
+    with pytest.raises(SerializationError) as caught:
+        process_all(strict)
+    error = caught.value
+    assert (error.task_id, error.node) == (TaskId(0, 0), "sink")
+    assert (error.topic, error.partition, error.offset) == ("in", 0, 7)
+    for part in ("task 0_0", "'sink'", "in-0 offset 7", "'out'", "'text'", "handler=continue"):
+        assert part in str(error)
+
+    lenient = started(topology, handler=log_and_continue)
     add(lenient, (0, "text"))
     process_all(lenient)
     assert lenient.dropped_records == 1
     assert lenient.offsets_to_commit()[IN].next_offset == 1
+
+
+def test_a_skipped_record_is_logged_with_the_users_lines() -> None:
+    task = started(mapping(fail), handler=log_and_continue)
+    add(task, (0, "bad"))
+    with capture_logs() as logs:
+        process_all(task)
+
+    (line,) = logs
+    assert (line["event"], line["offset"]) == ("record skipped", 0)
+    assert "in fail" in line["exception"]
+    assert line["exception"].endswith("ValueError: no good")
+
+
+@pytest.mark.parametrize(
+    ("topology", "value", "stage"),
+    [
+        (mapping(fail), b"bad", "processing"),
+        (mapping(lambda value: value, serdes.LONG), b"text", "production"),
+        (mapping(fail), b"\xff", "deserialization"),
+    ],
+)
+def test_a_handler_that_raises_stops_with_what_it_was_asked_about(
+    topology: Topology, value: bytes, stage: str
+) -> None:
+    def forgetful(_context: ErrorContext, _error: Exception) -> ErrorResponse:
+        raise RuntimeError("forgot")
+
+    task = started(topology, handler=forgetful)
+
+    def take() -> None:
+        task.add_records(IN, [StaticMessage("in", 0, 3, b"k", value, 0)])
+        process_all(task)
+
+    with pytest.raises(ProcessingError) as caught:
+        take()
+
+    assert caught.value.offset == 3
+    for part in (f"{stage} errors raised RuntimeError: forgot", "in-0 offset 3"):
+        assert part in str(caught.value)
+
+
+def test_an_extractor_that_raises_stops_with_its_source_and_the_record() -> None:
+    def extract(record: ConsumerRecord, _highest: int) -> int:
+        return int(record.value)
+
+    builder = StreamsBuilder()
+    builder.stream(
+        "in",
+        key_serde=serdes.STRING,
+        value_serde=serdes.STRING,
+        timestamp_extractor=extract,
+        name="source",
+    )
+    task = started(builder.build())
+    with pytest.raises(ProcessingError, match=r"'source' raised ValueError.*in-0 offset 1"):
+        add(task, (0, "12"), (0, "noon"))
+
+
+def test_a_supplier_that_raises_is_named_with_its_task() -> None:
+    def supply() -> Processor[str, str, str, str]:
+        raise LookupError("no such service")
+
+    with pytest.raises(ProcessingError, match="task 0_0: the supplier of processor 'user' raised"):
+        started(processing(supply))
+
+
+@pytest.mark.parametrize("handler", [log_and_fail, log_and_continue])
+def test_a_record_is_not_dropped_because_no_broker_tells_the_partitions_of_its_topic(
+    handler: ErrorHandler,
+) -> None:
+    def num_partitions(_: str) -> int:
+        raise BrokerNotAvailableError("no broker answered")
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.to("out", partitioner=lambda _topic, _key, _value, count: count - 1)
+    task = started(builder.build(), handler=handler, num_partitions=num_partitions)
+    add(task, (0, "a"))
+
+    with pytest.raises(BrokerNotAvailableError):
+        process_all(task)
 
 
 def test_a_node_without_a_serde_is_named() -> None:
