@@ -19,12 +19,25 @@ public final class StoreGoldenData {
     /** How to make each script afresh, by its golden file's name. */
     static final Map<String, Supplier<StoreScript>> SCRIPTS = scripts();
 
+    private static final int OPERATIONS = 100_000;
+    private static final int FEWER_OPERATIONS = 5_000;
+    private static final int FEWER_VERSIONED_OPERATIONS = 10_000;
+
     private StoreGoldenData() {
     }
 
-    /** Takes one argument: the directory of all golden files. */
+    /**
+     * Takes one argument: the directory of all golden files. The system property "store" (a golden
+     * file's name) asks for that file alone.
+     */
     public static void main(final String[] arguments) throws IOException, RocksDBException {
-        write(Path.of(arguments[0]).normalize().resolve("stores"));
+        final Path directory = Path.of(arguments[0]).normalize().resolve("stores");
+        final String store = System.getProperty("store");
+        if (store == null) {
+            write(directory);
+        } else {
+            write(directory, store);
+        }
     }
 
     /** Writes all files into the directory. */
@@ -35,11 +48,7 @@ public final class StoreGoldenData {
             directory.resolve("java-state.json"),
             StateDirectories.write(directory.resolve("java-state.tar.gz")));
         for (final String name : SCRIPTS.keySet()) {
-            if (name.equals("versioned")) {
-                write(directory, name, 10_000, 100_000);
-            } else {
-                write(directory, name, 5_000, 20_000);
-            }
+            write(directory, name);
         }
     }
 
@@ -59,21 +68,22 @@ public final class StoreGoldenData {
     }
 
     /** Runs a script twice, because a database is read when its store is closed. */
-    private static void write(
-            final Path directory, final String name, final int fewer, final int operations)
+    private static void write(final Path directory, final String name)
             throws IOException, RocksDBException {
+        final int fewer =
+            name.equals("versioned") ? FEWER_VERSIONED_OPERATIONS : FEWER_OPERATIONS;
         final Supplier<StoreScript> script = SCRIPTS.get(name);
         final Object earlier = StoreRun.run(script.get(), fewer).get("database");
-        final Map<String, Object> golden = StoreRun.run(script.get(), operations);
+        final Map<String, Object> golden = StoreRun.run(script.get(), OPERATIONS);
         final Map<String, Object> databases = new LinkedHashMap<>();
         databases.put(Integer.toString(fewer), earlier);
-        databases.put(Integer.toString(operations), golden.remove("database"));
+        databases.put(Integer.toString(OPERATIONS), golden.remove("database"));
         golden.put("databases", databases);
         final Path file = directory.resolve(name + ".json.gz");
         try (OutputStream stream = new GZIPOutputStream(Files.newOutputStream(file))) {
             stream.write(GoldenFile.text(golden).getBytes(StandardCharsets.UTF_8));
         }
-        System.out.println(file + ": " + operations + " operations, "
+        System.out.println(file + ": " + OPERATIONS + " operations, "
             + Files.size(file) / 1024 + " KiB");
     }
 }
