@@ -40,6 +40,8 @@ class CrashRun:
         for topic in self.process.plan.source_topics():
             if topic not in self.app.broker.partition_counts():
                 self.app.broker.create_topic(topic, 1)
+        self.dropped_early = 0
+        """Live entries that were found dropped, which expire with what comes next."""
         self.expected: dict[str, int] = {}
         self.time = FIRST_MS
 
@@ -118,6 +120,9 @@ class CrashRun:
     ) -> None:
         """Compare each store on the disk with its changelog, replayed up to the store's offset.
 
+        What was dropped for good may be live by that offset, if it has expired by all that is
+        committed.
+
         Args:
             up_to_the_end: Whether the offset must be that of the changelog's last record.
             trusted: Which stores are held to it.
@@ -133,7 +138,14 @@ class CrashRun:
                 assert offset >= logged[-1].message_offset, f"store {name} is behind"
             known = [message for message in logged if message.message_offset <= offset]
             expected, oldest_live = replayed(name, known, self.builders)
-            assert live(files, oldest_live) == expected, f"store {name} at offset {offset}"
+            dropped = {key for key in expected.keys() - files.data.keys() if is_dropped(key, files)}
+            if dropped:
+                _, oldest_by_now = replayed(name, logged, self.builders)
+                assert oldest_by_now is not None
+                assert max(map(segment_id_of, dropped)) < oldest_by_now, f"store {name}"
+                self.dropped_early += len(dropped)
+            left = {key: value for key, value in expected.items() if key not in dropped}
+            assert live(files, oldest_live) == left, f"store {name} at offset {offset}"
 
     def check_outputs(self) -> None:
         """Each key's counts are 1, 2, ..., n: nothing lost, nothing twice."""
@@ -159,6 +171,11 @@ def offset_of(store: str, files: StoreFiles) -> int:
     """Return the changelog offset a store says it is at; -1 for none."""
     packed = files.metadata.get(f"app-{store}-changelog-0".encode())
     return -1 if packed is None else int.from_bytes(packed, "big")
+
+
+def is_dropped(key: bytes, files: StoreFiles) -> bool:
+    """Return whether a key is in a segment that was dropped."""
+    return segment_id_of(key) >= 0 and key < files.dropped_below
 
 
 def live(files: StoreFiles, oldest_live: int | None) -> dict[bytes, bytes]:

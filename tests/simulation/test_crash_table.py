@@ -28,7 +28,7 @@ GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
 def test_run_covers_every_kind_of_step(tmp_path: Path) -> None:
     """Otherwise the crashes below would miss what they are for."""
     steps = "\n".join(steps_of(CrashRun(tmp_path, "exactly_once", seed=0)))
-    for kind in ("send", "flush", "commit", "write ", "written ", "lock", "close"):
+    for kind in ("send", "flush", "commit", "write ", "written ", "dropped ", "lock", "close"):
         assert kind in steps, f"no {kind!r} among the steps:\n{steps}"
     for name in BUILDERS:
         assert f"write {name}" in steps
@@ -44,6 +44,24 @@ def test_segments_come_and_go_while_it_runs(tmp_path: Path) -> None:
         first = FIRST_MS // 60_000
         assert segments, name
         assert min(segments) > first, f"{name}: nothing has expired"
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_segments_dropped_for_good_before_their_batch_expire_again_with_it(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """A crash takes the batch back, and never the segments that it let expire."""
+    steps = steps_of(CrashRun(tmp_path / "reference", guarantee, seed=0))
+    dropped_early = 0
+    for step, line in enumerate(steps):
+        if " dropped " in line:
+            run = CrashRun(tmp_path / f"step-{step}", guarantee, seed=step)
+            run.die_at(step)
+            run.check_disk()
+            dropped_early += run.dropped_early
+            run.go_on()
+            run.check_disk(up_to_the_end=True)
+    assert dropped_early > 0
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

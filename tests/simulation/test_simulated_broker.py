@@ -318,6 +318,28 @@ def test_a_crash_leaves_each_store_at_one_of_its_commits(tmp_path: Path) -> None
     assert found == {None, b"0", b"1", b"2"}
 
 
+@pytest.mark.parametrize("segmented", [False, True])
+def test_segments_are_dropped_for_good_and_other_deletions_with_their_batch(
+    segmented: bool, tmp_path: Path
+) -> None:
+    """As RocksDB drops column families at once, and deletes ranges in a batch."""
+    found = set()
+    for seed in range(20):
+        faults = Faults(seed, NO_FAULTS)
+        root = tmp_path / str(seed)
+        disk = SimulatedDisk(root, faults)
+        engine = SimulatedEngine("s", disk, Lifeline("p", faults), faults, segmented=segmented)
+        engine.open(root / "0_0" / "rocksdb" / "s")
+        engine.write({b"1": b"old", b"2": b"kept"}, {})
+        disk.files(root / "0_0" / "rocksdb" / "s").flush()
+        engine.write({b"3": b"new"}, {}, delete_below=b"2")
+        disk.crash()
+        [(_, _, files)] = disk.stores()
+        found.add(b"".join(files.data))
+
+    assert found == ({b"2", b"23"} if segmented else {b"12", b"23"})
+
+
 def test_a_store_that_was_closed_is_whole_after_a_crash(tmp_path: Path) -> None:
     faults = Faults(0)
     disk = SimulatedDisk(tmp_path, faults)

@@ -3,13 +3,16 @@
 A store commits in batches, and like RocksDB without a write-ahead log a crash takes back the last
 of them: each store falls to one of its commits since it was last flushed, drawn from the seed,
 each by itself. Closing flushes. A store whose directory is removed is empty when it opens again.
+
+Segments of window and session stores are dropped after the batch that lets them expire, and for
+good at once, as column families are: a crash may take that batch back and never the segments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pystreams.errors import StateStoreError, StoreNotAvailableError, TaskLockedError
 from pystreams.ids import TaskId
@@ -31,12 +34,14 @@ class StoreFiles:
         data: Keys and values as of the last commit.
         metadata: Offsets as of the last commit.
         is_open: Whether an engine has it open.
+        dropped_below: Keys below this one were dropped at some time; empty if none were.
     """
 
     def __init__(self) -> None:
         self.data: dict[bytes, bytes] = {}
         self.metadata: dict[bytes, bytes] = {}
         self.is_open = False
+        self.dropped_below = b""
         self._flushed: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
         self._unflushed: list[Commit] = []
 
@@ -45,6 +50,15 @@ class StoreFiles:
         _apply(self.data, commit.changes)
         _apply(self.metadata, commit.metadata)
         self._unflushed.append(commit)
+
+    def drop_below(self, bound: bytes) -> None:
+        """Drop all keys below `bound`, in a way that no crash takes back."""
+        self.dropped_below = max(self.dropped_below, bound)
+        held: list[dict[bytes, Any]] = [self.data, self._flushed[0]]
+        held += [commit.changes for commit in self._unflushed]
+        for entries in held:
+            for key in [key for key in entries if key < bound]:
+                del entries[key]
 
     def flush(self) -> None:
         """Make everything so far survive a crash."""
@@ -154,10 +168,20 @@ class SimulatedEngine:
         disk: The machine's disk.
         lifeline: The process.
         faults: Decides when it is flushed by itself.
+        segmented: Whether it drops segments, as the engine of window and session stores does.
     """
 
-    def __init__(self, name: str, disk: SimulatedDisk, lifeline: Lifeline, faults: Faults) -> None:
+    def __init__(
+        self,
+        name: str,
+        disk: SimulatedDisk,
+        lifeline: Lifeline,
+        faults: Faults,
+        *,
+        segmented: bool = False,
+    ) -> None:
         self._name = name
+        self._segmented = segmented
         self._disk = disk
         self._lifeline = lifeline
         self._faults = faults
@@ -201,16 +225,19 @@ class SimulatedEngine:
         *,
         delete_below: bytes | None = None,
     ) -> None:
-        """Apply one batch; the process may die before or after it."""
+        """Apply one batch, then drop segments; the process may die before, between or after."""
         files = self._open()
         self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
-        if delete_below is not None:
+        if delete_below is not None and not self._segmented:
             gone = dict.fromkeys(key for key in files.data if key < delete_below)
             changes = {**gone, **changes}
         files.write(Commit(dict(changes), dict(metadata)))
         if self._faults.happens(self._faults.rates.background):
             files.flush()
         self._lifeline.pulse(f"written {self._name}")
+        if delete_below is not None and self._segmented:
+            files.drop_below(delete_below)
+            self._lifeline.pulse(f"dropped {self._name}")
 
     def metadata(self) -> dict[bytes, bytes]:
         """Return the offsets."""

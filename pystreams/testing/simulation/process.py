@@ -26,7 +26,7 @@ from pystreams.runtime.settings import ThreadSettings, recording_of, task_settin
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.stores.api import StateStore
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.spec import StoreBuilder, StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
@@ -190,8 +190,10 @@ class SimulatedProcess:
         if not isinstance(builder, StoreSpecBuilder):
             return builder.build()
         lifeline = self._lifeline
+        segmented = builder.spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}
 
         def engine(name: str) -> SimulatedEngine:
-            return SimulatedEngine(name, self.disk, lifeline, self._broker.faults)
+            faults = self._broker.faults
+            return SimulatedEngine(name, self.disk, lifeline, faults, segmented=segmented)
 
         return replace(builder, spec=replace(builder.spec, engine_factory=engine)).build()
