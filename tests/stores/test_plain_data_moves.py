@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from structlog.testing import capture_logs
 
 from pystreams.ids import TopicPartition
-from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.engines.rocksdb import RocksDBEngine, plain_data
 from pystreams.stores.metadata import pack_long
 from pystreams.stores.position import Position
 from tests.stores.killed_migration import kill_at_each_line_of_a_move
@@ -98,6 +99,20 @@ def test_the_move_is_told_once_with_the_number_of_records(tmp_path: Path) -> Non
             "records": RECORDS,
         }
     ]
+
+
+def test_progress_of_a_long_move_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_data, "_TOLD_EVERY_RECORDS", RECORDS // 3)
+    plain_store(tmp_path, small(RECORDS))
+
+    with capture_logs() as logs:
+        Counted().open(tmp_path).close()
+
+    *progress, end = logs
+    assert {line["event"] for line in progress} == {"store.timestamps_being_added"}
+    told = [line["records"] for line in progress]
+    assert told == sorted(told)
+    assert RECORDS // 3 <= told[0] < end["records"] == RECORDS
 
 
 def test_a_kill_between_any_two_steps_of_the_move_goes_on_where_it_was(tmp_path: Path) -> None:
