@@ -4,7 +4,7 @@ With `--processes` the parent does nothing else:
 
 - Each child finds an identity of its own in the state directory, so the N need no numbers but for
   their log lines.
-- A stop signal to the parent reaches the children as SIGTERM; they commit and leave. A second one
+- A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
 - A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
   that is the work of whoever started the parent, who also sees the exit code.

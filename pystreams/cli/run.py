@@ -117,7 +117,7 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and leaves within seconds; a second one stops at once.
+    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once.
 
     With --backfill an application that has not run yet, and has more than a million records before
     it, is brought up to date on Spark first. The outputs of that history are written too, as a live

@@ -1,9 +1,9 @@
 """One client in this process: from start to a clean stop, by signals.
 
 The main thread only waits; the stream threads work, and a display has a thread of its own. The
-first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and leave the
-group. The second one ends the process at once with 128 + the signal's number; what was not
-committed is processed again after the next start, as after a crash.
+first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
+second one ends the process at once with 128 + the signal's number; what was not committed is
+processed again after the next start, as after a crash.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunningStreams(Protocol):
         """Wait up to the timeout; return whether it has stopped."""
 
     def close(self, *, timeout_s: float) -> bool:
-        """Stop, commit, leave the group; return whether that was done in time."""
+        """Stop, commit, close; return whether that was done in time."""
 
     def statistics(self) -> Statistics:
         """Return how it is doing."""

@@ -157,7 +157,10 @@ class KafkaStreams:
         return self._finished.wait(timeout_s)
 
     def close(self, timeout_s: float | None = None) -> bool:
-        """Commit, leave the group and stop; return whether that is done.
+        """Commit and stop; return whether that is done.
+
+        A static member, as with `group.protocol=classic`, stays in its group until its session ends,
+        so that a restart gets its partitions back at once; others leave.
 
         Args:
             timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.

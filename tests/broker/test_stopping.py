@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C commit and leave; a second signal stops at once."""
+"""SIGTERM and Ctrl-C commit and end; a second signal stops at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def topics_with_input(servers: str, create_topic: CreateTopic) -> tuple[str, str
 
 @both_signals
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
-def test_a_signal_commits_leaves_and_ends(
+def test_a_signal_commits_and_ends(
     broker: DevelopmentBroker,
     admin: AdminClient,
     create_topic: CreateTopic,
@@ -53,7 +53,6 @@ def test_a_signal_commits_leaves_and_ends(
         "commit.interval.ms": 600_000,
         "producer.transaction.timeout.ms": 660_000,
         "statestore.cache.max.bytes": 0,
-        "group.protocol": "consumer",
     }
     file = write_counts(tmp_path, source, output)
     with Application(unique_name, tmp_path, file, settings) as application:
@@ -68,7 +67,30 @@ def test_a_signal_commits_leaves_and_ends(
 
     assert committed_offsets(admin, unique_name) == {(source, 0): RECORDS}
     assert values_by_key(read_all(servers, output)) == {b"k": list(range(1, RECORDS + 1))}
-    assert group_members(admin, unique_name) == 0
+
+
+@pytest.mark.parametrize(("protocol", "left"), [("classic", 1), ("consumer", 0)])
+def test_a_stopped_application_waits_for_its_restart_in_the_classic_group_and_leaves_the_other(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    protocol: str,
+    left: int,
+) -> None:
+    """The classic protocol is the default: its members are static."""
+    servers = broker.bootstrap_servers
+    file = write_counts(tmp_path, create_topic(), create_topic())
+    settings = {"bootstrap.servers": servers}
+    if protocol != "classic":
+        settings["group.protocol"] = protocol
+    with Application(unique_name, tmp_path, file, settings) as application:
+        running = application.start()
+        running.wait_for("task running")
+        running.stop()
+
+    assert group_members(admin, unique_name) == left
 
 
 @both_signals
