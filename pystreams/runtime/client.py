@@ -159,8 +159,8 @@ class KafkaStreams:
     def close(self, timeout_s: float | None = None) -> bool:
         """Commit and stop; return whether that is done.
 
-        A static member, as with `group.protocol=classic`, stays in its group until its session ends,
-        so that a restart gets its partitions back at once; others leave.
+        A static member, as with `group.protocol=classic`, stays in its group until its session
+        ends, so that a restart gets its partitions back at once; others leave.
 
         Args:
             timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
