@@ -138,9 +138,13 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         self._segments.commit()
 
     def rollback(self) -> None:
-        """Drop everything written since the last commit, and what it did to the stream time."""
+        """Drop everything written since the last commit, and what it did to the stream time.
+
+        The stream time of a store that writes through stays, as what it wrote does.
+        """
         super().rollback()
-        self._segments.rollback()
+        if self.transactional:
+            self._segments.rollback()
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed and not expired.

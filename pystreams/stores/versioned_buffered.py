@@ -103,9 +103,10 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self._keep_stream_time()
 
     def rollback(self) -> None:
-        """Drop what is uncommitted, and what it did to the stream time."""
+        """Drop what is uncommitted, and what it did to the stream time unless it was written."""
         super().rollback()
-        self._segments.rollback()
+        if self.transactional:
+            self._segments.rollback()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Put a batch of changelog records of one partition, with the last one's offset.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,6 +98,7 @@ class KeyValueStoreMachine(MortalMachine):
     timestamped = False
     caching = False
     read_cache_bytes = 0
+    transactional = True
     max_entries: int | None = None
     iterators = Bundle("iterators")
     reads = Bundle("reads")
@@ -126,6 +127,7 @@ class KeyValueStoreMachine(MortalMachine):
             timestamped=self.timestamped,
             caching=self.caching,
             max_entries=self.max_entries,
+            transactional=self.transactional,
         )
         self.store: Any = self.home.open(spec)
 
@@ -309,19 +311,21 @@ class KeyValueStoreMachine(MortalMachine):
     @invariant()
     def counts_and_views_agree(self) -> None:
         self.count_step()
-        dirty = self.store._buffer.dirty
-        counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
-        assert self.store.approximate_num_uncommitted_bytes() == counted
-        assert 0 <= self.store.cached_bytes() <= counted
+        self.check_what_waits(self.store._buffer.dirty)
         assert self.store.committed_offset(CHANGELOG) == self.offset
         if self.max_entries is not None:
             assert self.store.approximate_num_entries() == len(self.current.values)
         committed = self.store.read_only(IsolationLevel.READ_COMMITTED)
         uncommitted = self.store.read_only(IsolationLevel.READ_UNCOMMITTED)
-        assert dict(committed.all()) == self.committed.values
+        assert dict(committed.all()) == self.visible(IsolationLevel.READ_COMMITTED)
         assert dict(uncommitted.reverse_all()) == self.current.values
         for read in self.open_reads:
             read.remember(self.visible(read.level))
+
+    def check_what_waits(self, dirty: Mapping[bytes, bytes | None]) -> None:
+        counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
+        assert self.store.approximate_num_uncommitted_bytes() == counted
+        assert 0 <= self.store.cached_bytes() <= counted
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

@@ -41,6 +41,31 @@ Entry = Any
 """What a read yields, as the model has it."""
 
 
+def copy_in_use(directory: Path, copy: Path) -> None:
+    """Copy a directory as one moment leaves it, while RocksDB deletes files in the background."""
+    while True:
+        before = _files(directory)
+        try:
+            shutil.copytree(directory, copy)
+        except (FileNotFoundError, shutil.Error):
+            shutil.rmtree(copy, ignore_errors=True)
+            continue
+        if _files(directory) == before:
+            return
+        shutil.rmtree(copy)
+
+
+def _files(directory: Path) -> list[tuple[str, int]]:
+    """Return the files below a directory with their sizes; one that goes meanwhile has none."""
+    found = []
+    for path in sorted(directory.rglob("*")):
+        try:
+            found.append((str(path), path.stat().st_size))
+        except FileNotFoundError:
+            found.append((str(path), -1))
+    return found
+
+
 class CountingMachine(RuleBasedStateMachine):
     """A machine that counts the steps of all its lives."""
 
@@ -109,7 +134,7 @@ class MortalMachine(CountingMachine):
     def crash(self) -> None:
         """Go on with a copy of the directory as it is beside the open store."""
         if self.engine is StoreEngine.ROCKSDB:
-            shutil.copytree(self.directory / str(self.lives), self.directory / str(self.lives + 1))
+            copy_in_use(self.directory / str(self.lives), self.directory / str(self.lives + 1))
             self.lives += 1
         self.store.close()
         self.committed, self.offset = self.flushed.copy(), self.flushed_offset

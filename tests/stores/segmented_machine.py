@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -122,6 +122,7 @@ class SegmentedStoreMachine(MortalMachine):
     kind: StoreKind
     caching = False
     read_cache_bytes = 0
+    transactional = True
     timestamped = False
     retain_duplicates = False
     iterators = Bundle("iterators")
@@ -194,6 +195,7 @@ class SegmentedStoreMachine(MortalMachine):
                 timestamped=self.timestamped,
                 engine_timestamped=self.timestamped,
                 caching=self.caching,
+                transactional=self.transactional,
                 retention=Retention(
                     RETENTION_MS,
                     INTERVAL_MS,
@@ -307,9 +309,7 @@ class SegmentedStoreMachine(MortalMachine):
         self.count_step()
         assert self.store._segments.stream_time == self.current.time
         assert self.store.committed_offset(CHANGELOG) == self.offset
-        dirty = self.store._buffer.dirty
-        counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
-        assert self.store.approximate_num_uncommitted_bytes() == counted
+        self.check_what_waits(self.store._buffer.dirty)
         in_engine = {
             self.entry_of(stored_key[8:]): self.stored_value(value)
             for stored_key, value in self.store._buffer.engine_range(None, None)
@@ -321,6 +321,10 @@ class SegmentedStoreMachine(MortalMachine):
             assert self.plain(self.all_of(view, reverse=True)) == expected[::-1]
         for read in self.open_reads:
             read.remember(dict(self.visible(read.level)))
+
+    def check_what_waits(self, dirty: Mapping[bytes, bytes | None]) -> None:
+        counted = sum(len(key) + len(value or b"") for key, value in dirty.items())
+        assert self.store.approximate_num_uncommitted_bytes() == counted
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

@@ -296,6 +296,25 @@ def test_under_at_least_once_it_goes_on_after_a_rollback(
     manager.close()
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_what_was_written_through_is_found_after_a_rollback(
+    tmp_path: Path, engine: StoreEngine, name: str
+) -> None:
+    """Its time as well: windows and sessions that are ahead of the stream time are not found."""
+    kind = replace(KINDS[name], builder=KINDS[name].builder.with_transactional_disabled())
+    slots = Slots(tmp_path, kind, engine)
+    written = {slot: 10 + slot for slot in range(SLOTS)}
+    slots.put(written)
+    slots.store.flush_cache()
+
+    slots.store.rollback()
+
+    slots.holds(written)
+    for isolation_level in IsolationLevel:
+        slots.holds(written, slots.store.read_only(isolation_level))
+    slots.store.close()
+
+
 # Ends
 
 

@@ -21,7 +21,7 @@ from pystreams.stores.versioned_api import (
     ReadOnlyVersionedKeyValueStore,
     VersionedRecord,
 )
-from tests.stores.machine_parts import LEVELS, SHORT, CountingMachine
+from tests.stores.machine_parts import LEVELS, SHORT, CountingMachine, copy_in_use
 from tests.stores.support import CHANGELOG
 from tests.stores.versioned_support import VersionedHome, versioned_spec
 
@@ -203,7 +203,7 @@ class VersionedStoreMachine(CountingMachine):
         home = self.shop.home
         self.lives += 1
         following = self.directory / str(self.lives)
-        shutil.copytree(home.directory, following)
+        copy_in_use(home.directory, following)
         self.shop.store.close()
         home.changelog.records.clear()
         home.directory = following

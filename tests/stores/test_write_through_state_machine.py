@@ -1,0 +1,14 @@
+"""Random use of stores that write through: what reached the engine stays, the rest can be lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stores.machine_parts import SHORT, CountingMachine
+from tests.stores.write_through_machine import KEY_VALUE, SESSION, WINDOW
+
+
+@pytest.mark.property
+@pytest.mark.parametrize("machine", [*KEY_VALUE, *WINDOW, *SESSION])
+def test_random_steps_give_what_the_model_gives(machine: type[CountingMachine]) -> None:
+    assert machine.run_lives(SHORT) > 0
