@@ -4,7 +4,7 @@ One root, `StreamsError`; below it one class for each next step: fix the program
 (`ConfigError`, `TopologyError`), look at the machine (`StateDirectoryError`,
 `StateStoreError`), retry later (`StoreNotAvailableError`), decide about one record
 (`SerializationError`, `ProcessingError`, `ProductionError`), or let the runtime recover
-(`TaskMigratedError`, `TaskCorruptedError`, `RetriableClientError`; these never reach users).
+(`TaskMigratedError`, `RetriableClientError`; these never reach users).
 A message says what happened, to which task or topic, and what to do.
 """
 
@@ -180,21 +180,6 @@ class TaskMigratedError(StreamsError):
 
     The runtime drops the tasks, keeps their stores, and joins again.
     """
-
-
-class TaskCorruptedError(StreamsError):
-    """A changelog no longer holds what a store needs; that store alone is rebuilt.
-
-    Attributes:
-        task_id: The task the store belongs to.
-        changelogs: The changelog partitions concerned.
-    """
-
-    def __init__(self, task_id: TaskId, changelogs: list[TopicPartition], reason: str) -> None:
-        self.task_id = task_id
-        self.changelogs = changelogs
-        names = ", ".join(str(changelog) for changelog in changelogs)
-        super().__init__(f"task {task_id}: {reason} ({names})")
 
 
 class FatalStreamsError(StreamsError):

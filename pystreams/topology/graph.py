@@ -18,7 +18,6 @@ Source: Kafka Streams' `InternalStreamsBuilder`.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 
 from pystreams.errors import TopologyError
 from pystreams.topology.graph_nodes import (
@@ -28,6 +27,7 @@ from pystreams.topology.graph_nodes import (
     disconnect,
 )
 from pystreams.topology.naming import NameCounter
+from pystreams.topology.nodes import CopartitionGroup
 from pystreams.topology.topology import Topology
 
 
@@ -43,7 +43,7 @@ class StreamsGraph:
         self.names = NameCounter()
         self.root = GraphNode("root")
         self._next_priority = 0
-        self._copartition_groups: list[frozenset[str]] = []
+        self._copartition_groups: list[CopartitionGroup] = []
         # Sources that were merged into another one, with the other's name.
         self._merged: dict[str, str] = {}
 
@@ -54,9 +54,9 @@ class StreamsGraph:
             node.priority = self._next_priority
             self._next_priority += 1
 
-    def require_copartition(self, sources: Iterable[str]) -> None:
-        """Require equal partition counts of the topics of these sources."""
-        self._copartition_groups.append(frozenset(sources))
+    def require_copartition(self, sources: frozenset[str], node: str) -> None:
+        """Require equal partition counts of the topics of these sources, for the sake of a node."""
+        self._copartition_groups.append(CopartitionGroup(sources, node))
 
     def write(self, topology: Topology) -> None:
         """Write all nodes, by priority, parents first.
@@ -82,7 +82,8 @@ class StreamsGraph:
                 heapq.heappush(waiting, (child.priority, pushed, child))
                 pushed += 1
         for group in self._copartition_groups:
-            topology.add_copartition_group(self._merged.get(name, name) for name in group)
+            sources = frozenset(self._merged.get(name, name) for name in group.sources)
+            topology.add_copartition_group(CopartitionGroup(sources, group.node))
 
     def _merge_sources(self) -> None:
         """Let streams of equal topics, or of an equal pattern, share the first one's source."""

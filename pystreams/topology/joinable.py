@@ -282,10 +282,10 @@ class JoinableStream(Generic[K, V]):
         )
         stream = self._copartitioned(joined.name, joined.key_serde, joined.value_serde)
         sources = stream._sources | table._sources
-        self._graph.require_copartition(sources)
         node = add_table_join(
             self._graph, stream._node, table, joiner, joined, left=left, with_key=with_key
         )
+        self._graph.require_copartition(sources, node.name)
         return self._stream(node, sources, joined.key_serde, None)
 
     def _join_stream(
@@ -320,7 +320,6 @@ class JoinableStream(Generic[K, V]):
             name and f"{name}-right", joined.key_serde, joined.other_value_serde
         )
         sources = this._sources | that._sources
-        self._graph.require_copartition(sources)
         join = StreamJoin(
             windows,
             keyed_joiner(joiner, with_key=with_key),
@@ -329,6 +328,7 @@ class JoinableStream(Generic[K, V]):
             joined=joined,
         )
         node = add_stream_join(self._graph, this._node, that._node, join)
+        self._graph.require_copartition(sources, node.name)
         return self._stream(node, sources, joined.key_serde, None)
 
     def _copartitioned(

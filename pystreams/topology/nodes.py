@@ -88,3 +88,16 @@ class RepartitionTopic:
 
     name: str
     num_partitions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopartitionGroup:
+    """Sources whose topics must have equal partition counts.
+
+    Attributes:
+        sources: Names of the source nodes.
+        node: The node for whose sake: a join.
+    """
+
+    sources: frozenset[str]
+    node: str

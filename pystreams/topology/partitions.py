@@ -49,7 +49,8 @@ def plan_partitions(plan: TopologyPlan, existing: Mapping[str, int]) -> Partitio
             that match a source pattern are included.
 
     Raises:
-        TopologyError: Co-partitioned topics differ, or no count can be derived; names the topics.
+        TopologyError: Co-partitioned topics differ, or no count can be derived; names the topics,
+            and the node that they differ for.
     """
     counts = _source_counts(plan, existing)
     _count_repartition_topics(plan, counts)
@@ -128,7 +129,7 @@ def _has_unresolved(
 def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
     internal = plan.repartition_topics()
     for group in plan.topology.copartition_groups:
-        sources = [node for node in plan.sources() if node.name in group]
+        sources = [node for node in plan.sources() if node.name in group.sources]
         topics = [topic for node in sources for topic in topics_of_source(plan, node, counts)]
         fixed = {
             topic: counts[topic]
@@ -138,8 +139,9 @@ def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
         if len(set(fixed.values())) > 1:
             listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
             message = (
-                f"can't join topics with different numbers of partitions: {listed}; "
-                "repartition one of the streams first with repartition(num_partitions=...)"
+                f"node {group.node!r} can't join topics with different numbers of partitions: "
+                f"{listed}; repartition one of the streams first with "
+                "repartition(num_partitions=...)"
             )
             raise TopologyError(message)
         wanted = max(fixed.values()) if fixed else max(counts[topic] for topic in topics)

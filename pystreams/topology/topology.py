@@ -20,6 +20,7 @@ from pystreams.serdes import Serde
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.nodes import (
+    CopartitionGroup,
     Node,
     ProcessorNode,
     RepartitionTopic,
@@ -53,7 +54,7 @@ class Topology:
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
-        self._copartition_groups: list[frozenset[str]] = []
+        self._copartition_groups: list[CopartitionGroup] = []
 
     # ------------------------------------------------------------------ what a user calls
 
@@ -224,9 +225,9 @@ class Topology:
             raise TopologyError(message)
         self._repartition_topics[topic.name] = topic
 
-    def add_copartition_group(self, sources: Iterable[str]) -> None:
-        """Require that the topics of these source nodes have equal partition counts."""
-        self._copartition_groups.append(frozenset(sources))
+    def add_copartition_group(self, group: CopartitionGroup) -> None:
+        """Require that the topics of some source nodes have equal partition counts."""
+        self._copartition_groups.append(group)
 
     # ------------------------------------------------------------------ what the plan reads
 
@@ -246,8 +247,8 @@ class Topology:
         return self._repartition_topics
 
     @property
-    def copartition_groups(self) -> list[frozenset[str]]:
-        """Sets of source nodes whose topics must have equal partition counts."""
+    def copartition_groups(self) -> list[CopartitionGroup]:
+        """Which source nodes' topics must have equal partition counts."""
         return self._copartition_groups
 
     def children(self, name: str) -> list[str]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from pystreams.errors import TopologyError
 from pystreams.serdes import STRING
 from pystreams.stores.factories import Stores
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.kstream import KStream
+from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 from tests.topology.joined_streams import Kind
 
@@ -163,7 +165,8 @@ def test_topics_of_both_streams_have_equal_numbers_of_partitions(
     join("outer_join", left, right)
 
     sources = {"KSTREAM-SOURCE-0000000000", "KSTREAM-SOURCE-0000000001"}
-    assert builder.build().copartition_groups == [frozenset(sources)]
+    (group,) = builder.build().copartition_groups
+    assert group.sources == sources
 
 
 def test_a_join_is_one_sub_topology_of_both_streams(
@@ -174,3 +177,13 @@ def test_a_join_is_one_sub_topology_of_both_streams(
     [part] = TopologyPlan(builder.build(), "app").subtopologies
     assert len(part.nodes) == 8
     assert len(part.stores) == 3
+
+
+def test_topics_with_other_numbers_of_partitions_are_refused_with_the_joins_name(
+    builder: StreamsBuilder, left: KStream[str, str], right: KStream[str, str]
+) -> None:
+    join("join", left, right, name="pairs")
+    plan = TopologyPlan(builder.build(), "app")
+
+    with pytest.raises(TopologyError, match=r"node 'pairs-merge' can't join .*'left' has 3"):
+        plan_partitions(plan, {"left": 3, "right": 2})

@@ -169,10 +169,11 @@ def test_repartition_before_a_left_join_keeps_null_keys(
 def test_joined_topics_must_have_equal_partition_counts(
     builder: StreamsBuilder, orders: KStream[str, str], people: KTable[str, str]
 ) -> None:
-    orders.join(people, lambda order, person: order)
+    orders.join(people, lambda order, person: order, name="at-table")
     plan = TopologyPlan(builder.build(), "app")
 
-    with pytest.raises(TopologyError, match="'orders' has 3, 'people' has 2"):
+    told = r"node 'at-table' .*: 'orders' has 3, 'people' has 2; repartition one"
+    with pytest.raises(TopologyError, match=told):
         plan_partitions(plan, {"orders": 3, "people": 2})
 
 
@@ -195,4 +196,4 @@ def test_streams_of_one_topic_are_copartitioned_under_the_merged_source(
 
     (group,) = builder.build().copartition_groups
 
-    assert "KSTREAM-SOURCE-0000000000" in group
+    assert "KSTREAM-SOURCE-0000000000" in group.sources
