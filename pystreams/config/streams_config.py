@@ -164,7 +164,8 @@ class StreamsConfig:
     processing_exception_handler: Handler = key(
         HANDLER,
         "fail",
-        "What to do when the user's code raises: `fail`, or log, drop the record and `continue`.",
+        """What to do when the user's code raises, or a record does not fit the serdes of a store:
+        `fail`, or log, drop the record and `continue`.""",
         importance=_MEDIUM,
     )
     production_exception_handler: Handler = key(

@@ -37,7 +37,7 @@ class TaskSettings:
         default_value_serde: For nodes without a value serde of their own, or None.
         timestamp_extractor: For sources without one of their own.
         deserialization_handler: Decides about records that can't be read.
-        processing_handler: Decides when the user's code raises.
+        processing_handler: Decides when the user's code raises, or a record does not fit a store.
         production_handler: Decides about records that can't be serialized or produced.
         max_task_idle_ms: See `PartitionGroup`.
         stores: What stores are opened with.
