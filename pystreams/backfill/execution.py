@@ -18,11 +18,11 @@ from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.history import History, PartitionBounds, PartitionReader
 from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
-from pystreams.backfill.result_files import WRITTEN_TYPE, move_into_place
+from pystreams.backfill.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
-from pystreams.backfill.staged_rows import counted
+from pystreams.backfill.staged_rows import check_complete, counted
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
@@ -126,9 +126,10 @@ class Execution:
         counts = StageCounts(attempt.with_name(f"{attempt.name}.progress"))
         jobs = self._jobs(begun)
         with jobs.grouped(), StageWatch(begun, counts, jobs.tasks, self._tell, self._clock):
-            self._run_stage(position, stage, attempt, str(counts.directory))
+            written = self._run_stage(position, stage, attempt, str(counts.directory))
         seconds = (self._clock.monotonic_ms() - started) / 1000
         staged = self._staged(position, stage, attempt, begun.records, seconds)
+        check_complete(attempt, staged.num_rows, written)
         self._refuse_late_records(position, staged)
         staged = self._staging.finish_stage(staged, attempt)
         self._tell(begun.done(seconds))
@@ -140,8 +141,12 @@ class Execution:
         of = f"stage {begun.position + 1} of {begun.num_stages}"
         return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
 
-    def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> None:
-        """Run a stage's tasks, and put what the runs have written that Spark has taken in place."""
+    def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> int:
+        """Run a stage's tasks, and put what the runs have written that Spark has taken in place.
+
+        Returns:
+            How many rows these have written.
+        """
         written = self._written_rows(stage)
         reader = self._history.reader if written is None else None
         with told(self._staging.path):
@@ -165,10 +170,11 @@ class Execution:
             lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
         )
         try:
-            taken = runs.collect()
+            taken = [WrittenRun(*row) for row in runs.collect()]
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise _failed(error, position) from None
-        move_into_place(attempt, [(row.run, row.files) for row in taken])
+        move_into_place(attempt, taken)
+        return sum(run.rows for run in taken)
 
     def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""

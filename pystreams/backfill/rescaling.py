@@ -15,7 +15,7 @@ from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan, RescaleRefusedError
 from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staged_rows import counted
+from pystreams.backfill.staged_rows import check_complete, counted
 from pystreams.backfill.staging import (
     BackfillIdentity,
     Manifest,
@@ -89,12 +89,12 @@ class Staging:
         started = time.monotonic()
         attempt = self._directory.new_attempt(position)
         rows = moved_rows(spark, records, part, self._begins)
-        writer = rows.write.mode("overwrite").partitionBy("kind", "name", "task")
         try:
-            writer.parquet(f"file://{attempt.resolve()}")
+            written = write_rows(rows, attempt)
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise _failed(error, part) from None
         staged = self._staged(position, part, attempt, time.monotonic() - started)
+        check_complete(attempt, staged.num_rows, written)
         _log.info("state moved", subtopology=part.id, tasks=part.new_tasks, rows=dict(staged.state))
         return self._directory.finish_stage(staged, attempt)
 
@@ -116,6 +116,19 @@ class Staging:
             ends=counted(attempt, ResultKind.END),
             attempt=attempt.name,
         )
+
+
+def write_rows(rows: DataFrame, attempt: Path) -> int:
+    """Write results as Spark's own Parquet writer does; return how many rows it has written."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+    written = Observation()
+    counted_rows = rows.observe(written, F.count(F.lit(1)).alias("rows"))
+    writer = counted_rows.write.mode("overwrite").partitionBy("kind", "name", "task")
+    # By a file's bytes its reader knows how many rows to take at a time; a dictionary hides them.
+    writer.option("parquet.enable.dictionary", "false").parquet(f"file://{attempt.resolve()}")
+    return int(written.get["rows"])
 
 
 def _failed(error: Exception, part: MovedSubtopology) -> StreamsError:

@@ -34,8 +34,8 @@ from pystreams.backfill.staging_troubles import StagingError, told
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
-WRITTEN_TYPE = "run string, files int"
-"""What a run gives Spark: the name of its directory, and how many files are there."""
+WRITTEN_TYPE = "run string, files int, rows bigint"
+"""What a run gives Spark: the name of its directory, how many files are there, and their rows."""
 
 _WRITTEN = "_written"
 _ROW_GROUP_BYTES = 4 << 20
@@ -52,7 +52,15 @@ _SCHEMA = pa.schema(
         ("headers", _HEADERS_TYPE),
     ]
 )
-_WRITTEN_SCHEMA = pa.schema([("run", pa.string()), ("files", pa.int32())])
+_WRITTEN_SCHEMA = pa.schema([("run", pa.string()), ("files", pa.int32()), ("rows", pa.int64())])
+
+
+class WrittenRun(NamedTuple):
+    """What a run has told of itself; see `WRITTEN_TYPE`."""
+
+    run: str
+    files: int
+    rows: int
 
 
 class _Place(NamedTuple):
@@ -79,6 +87,7 @@ class ResultFiles:
         self._waiting_bytes: dict[_Place, int] = {}
         self._open: dict[_Place, ParquetWriter] = {}
         self._files: dict[_Place, int] = {}
+        self._rows = 0
 
     def write(self, results: ResultBatch) -> None:
         """Take results; those of one kind, name and task stay in their order.
@@ -88,6 +97,7 @@ class ResultFiles:
         """
         place = _Place(int(results.kind), results.name, results.task)
         batch = arrow_batch(results)
+        self._rows += batch.num_rows
         self._waiting.setdefault(place, []).append(batch)
         waiting = self._waiting_bytes.get(place, 0) + batch.nbytes
         self._waiting_bytes[place] = waiting
@@ -104,8 +114,8 @@ class ResultFiles:
         """
         self._write_all()
         self._close_files()
-        row = [pa.array([self._run]), pa.array([sum(self._files.values())], pa.int32())]
-        return pa.RecordBatch.from_arrays(row, schema=_WRITTEN_SCHEMA)
+        done = WrittenRun(self._run, sum(self._files.values()), self._rows)
+        return pa.RecordBatch.from_pylist([done._asdict()], schema=_WRITTEN_SCHEMA)
 
     def __enter__(self) -> Self:
         return self
@@ -127,11 +137,11 @@ class ResultFiles:
             self._write_group(place)
 
     def _write_group(self, place: _Place) -> None:
-        """Write what waits for a place as one row group."""
+        """Write what waits for a place as one row group; more where a batch alone is too large."""
         table = pa.Table.from_batches(self._waiting.pop(place))
-        del self._waiting_bytes[place]
+        rows = 2 * _ROW_GROUP_BYTES * len(table) // self._waiting_bytes.pop(place)
         with told(self._staging):
-            self._writer(place).write_table(table, row_group_size=len(table))
+            self._writer(place).write_table(table, row_group_size=max(rows, 1))
 
     def _writer(self, place: _Place) -> ParquetWriter:
         """Return the open file of a place; with too many open, the others are closed first."""
@@ -157,17 +167,17 @@ class ResultFiles:
                 writer.close()
 
 
-def move_into_place(attempt: Path, written: Sequence[tuple[str, int]]) -> None:
+def move_into_place(attempt: Path, written: Sequence[WrittenRun]) -> None:
     """Keep the files of the runs that Spark has taken, and nothing else; by the driver.
 
     Args:
         attempt: The directory of the stage's attempt.
-        written: The rows of the runs: the name of the directory and the number of files.
+        written: What the runs have told.
 
     Raises:
         StagingError: Files are missing, or can't be moved.
     """
-    for run, count in written:
+    for run, count, _ in written:
         directory = attempt / _WRITTEN / run
         with told(attempt.parent):
             files = sorted(directory.glob("kind=*/name=*/task=*/*.parquet"))

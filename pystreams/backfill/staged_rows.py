@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.rows import Result, ResultKind, place_of
-from pystreams.backfill.staging_troubles import readable
+from pystreams.backfill.staging_troubles import StagingError, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,8 +36,9 @@ def batches_of(
     from pyarrow import parquet
 
     for file in sorted((stage / place_of(kind, name, task)).glob("*.parquet")):
-        # With a buffer, so that of a column's part in a group no more than that is held.
-        with readable(file, stage), parquet.ParquetFile(file, buffer_size=_READ_BYTES) as opened:
+        # So that a column's part of a group is not read as a whole, as it is by default.
+        as_needed = {"buffer_size": _READ_BYTES, "pre_buffer": False}
+        with readable(file, stage), parquet.ParquetFile(file, **as_needed) as opened:
             for number in range(opened.num_row_groups):
                 group = opened.metadata.row_group(number)
                 row_bytes = group.total_byte_size // max(group.num_rows, 1) + 1
@@ -71,3 +72,22 @@ def counted(stage: Path, kind: ResultKind) -> dict[str, int]:
         with readable(file, stage):
             found[name] = found.get(name, 0) + parquet.read_metadata(file).num_rows
     return dict(sorted(found.items()))
+
+
+def check_complete(attempt: Path, found: int, written: int) -> None:
+    """See that all rows are there which were written; by the driver.
+
+    Args:
+        attempt: The directory of the stage's attempt.
+        found: How many rows its files have.
+        written: How many rows those who wrote them know of.
+
+    Raises:
+        StagingError: Somebody else has removed or added files.
+    """
+    if found != written:
+        raise StagingError(
+            f"{written} rows were written to {attempt}, and {found} are there: somebody else "
+            "removes or adds files, as a driver on another machine does whose lock this file "
+            f"system does not show. End what else works in {attempt.parent}, and start again"
+        )

@@ -147,6 +147,11 @@ class StagedStage:
         kinds = ResultKind.OUTPUT, ResultKind.STATE, ResultKind.END
         return dict(zip(kinds, (self.outputs, self.state, self.ends), strict=True))
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows it wrote."""
+        return sum(sum(counts.values()) for counts in self.rows.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,8 +44,8 @@ def after_flushes(publisher: Publisher, happens: Callable[[int], None]) -> None:
     make = publisher._clients.producer
     flushes = 0
 
-    def producer(client_id: str, transactional_id: str | None = None) -> ProducerPort:
-        made = make(client_id, transactional_id)
+    def producer(*arguments: Any) -> ProducerPort:
+        made = make(*arguments)
         flush = made.flush
 
         def flush_and_more() -> None:
@@ -56,7 +57,7 @@ def after_flushes(publisher: Publisher, happens: Callable[[int], None]) -> None:
         made.flush = flush_and_more  # type: ignore[method-assign]
         return made
 
-    publisher._clients.producer = producer  # type: ignore[method-assign]
+    publisher._clients.producer = producer  # type: ignore[method-assign, assignment]
 
 
 def test_any_transaction_that_the_broker_ended_by_its_time_limit_is_sent_again(

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from pystreams.backfill import result_files
-from pystreams.backfill.result_files import ResultFiles, arrow_batch, move_into_place
+from pystreams.backfill.result_files import ResultFiles, WrittenRun, arrow_batch, move_into_place
 from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import StagingDirectory
@@ -29,13 +30,13 @@ def attempt(tmp_path: Path) -> Path:
     return directory
 
 
-def written(attempt: Path, batches: Iterable[ResultBatch]) -> tuple[str, int]:
-    """Write results as one run; return its row."""
+def written(attempt: Path, batches: Iterable[ResultBatch]) -> WrittenRun:
+    """Write results as one run; return what it tells."""
     with ResultFiles(attempt, attempt.parent) as files:
         for one in batches:
             files.write(one)
-        row = files.finish()
-    return row.column(0)[0].as_py(), row.column(1)[0].as_py()
+        (row,) = files.finish().to_pylist()
+    return WrittenRun(**row)
 
 
 def sequences(attempt: Path, kind: ResultKind = ResultKind.OUTPUT, name: str = "out") -> list[int]:
@@ -122,6 +123,23 @@ def test_order_is_kept_over_row_groups_and_files(
     assert len(files_in(attempt)) > len(names)
 
 
+def test_rows_with_large_values_lie_in_groups_that_can_be_read_one_by_one(
+    attempt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_files, "_ROW_GROUP_BYTES", 10_000)
+    records = [(bytes(1000), b"k", 1, ())] * 100
+    large = ResultBatch(ResultKind.OUTPUT, 2, "out", [0] * 100, 0, records)
+
+    move_into_place(attempt, [written(attempt, [large])])
+
+    [file] = attempt.rglob("*.parquet")
+    with parquet.ParquetFile(file) as opened:
+        groups = [opened.metadata.row_group(at) for at in range(opened.num_row_groups)]
+    assert sum(group.num_rows for group in groups) == 100
+    assert max(group.num_rows for group in groups) < 20
+    assert sequences(attempt) == list(range(100))
+
+
 def test_no_more_waits_in_memory_than_there_may(
     attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,10 +154,20 @@ def test_no_more_waits_in_memory_than_there_may(
 
 
 def test_files_that_the_driver_does_not_see_are_told_with_the_cure(attempt: Path) -> None:
-    run, files = written(attempt, [batch(0)])
+    done = written(attempt, [batch(0)])
 
-    with pytest.raises(StagingError, match=r"1 files are seen|mount the staging directory"):
-        move_into_place(attempt, [(run, files + 1)])
+    with pytest.raises(
+        StagingError,
+        match=r"has written 2 files to .* and 1 are seen here: mount the staging directory",
+    ):
+        move_into_place(attempt, [done._replace(files=2)])
+
+
+def test_run_tells_how_many_rows_it_has_written_of_all_kinds(attempt: Path) -> None:
+    batches = [batch(0, 5), batch(0, 2, kind=ResultKind.STATE), batch(0, 1, kind=ResultKind.END)]
+
+    assert written(attempt, batches).rows == 8
+    assert written(attempt, []).rows == 0
 
 
 def test_disk_that_is_full_is_told_with_the_cure(small_disk: Path) -> None:

@@ -8,13 +8,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.staging import BackfillIdentity, StagedStage, StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.staging import (
+    BackfillIdentity,
+    StagedStage,
+    StagingDirectory,
+    begun_identity,
+    read_manifest,
+)
+from pystreams.backfill.staging_troubles import _CURES, StagingError, do_again
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import two_repartitions
@@ -130,6 +137,90 @@ def test_of_two_drivers_that_do_not_see_each_other_the_first_one_s_stage_counts(
     assert staging.finish_stage(stage(8), first) == stage(7)
     assert [file.name for file in staging.stage_path(0).glob("*.parquet")] == ["second.parquet"]
     assert not first.exists()
+
+
+class Overtaken(StagingDirectory):
+    """A driver's view, in which another one finishes right after it was seen that none had."""
+
+    def overtake_with(self, attempt: Path) -> None:
+        self.other = attempt
+
+    def finished_stage(self, position: int) -> StagedStage | None:
+        found = super().finished_stage(position)
+        if found is None:
+            StagingDirectory(self.path).finish_stage(stage(7), self.other)
+        return found
+
+
+@pytest.mark.parametrize("has_remains", [False, True])
+def test_what_a_driver_takes_for_the_stage_is_what_is_there_whoever_was_first_by_a_moment(
+    staging: StagingDirectory, has_remains: bool
+) -> None:
+    """The remains of a stage that somebody began to delete are in the way, or nothing is."""
+    staging.begin(identity(), 1)
+    other, own = staging.new_attempt(0), staging.new_attempt(0)
+    for name, directory in (("other", other), ("own", own)):
+        directory.mkdir()
+        (directory / f"{name}.parquet").touch()
+    if has_remains:
+        staging.stage_path(0).mkdir()
+        (staging.stage_path(0) / "remains.parquet").touch()
+    driver = Overtaken(staging.path)
+    driver.overtake_with(other)
+
+    taken = driver.finish_stage(stage(8), own)
+
+    assert taken == staging.finished_stage(0) == stage(7 if has_remains else 8)
+    left = {file.name for file in staging.path.rglob("*.parquet")}
+    assert left == {"other.parquet"} if has_remains else {"own.parquet", "other.parquet"}
+
+
+def test_of_two_drivers_that_begin_at_once_one_claims_the_directory(
+    staging: StagingDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without locks; the other one finds, when it writes, that it is another history's."""
+    later = BackfillIdentity.of(TopologyPlan(two_repartitions(), "app"), {"left": 1}, {0: 1}, {})
+    refuse = StagingDirectory._refuse_foreign_files
+
+    def overtaken(this: StagingDirectory) -> None:
+        refuse(this)
+        monkeypatch.undo()
+        StagingDirectory(this.path).begin(identity(), 1)
+
+    monkeypatch.setattr(StagingDirectory, "_refuse_foreign_files", overtaken)
+    with pytest.raises(StagingError, match="its history differ"):
+        staging.begin(later, 2)
+
+    assert begun_identity(staging.path) == identity()
+    assert [file.name for file in staging.path.iterdir()] == ["begun.json"]
+
+
+def test_troubles_are_told_in_words_that_fit_a_rescale_too(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    staging.begin(identity(), 1)
+    other = BackfillIdentity.of(TopologyPlan(two_repartitions(), "other"), {}, {}, {})
+    (tmp_path / "thesis.txt").touch()
+    (tmp_path / "manifest.json").write_text('{"format_version": 1}')
+
+    told = [
+        told_by(lambda: staging.begin(other, 2)),
+        told_by(lambda: read_manifest(staging.path)),
+        told_by(lambda: read_manifest(tmp_path)),
+        told_by(lambda: read_manifest(tmp_path / "nowhere")),
+        told_by(lambda: StagingDirectory(tmp_path).begin(identity(), 1)),
+        *(f"{one}" for one in _CURES.values()),
+        do_again(staging.stage_path(0)),
+    ]
+    with staging.held():
+        told.append(told_by(lambda: staging.held().__enter__()))
+
+    assert [one for one in told if "backfill" in one.replace("backfill or rescale", "")] == []
+
+
+def told_by(fails: Callable[[], object]) -> str:
+    with pytest.raises(StagingError) as raised:
+        fails()
+    return str(raised.value)
 
 
 def test_without_locks_nothing_of_another_driver_is_removed(

@@ -1,0 +1,34 @@
+"""Moved state as Spark's own writer stages it: counted by who wrote it, read in small parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.backfill import staged_rows
+from pystreams.backfill.rescaling import write_rows
+from pystreams.backfill.rows import RESULT_TYPE, ResultKind
+from pystreams.backfill.staged_rows import batches_of, counted
+
+
+def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_a_time(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All values are the same, which a dictionary would store once."""
+    monkeypatch.setattr(staged_rows, "_BATCH_BYTES", 100_000)
+    state, end = int(ResultKind.STATE), int(ResultKind.END)
+    value = bytearray(10_000)
+    columns = state, 0, "counts", 0
+    rows: list[Any] = [(*columns, at, 1, b"k%d" % at, value, None) for at in range(300)]
+    rows += [(end, 0, "in", 0, 9, 1, None, None, None)]
+    frame = spark.createDataFrame(rows, RESULT_TYPE)
+
+    written = write_rows(frame, tmp_path / "attempt")
+
+    assert written == 301
+    assert counted(tmp_path / "attempt", ResultKind.STATE) == {"counts": 300}
+    assert counted(tmp_path / "attempt", ResultKind.END) == {"in": 1}
+    found = batches_of(tmp_path / "attempt", ResultKind.STATE, "counts", 0, ["value"])
+    assert max(batch.num_rows for batch in found) <= 10
