@@ -6,7 +6,9 @@ Up to "Beyond Kafka's cases" these are the cases of Kafka's RocksDBVersionedStor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -494,6 +496,92 @@ def test_history_retention_may_be_zero(engine: StoreEngine, tmp_path: Path) -> N
     assert shop.get("k2") is None
     assert shop.dropped == 1
     shop.store.close()
+
+
+# Reads by isolation level, which came to Kafka's class with KIP-892 (KAFKA-20500).
+
+
+def test_a_latest_version_that_waits_is_for_those_who_read_uncommitted(shop: Shop) -> None:
+    shop.puts(("v", 10, LATEST))
+    shop.commit()
+    committed, uncommitted = views_of(shop)
+    shop.puts(("v2", 20, LATEST))
+    shop.put("new", "n", 20)
+
+    assert committed.get("k") == VersionedRecord("v", 10)
+    assert committed.get("new") is None
+    assert uncommitted.get("k") == VersionedRecord("v2", 20)
+    assert uncommitted.get("new") == VersionedRecord("n", 20)
+    shop.commit()
+    assert committed.get("k") == uncommitted.get("k") == VersionedRecord("v2", 20)
+
+
+def test_a_version_in_the_past_that_waits_is_for_those_who_read_uncommitted(shop: Shop) -> None:
+    shop.puts(("v", 10, LATEST), ("v3", 30, LATEST))
+    shop.commit()
+    committed, uncommitted = views_of(shop)
+    shop.puts(("v2", 20, 30))
+
+    for as_of in (15, 25):
+        assert committed.get("k", as_of) == VersionedRecord("v", 10, 30)
+    assert uncommitted.get("k", 15) == VersionedRecord("v", 10, 20)
+    assert uncommitted.get("k", 25) == VersionedRecord("v2", 20, 30)
+    shop.store.rollback()
+    assert uncommitted.get("k", 25) == VersionedRecord("v", 10, 30)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_ranges_have_versions_that_wait_for_those_who_read_uncommitted(
+    shop: Shop, *, descending: bool
+) -> None:
+    shop.puts(("v", 10, LATEST), ("v3", SEGMENT + 30, LATEST))
+    shop.commit()
+    committed, uncommitted = views_of(shop)
+    shop.puts(("v2", SEGMENT + 20, SEGMENT + 30))
+
+    found = [
+        [(record.value, record.valid_to) for record in view.get_range("k", descending=descending)]
+        for view in (committed, uncommitted)
+    ]
+    if descending:
+        found = [versions[::-1] for versions in found]
+    assert found == [
+        [("v", SEGMENT + 30), ("v3", None)],
+        [("v", SEGMENT + 20), ("v2", SEGMENT + 30), ("v3", None)],
+    ]
+
+
+def test_a_deletion_that_waits_is_for_those_who_read_uncommitted(shop: Shop) -> None:
+    shop.puts(("v", 10, LATEST))
+    shop.commit()
+    committed, uncommitted = views_of(shop)
+    shop.store.delete("k", 20)
+
+    assert committed.get("k") == committed.get("k", 25) == VersionedRecord("v", 10)
+    assert uncommitted.get("k") is uncommitted.get("k", 25) is None
+    assert uncommitted.get("k", 15) == VersionedRecord("v", 10, 20)
+    assert list(uncommitted.get_range("k", 20)) == []
+
+
+def test_a_store_that_writes_through_answers_alike_at_either_isolation_level(
+    engine: StoreEngine, tmp_path: Path
+) -> None:
+    shop = Shop(tmp_path, replace(versioned_spec(engine), transactional=False))
+    shop.puts(("v", 10, LATEST))
+    shop.commit()
+    shop.puts(("v2", 20, LATEST))
+
+    for view in views_of(shop):
+        assert view.get("k") == VersionedRecord("v2", 20)
+        assert view.get("k", 15) == VersionedRecord("v", 10, 20)
+        assert [record.value for record in view.get_range("k")] == ["v", "v2"]
+    shop.store.close()
+
+
+def views_of(shop: Shop) -> tuple[Any, Any]:
+    """The views of those who read committed and uncommitted."""
+    committed, uncommitted = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+    return shop.store.read_only(committed), shop.store.read_only(uncommitted)
 
 
 # --- Beyond Kafka's cases ------------------------------------------------------------------------
