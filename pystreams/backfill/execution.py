@@ -8,7 +8,7 @@ them themselves (`stage_rows`), and the tasks in Python (`worker`), which write 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,7 @@ from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.backfill.worker_logging import worker_set_up
 from pystreams.clock import Clock
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
@@ -126,10 +127,11 @@ class Execution:
         counts = StageCounts(attempt.with_name(f"{attempt.name}.progress"))
         jobs = self._jobs(begun)
         with jobs.grouped(), StageWatch(begun, counts, jobs.tasks, self._tell, self._clock):
-            written = self._run_stage(position, stage, attempt, str(counts.directory))
+            runs = self._run_stage(position, stage, attempt, str(counts.directory))
         seconds = (self._clock.monotonic_ms() - started) / 1000
         staged = self._staged(position, stage, attempt, begun.records, seconds)
-        check_complete(attempt, staged.num_rows, written)
+        check_complete(attempt, staged.num_rows, sum(run.rows for run in runs))
+        staged = replace(staged, dropped=sum(run.dropped for run in runs))
         self._refuse_late_records(position, staged)
         staged = self._staging.finish_stage(staged, attempt)
         self._tell(begun.done(seconds))
@@ -141,11 +143,13 @@ class Execution:
         of = f"stage {begun.position + 1} of {begun.num_stages}"
         return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
 
-    def _run_stage(self, position: int, stage: Stage, attempt: Path, counts: str) -> int:
-        """Run a stage's tasks, and put what the runs have written that Spark has taken in place.
+    def _run_stage(
+        self, position: int, stage: Stage, attempt: Path, counts: str
+    ) -> list[WrittenRun]:
+        """Run a stage's tasks; put in place what the runs have written that Spark has taken.
 
         Returns:
-            How many rows these have written.
+            What these runs tell.
         """
         written = self._written_rows(stage)
         reader = self._history.reader if written is None else None
@@ -174,7 +178,7 @@ class Execution:
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise _failed(error, position) from None
         move_into_place(attempt, taken)
-        return sum(run.rows for run in taken)
+        return taken
 
     def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
@@ -198,6 +202,7 @@ class Execution:
             attempt.resolve(),
             reader,
             {} if reader is None else self._bounds_of(stage),
+            worker_set_up(),
         )
 
     def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:

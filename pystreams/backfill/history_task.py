@@ -164,8 +164,16 @@ class HistoryTask:
                 yield ResultBatch(ResultKind.STATE, number, name, here, sequence, chunk)
                 sequence += len(chunk)
 
+    @property
+    def dropped_records(self) -> int:
+        """How many records it has dropped, late ones and those it skipped after an error.
+
+        Those of a part of a sub-topology count when the whole runs.
+        """
+        return self._task.dropped_records if self._stage.only_topic is None else 0
+
     def _tell_dropped(self) -> None:
-        if dropped := self._task.dropped_records:
+        if dropped := self.dropped_records:
             _log.warning("records dropped", task=str(self._task.task_id), records=dropped)
 
     def _ends(self) -> Iterator[ResultBatch]:

@@ -34,8 +34,9 @@ from pystreams.backfill.staging_troubles import StagingError, told
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
-WRITTEN_TYPE = "run string, files int, rows bigint"
-"""What a run gives Spark: the name of its directory, how many files are there, and their rows."""
+WRITTEN_TYPE = "run string, files int, rows bigint, dropped bigint"
+"""What a run gives Spark: the name of its directory, how many files are there, their rows, and how
+many records its tasks have dropped."""
 
 _WRITTEN = "_written"
 _ROW_GROUP_BYTES = 4 << 20
@@ -52,7 +53,9 @@ _SCHEMA = pa.schema(
         ("headers", _HEADERS_TYPE),
     ]
 )
-_WRITTEN_SCHEMA = pa.schema([("run", pa.string()), ("files", pa.int32()), ("rows", pa.int64())])
+_WRITTEN_SCHEMA = pa.schema(
+    [("run", pa.string()), ("files", pa.int32()), ("rows", pa.int64()), ("dropped", pa.int64())]
+)
 
 
 class WrittenRun(NamedTuple):
@@ -61,6 +64,7 @@ class WrittenRun(NamedTuple):
     run: str
     files: int
     rows: int
+    dropped: int
 
 
 class _Place(NamedTuple):
@@ -106,15 +110,18 @@ class ResultFiles:
         elif sum(self._waiting_bytes.values()) > _WAITING_MAX_BYTES:
             self._write_all()
 
-    def finish(self) -> pa.RecordBatch:
+    def finish(self, dropped: int = 0) -> pa.RecordBatch:
         """Close all files; return the row for Spark.
+
+        Args:
+            dropped: How many records the tasks have dropped.
 
         Raises:
             StagingError: A file can't be written.
         """
         self._write_all()
         self._close_files()
-        done = WrittenRun(self._run, sum(self._files.values()), self._rows)
+        done = WrittenRun(self._run, sum(self._files.values()), self._rows, dropped)
         return pa.RecordBatch.from_pylist([done._asdict()], schema=_WRITTEN_SCHEMA)
 
     def __enter__(self) -> Self:
@@ -177,7 +184,7 @@ def move_into_place(attempt: Path, written: Sequence[WrittenRun]) -> None:
     Raises:
         StagingError: Files are missing, or can't be moved.
     """
-    for run, count, _ in written:
+    for run, count, *_ in written:
         directory = attempt / _WRITTEN / run
         with told(attempt.parent):
             files = sorted(directory.glob("kind=*/name=*/task=*/*.parquet"))

@@ -126,6 +126,7 @@ class StagedStage:
         state: Changelog records of the final state, by store.
         ends: Source partitions whose end is told, by topic.
         attempt: Names the attempt that wrote it; each has a name of its own.
+        dropped: How many records its tasks dropped: late ones, and those skipped after an error.
     """
 
     position: int
@@ -140,6 +141,7 @@ class StagedStage:
     state: Mapping[str, int]
     ends: Mapping[str, int]
     attempt: str
+    dropped: int = 0
 
     @property
     def rows(self) -> dict[ResultKind, Mapping[str, int]]:

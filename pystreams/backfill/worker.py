@@ -18,7 +18,7 @@ import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,11 +32,12 @@ from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
 from pystreams.backfill.result_files import ResultFiles
-from pystreams.backfill.rows import PARTITION, ResultBatch
+from pystreams.backfill.rows import PARTITION
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import begun_identity
 from pystreams.backfill.task_counts import TakenRecords
+from pystreams.backfill.worker_logging import SetUp
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
@@ -64,6 +65,7 @@ class StageJob:
         attempt: The directory in it that this attempt of the stage writes to.
         reader: Reads the partitions here; None when Spark gives their rows.
         bounds: With a reader: what it is to read.
+        set_up_logging: What each worker calls first; see `worker_logging`.
     """
 
     plan: TopologyPlan
@@ -77,6 +79,7 @@ class StageJob:
     attempt: Path
     reader: PartitionReader | None = None
     bounds: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
+    set_up_logging: SetUp | None = None
 
     def settings(self) -> HistoryTaskSettings:
         """Return what its tasks share."""
@@ -113,17 +116,19 @@ def run_tasks(
         WorkerFailureError: A task failed; holds what the driver tells the user.
     """
     job: StageJob = unpack(payload)
+    if job.set_up_logging is not None:
+        job.set_up_logging()
     settings = job.settings()
     subtopology = job.stage.subtopology.id
     task_id = TaskId(subtopology, 0)
+    dropped = 0
     with _collector_spared(), ResultFiles(job.attempt, job.staging) as files:
         try:
             parts_of_tasks = groupby(_by_task(taken.of_batches(batches)), key=itemgetter(0))
             for number, parts in parts_of_tasks:
                 task_id = TaskId(subtopology, number)
-                for results in _run_task(job, settings, task_id, parts, taken):
-                    files.write(results)
-            row = files.finish()
+                dropped += _run_task(job, settings, task_id, parts, taken, files)
+            row = files.finish(dropped)
         except Exception as error:
             raise WorkerFailureError.of(error, task_id) from error
     yield row
@@ -153,11 +158,15 @@ def _run_task(
     task_id: TaskId,
     parts: Iterator[tuple[int, pa.RecordBatch]],
     taken: TakenRecords,
-) -> Iterator[ResultBatch]:
+    files: ResultFiles,
+) -> int:
     """Run one task, with stores in a directory that goes when it ends, however it ends.
 
     The directory is below `spark.local.dir`, in what Spark removes when the executor ends: there
     go the remains of a worker that was killed.
+
+    Returns:
+        How many records it has dropped.
     """
     _require_staging(job.staging)
     number = task_id.partition
@@ -177,13 +186,15 @@ def _run_task(
         closing.callback(_close_after_failure, task)
         rows = (rows for _, rows in parts)
         if job.reader is None:
-            yield from fed_with_rows(task, number, rows, gaps_allowed=job.gaps_allowed)
+            given = fed_with_rows(task, number, rows, gaps_allowed=job.gaps_allowed)
         else:
             for _ in rows:
                 pass  # The marker.
             bounds = {one: job.bounds[one] for one in partitions if one in job.bounds}
-            yield from fed_by_reader(task, job.reader, bounds, taken)
-        yield from task.finish()
+            given = fed_by_reader(task, job.reader, bounds, taken)
+        for results in chain(given, task.finish()):
+            files.write(results)
+        return task.dropped_records
 
 
 def _require_staging(staging: Path) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from structlog.typing import EventDict, Processor
 
@@ -63,6 +64,12 @@ def configure_spark_logging(level: str, form: str) -> None:
     configure_logging(level, form)
     # It tells of each of its connections, at the level of our stages.
     logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def set_up_in_workers(level: str, form: str) -> Callable[[], None]:
+    """Return what sets up logging in Spark's workers as in this process; can be pickled."""
+    # What standard error is there says nothing: Spark reads it, and passes it on.
+    return partial(configure_logging, level, "console" if is_readable(form) else "json")
 
 
 def is_readable(form: str) -> bool:

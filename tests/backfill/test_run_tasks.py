@@ -1,0 +1,93 @@
+"""What a Spark worker does for one partition of a stage; without Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pystreams import serdes
+from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.shipping import pack
+from pystreams.backfill.stages import stages_of
+from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.task_counts import TakenRecords
+from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
+from pystreams.cli.logs import configure_logging, set_up_in_workers
+from pystreams.config import StreamsConfig
+from pystreams.ids import TopicPartition
+from pystreams.testing.simulation import ManualClock
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+from tests.backfill.in_process import Row
+from tests.backfill.test_reading_in_workers import RowReader
+from tests.backfill.test_worker import MARKER, batch_of
+
+PARTITION = TopicPartition("in", 3)
+VALUES = [b"one", b"\xff\xfe", b"three"]
+"""The second is no UTF-8."""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageJob:
+    """A stage that skips what it can't decode."""
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    builder = StreamsBuilder()
+    text: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    builder.stream("in", **text).to("out", **text)
+    config = StreamsConfig.of(
+        {
+            "application.id": "app",
+            "bootstrap.servers": "none:9092",
+            "default.deserialization.exception.handler": "LogAndContinueExceptionHandler",
+        }
+    )
+    plan = TopologyPlan(builder.build(), "app")
+    counts = {"in": 4}
+    staging = StagingDirectory(tmp_path / "staged")
+    staging.begin(BackfillIdentity.of(plan, counts, {0: 4}, {}), 1)
+    attempt = staging.new_attempt(0)
+    attempt.mkdir()
+    rows = [Row("in", 3, offset, offset, b"k", value) for offset, value in enumerate(VALUES)]
+    bounds = {PARTITION: PartitionBounds(0, len(rows), len(rows))}
+    (stage,) = stages_of(plan, counts)
+    reader = RowReader(rows)
+    return StageJob(plan, config, stage, counts, {}, 0, True, staging.path, attempt, reader, bounds)
+
+
+def run(job: StageJob) -> dict[str, Any]:
+    """Run its last task; return what it tells Spark."""
+    taken = TakenRecords(job.staging / "counts", ManualClock())
+    (told,) = run_tasks(pack(job, "the job"), [batch_of(MARKER)], taken)
+    (row,) = pa.Table.from_batches([told]).to_pylist()
+    return dict(row)
+
+
+def test_workers_log_as_the_program_does_that_runs_the_backfill(
+    job: StageJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(replace(job, set_up_logging=set_up_in_workers("info", "json")))
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (skipped,) = [line for line in lines if line["message"] == "record skipped"]
+    assert (skipped["level"], skipped["task"], skipped["offset"]) == ("warning", "0_3", 1)
+
+
+def test_records_that_are_skipped_count_as_dropped(job: StageJob) -> None:
+    told = run(job)
+
+    assert (told["rows"], told["dropped"]) == (len(VALUES), 1), "two outputs and the end"
+
+
+def test_logging_of_workers_is_chosen_for_a_block() -> None:
+    chosen = partial(configure_logging, "error", "json")
+    with workers_log_by(chosen):
+        assert worker_set_up() is chosen
+
+    assert worker_set_up() is None
