@@ -5,7 +5,7 @@
       begun.json                      what the backfill is of; written first
       stage-1.<attempt>/              written by Spark, for one driver
       stage-0/                        such a directory when it is whole, renamed
-        _stage.json                   its counts
+        _stage.json                   its counts, and the attempt it came from
         kind=0/name=counts/task=3/*.parquet
       manifest.json                   all of it; written last, makes the whole valid
 
@@ -15,7 +15,8 @@ of files: Spark commits one attempt of each.
 
 A stage is written to a directory of its driver's own, which gets the stage's name when it is whole.
 So what a killed driver's Spark goes on writing for a while is in no stage; and of two drivers that
-can't see each other's lock the first one's stage counts.
+can't see each other's lock the first one's stage counts. A stage that is run again comes from
+another attempt: what was published of the one before does not go on with it (`staged_publication`).
 
 The directory must be reached by one path from the driver and from all workers: a local one for a
 local master, a mounted one for a cluster.
