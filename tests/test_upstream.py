@@ -28,3 +28,15 @@ def test_what_the_table_names_exists(file: str, test: str) -> None:
     path = TESTS.parent / file if file.startswith("tests/") else TESTS / file
     assert path.is_file()
     assert not test or re.search(rf"^def {test}\(", path.read_text("utf-8"), re.MULTILINE)
+
+
+def test_every_case_of_the_stores_has_ours_or_a_reason() -> None:
+    text = (TESTS / "UPSTREAM.md").read_text()
+    listed = text.split("## Case by case")[1].split("\n## ")[0]
+    rows = set(re.findall(r"^### Row (\d+):", listed, re.MULTILINE))
+    cases = re.findall(r"^\| (?!upstream's|-)(.+) \| (.+) \|$", listed, re.MULTILINE)
+
+    assert rows == {"23", "24", "25", *map(str, range(27, 33))}
+    assert len(cases) > 100
+    for names, ours in cases:
+        assert ".py" in ours or ours.startswith("not here: "), names

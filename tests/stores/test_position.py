@@ -121,3 +121,26 @@ def test_unbounded_asks_nothing() -> None:
 
 def test_a_position_prints_its_partitions_in_order() -> None:
     assert repr(Position({RETURNS_0: 1, ORDERS_0: 5})) == "Position(orders-0: 5, returns-0: 1)"
+
+
+def test_a_position_of_nothing_covers_nothing() -> None:
+    assert Position(None) == Position({}) == Position()
+    assert not Position()
+    assert Position({ORDERS_0: 5}).merge(Position()) == Position({ORDERS_0: 5})
+
+
+def test_positions_are_equal_by_what_they_cover_and_may_be_keys() -> None:
+    one, same = Position({ORDERS_0: 5, ORDERS_1: 6}), Position({ORDERS_1: 6, ORDERS_0: 5})
+
+    assert one == same
+    assert len({one, same, Position({ORDERS_0: 5})}) == 2
+    assert one not in (Position({ORDERS_0: 5}), Position({ORDERS_0: 5, ORDERS_1: 7}), None)
+
+
+def test_bounds_are_equal_by_their_position() -> None:
+    position = Position({ORDERS_0: 5})
+
+    assert PositionBound.at(position) == PositionBound.at(Position({ORDERS_0: 5}))
+    assert PositionBound.at(position) != PositionBound.unbounded()
+    assert PositionBound.unbounded() == PositionBound.at(Position())
+    assert len({PositionBound.at(position), PositionBound.unbounded(), PositionBound()}) == 2
