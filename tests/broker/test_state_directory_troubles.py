@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -161,6 +162,54 @@ def test_second_process_waits_for_a_task_directory_and_takes_over_when_the_first
         second.stop()
 
     assert values_by_key(read_all(servers, output)) == {b"k": list(range(1, 201))}
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.sweep)],
+)
+def test_of_two_processes_with_one_identity_one_ends_and_says_why(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    """The second has a copy of the first one's state directory: they would fence each other."""
+    servers = broker.bootstrap_servers
+    source, output = create_topic(), create_topic()
+    file = write_counts(tmp_path, source, output)
+    settings = {
+        "bootstrap.servers": servers,
+        "commit.interval.ms": 100,
+        "consumer.heartbeat.interval.ms": 200,
+        "processing.guarantee": guarantee,
+    }
+    copy = tmp_path / "copy"
+
+    def counted() -> int:
+        return max(values_by_key(read_all(servers, output)).get(b"k", [0]))
+
+    with Application(unique_name, tmp_path, file, settings) as application:
+        both = [application.start()]
+        produce(servers, source, [(b"k", bytes(8))] * 100)
+        both[0].wait_until(lambda: counted() == 100, "the first 100")
+        shutil.copytree(
+            application.state_directory,
+            copy / application.id,
+            ignore=shutil.ignore_patterns("LOCK", ".lock", "rocksdb"),
+        )
+        both.append(application.start(state_dir=copy))
+        wait_until(lambda: not all(one.alive() for one in both), "the end of one")
+        (ended,) = [one for one in both if not one.alive()]
+        (other,) = [one for one in both if one is not ended]
+        assert ended.ended() == 1, ended.tail()
+        produce(servers, source, [(b"k", bytes(8))] * 100)
+        other.wait_until(lambda: counted() >= 200, "all 200")
+        other.stop()
+
+    error = ended.lines("stopped by an error")[0]["error"]
+    assert "another process has the identity of this one" in error
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])

@@ -26,12 +26,9 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from pystreams.errors import (
-    FatalStreamsError,
-    MissingSourceTopicError,
-    RetriableClientError,
-)
+from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters import consumer_errors
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
     BrokerOutage,
@@ -56,9 +53,6 @@ _SEEK_PAUSE_S = 0.005
 
 _error_in = Message.error
 _NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
-_UNKNOWN_TOPIC = frozenset(
-    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-)
 _EARLIEST = frozenset({"beginning", "earliest", "smallest"})
 _LATEST = frozenset({"end", "largest", "latest"})
 
@@ -214,34 +208,8 @@ class ConfluentConsumer:
             if error is None:
                 good.append(message)
             else:
-                self._handle(error, message)
+                consumer_errors.handle(error, message, self._client, self._doing("polling"))
         return good
-
-    def _handle(self, error: KafkaError, message: Message) -> None:
-        code = error.code()
-        if code in _UNKNOWN_TOPIC:
-            topic = message.topic() or "^"
-            is_pattern = topic.startswith("^")  # That nothing matches it yet is no error.
-            if not is_pattern and topic not in self._client.list_topics(timeout=10).topics:
-                raise MissingSourceTopicError([topic])
-            return
-        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            text = (
-                f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
-                "to stop: set it to earliest or latest, or commit an offset that exists"
-            )
-            raise FatalStreamsError(text)
-        if code == KafkaError._MAX_POLL_EXCEEDED:
-            _log.warning(
-                "poll was not called for max.poll.interval.ms: the member left the group and "
-                "joins again; raise consumer.max.poll.interval.ms or process smaller batches"
-            )
-            return
-        translated = translate(error, self._doing("polling"))
-        if isinstance(translated, RetriableClientError):
-            _log.debug("consumer", error=str(translated))
-            return
-        raise translated
 
     def _without_void(self, messages: list[Message]) -> list[Message]:
         """Drop messages fetched before their partition was revoked or repositioned."""

@@ -4,12 +4,15 @@ Every error of the client is translated here, by what the runtime does next (see
 
 | librdkafka says | becomes |
 |---|---|
+| another member has this one's `group.instance.id` | `FatalStreamsError` |
 | a fencing code: a newer producer or member took over | `TaskMigratedError` |
 | abort the transaction | `TransactionAbortableError` |
 | retriable, or a code that passes by itself | `RetriableClientError` |
 | anything else, and what is fatal to the client | `FatalStreamsError` |
 
-A fencing code wins over "abort": after it, aborting would only repeat what somebody else does.
+A fencing code wins over "abort": after it, aborting would only repeat what somebody else does. Two
+processes of one identity, as after a copy of the state directory, would fence each other for ever:
+the one that is fenced ends, as in Kafka.
 """
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
@@ -45,7 +48,6 @@ CLIENT_EXCEPTIONS = (KafkaException, SystemError)
 FENCED = frozenset(
     {
         KafkaError._FENCED,
-        KafkaError.FENCED_INSTANCE_ID,
         KafkaError.FENCED_MEMBER_EPOCH,
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.INVALID_PRODUCER_EPOCH,
@@ -166,6 +168,11 @@ _CURES = {
 }
 
 
+_SAME_IDENTITY = (
+    "another process has the identity of this one (group.instance.id): stop one of them; if this "
+    "one's state directory is a copy, start it with an empty one"
+)
+
 _SHOWN_KEY_BYTES = 60
 
 
@@ -195,6 +202,9 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
     code = error.code()
     message = f"{doing}: {error.str()} ({error.name()})"
     # What is fatal to a consumer arrives without its own code.
+    same_identity = code == KafkaError._FATAL and "group.instance.id" in error.str()
+    if same_identity or code == KafkaError.FENCED_INSTANCE_ID:
+        return FatalStreamsError(f"{message}: {_SAME_IDENTITY}")
     if code in FENCED or (code == KafkaError._FATAL and "fenced" in error.str()):
         return TaskMigratedError(message)
     if error.txn_requires_abort():

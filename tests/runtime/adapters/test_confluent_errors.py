@@ -45,6 +45,11 @@ if TYPE_CHECKING:
         (KafkaError(KafkaError.ILLEGAL_GENERATION), TaskMigratedError),
         (KafkaError(KafkaError._FAIL, fatal=True), FatalStreamsError),
         (KafkaError(KafkaError._FATAL, "Fatal error: ... consumer fenced by"), TaskMigratedError),
+        (
+            KafkaError(KafkaError._FATAL, "... fenced by ... with same group.instance.id"),
+            FatalStreamsError,
+        ),
+        (KafkaError(KafkaError.FENCED_INSTANCE_ID, txn_requires_abort=True), FatalStreamsError),
         (KafkaError(KafkaError.INVALID_CONFIG), FatalStreamsError),
     ],
     ids=str,

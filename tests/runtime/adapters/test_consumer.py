@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, Message
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.adapters import paused_partitions
+from pystreams.runtime.adapters import confluent_consumer, consumer_errors, paused_partitions
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.runtime.adapters.application import (
     Application,
@@ -302,6 +303,30 @@ def test_a_static_member_that_is_back_gets_its_partitions_at_once(
     second, listener = application.member(topic, instance="one")
     assert listener.assigned == [TopicPartition(topic, 0)]
     assert second.group_metadata() is not metadata
+
+
+def test_a_member_whose_identity_another_has_taken_ends_and_says_what_to_do(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    """Joining again, it would fence the other, which would do the same: for ever."""
+    application = make_application({"consumer.heartbeat.interval.ms": 100})
+    topic = application.topic()
+    first, _ = application.member(topic, instance="one")
+    application.member(topic, instance="one")
+    with pytest.raises(FatalStreamsError, match=r"stop one of them.*copy.*empty one"):
+        until(lambda: first.poll(1, 0.1))
+
+
+def test_a_topic_in_doubt_is_taken_for_granted_while_no_broker_answers(
+    make_application: Callable[[dict[str, Any]], Application], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = make_application({"bootstrap.servers": "127.0.0.1:1"})
+    consumer = application.consumer()
+    error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    doubt = Message(topic="doubted", partition=0, error=error)
+    monkeypatch.setattr(confluent_consumer, "consume_available", lambda *_: [doubt])
+    monkeypatch.setattr(consumer_errors, "_ANSWER_TIMEOUT_S", 0.1)
+    assert consumer.poll(1, 0.0) == []
 
 
 def test_closing_tells_the_listener_and_is_done_once(application: Application) -> None:

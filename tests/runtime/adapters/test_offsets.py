@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.errors import TaskMigratedError
+from pystreams.errors import FatalStreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.runtime.adapters.application import Application, numbered, until
@@ -53,14 +53,16 @@ def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application
     assert found == [{partition: CommittedOffset(5, "")}]
 
 
-def test_a_member_that_has_left_can_not_commit(application: Application) -> None:
+def test_a_member_whose_identity_another_has_taken_can_not_commit(
+    application: Application,
+) -> None:
     topic = application.topic()
     consumer, listener = application.member(topic, instance="one")
     (partition,) = listener.assigned
     application.member(topic, instance="one")  # Takes the place of the first.
 
     def fenced() -> bool:
-        with pytest.raises(TaskMigratedError, match=application.name):
+        with pytest.raises(FatalStreamsError, match="another process has the identity"):
             consumer.commit({partition: CommittedOffset(1, "")})
         return True
 
