@@ -10,13 +10,14 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
 from pystreams.clock import Clock
-from pystreams.errors import RetriableClientError
+from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.offsets import OffsetRange
@@ -154,7 +155,12 @@ class Restorer:
         if self._consumer is None or not self._restores:
             return []
         finished: dict[TaskId, StreamTask] = {}
-        for changelog, messages, end_reached_at in self._consumer.poll(_BATCH_RECORDS, timeout_s):
+        try:
+            batches = self._consumer.poll(_BATCH_RECORDS, timeout_s)
+        except OffsetOutOfRangeError as error:
+            self._go_on_after(error, self._consumer)
+            return []
+        for changelog, messages, end_reached_at in batches:
             restore = self._restores.get(changelog)
             if restore is None:
                 continue
@@ -187,6 +193,20 @@ class Restorer:
             self._consumer = None
 
     # ------------------------------------------------------------------ inside
+
+    def _go_on_after(self, error: OffsetOutOfRangeError, consumer: RestoreConsumerPort) -> None:
+        """Go on when a changelog was cut off while it was read: its store is rebuilt."""
+        restore = self._restores.get(error.partition)
+        if restore is not None:
+            with contextlib.suppress(RetriableClientError):  # Then the error comes again.
+                held = self._admin.offset_ranges([error.partition])[error.partition]
+                restore.next_offset = self._checked(
+                    restore.task, error.partition, restore.next_offset, held
+                )
+                restore.end_offset = held.high_watermark
+        # What came together with the error was not applied: all are read again from where they are.
+        consumer.assign({})
+        self._assign()
 
     def _checked(
         self,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import serdes
 from pystreams.ids import TopicPartition
@@ -158,6 +159,38 @@ def test_a_store_behind_the_beginning_of_its_changelog_is_rebuilt_alone(tmp_path
     assert stored_counts(process) == kept
     assert "b" not in kept, "the store alone would still know it"
     assert stored_counts(process, "tens") == {"a": 20, "b": 10, "c": 10}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_changelog_that_is_cut_off_while_it_is_restored_rebuilds_its_store_alone(
+    tmp_path: Path, seed: int
+) -> None:
+    app = Application(tmp_path)
+    first = app.process("p0", topology=two_tables())
+    second = app.process("p1", topology=two_tables())
+    app.faults.random.seed(seed)
+    first.start()
+    app.feed(*(f"key-{number}" for number in range(40)))
+    app.run_until_processed(first)
+    first.stop()
+    app.broker.settle()
+    app.faults.rates = replace(NO_FAULTS, short_poll=1, empty_poll=0.3)
+    second.start()
+    while second.restored_records() < 15:
+        second.step()
+    app.broker.log(CHANGELOG).delete_before(35)
+    with capture_logs() as logged:
+        wait_until_running(second)
+
+    kept = {
+        (message.message_key or b"").decode(): 1
+        for message in app.broker.log(CHANGELOG).committed_records()
+    }
+    assert 0 < len(kept) < 10
+    assert stored_counts(second) == kept
+    assert stored_counts(second, "tens") == {f"key-{number}": 10 for number in range(40)}
+    rebuilt = [line["store"] for line in logged if "is rebuilt" in line["event"]]
+    assert rebuilt == ["counts"]
 
 
 def test_records_of_aborted_transactions_are_not_restored(tmp_path: Path) -> None:

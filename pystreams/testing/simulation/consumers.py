@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pystreams.errors import RetriableClientError
+from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -285,7 +285,10 @@ class SimulatedRestoreConsumer:
             if self._faults.happens(self._faults.rates.empty_poll) or not left:
                 continue
             log = self._broker.log(partition)
-            found, next_position = log.read(max(position, log.beginning), left)
+            if position < log.beginning:
+                # As in the real client, what was read of other partitions goes with it.
+                raise OffsetOutOfRangeError(f"{partition}: offset {position} is gone", partition)
+            found, next_position = log.read(position, left)
             left -= len(found)
             self._positions[partition] = next_position
             end = log.stable_end

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from pystreams.errors import OffsetOutOfRangeError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
 from tests.runtime.adapters.application import Application, numbered, numbers, until
@@ -13,6 +16,24 @@ def test_reads_the_delta_and_tells_the_end(application: Application) -> None:
     reader = application.restore_consumer()
     reader.assign({changelog: 990})
     assert _restore(reader, {changelog}) == {changelog: (list(range(990, 1000)), 1000)}
+
+
+def test_a_changelog_that_was_cut_off_before_the_position_is_named(
+    application: Application,
+) -> None:
+    changelog = TopicPartition(application.topic(), 0)
+    application.fill(changelog.topic, 10)
+    application.admin.delete_records({changelog: 8})
+    until(lambda: application.admin.offset_ranges([changelog])[changelog].beginning == 8)
+    reader = application.restore_consumer()
+    reader.assign({changelog: 3})
+    with pytest.raises(OffsetOutOfRangeError) as raised:
+        until(lambda: reader.poll(100, 0.1))
+    assert raised.value.partition == changelog
+
+    reader.assign({})
+    reader.assign({changelog: 8})
+    assert _restore(reader, {changelog}) == {changelog: ([8, 9], 10)}
 
 
 def test_the_end_of_an_empty_changelog_is_told(application: Application) -> None:
