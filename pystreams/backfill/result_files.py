@@ -191,7 +191,8 @@ def move_into_place(attempt: Path, written: Sequence[WrittenRun]) -> None:
             if len(files) != count:
                 raise StagingError(
                     f"a worker has written {count} files to {directory}, and {len(files)} are seen "
-                    "here: mount the staging directory under the same path on all workers"
+                    "here: mount the staging directory under the same path on all workers; if it "
+                    "is, another driver removes files there: end it, and start again"
                 )
             for file in files:
                 place = attempt / file.parent.relative_to(directory)

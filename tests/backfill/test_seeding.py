@@ -306,7 +306,7 @@ def test_killed_at_any_moment_the_next_run_builds_what_is_missing(tmp_path: Path
     moments = moments_of(tmp_path / "reference")
     reference = killed_seeding.scene(tmp_path / "reference").seeded()
     steps = [(tmp_path / str(number), number) for number in moments[:: len(moments) // 4]]
-    kill_at(steps, tmp_path / "steps.pickle")
+    assert kill_at(steps, tmp_path / "steps.pickle") == [True] * len(steps)
 
     for directory, _ in steps:
         scene = killed_seeding.scene(directory)

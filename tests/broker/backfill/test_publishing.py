@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -150,6 +151,7 @@ def test_killed_publisher_goes_on_and_the_live_application_takes_over(
     arena = scene.arena
     feed = arena.feed(ARRIVING_PER_S)
     feed.rounds = ROUNDS
+    codes = []
     with arena.application("exactly_once", **NO_CACHE) as application:
         with feed:
             for _ in range(kills):
@@ -162,12 +164,16 @@ def test_killed_publisher_goes_on_and_the_live_application_takes_over(
                     running.wait_for("transaction", "published", count=count)
                     threading.Event().wait(draw.uniform(0, 0.02))
                 running.kill()
+                codes.append(running.process.returncode)
             last = scene.publisher()
             assert last.ended() == 0, last.tail()
             print(last.tail())
         running = application.start()
         arena.wait_for_outputs(feed.rounds, running)
         running.stop()
+    # A fast machine may be through before the last ones.
+    assert set(codes) <= {-signal.SIGKILL, 0}
+    assert codes.count(-signal.SIGKILL) >= kills * 3 // 4
     scene.check(feed.rounds)
 
 
