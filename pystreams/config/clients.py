@@ -9,7 +9,8 @@ Defaults that differ from Kafka Streams':
 - `linger.ms` 20, not 100: a full batch goes at once and a flush does not wait, so the time only
   matters when there are few records, and then it is latency.
 - `batch.size` 1 MiB, not 16 KiB, and long queues in both directions: a Python process has one
-  core, so the client's threads must never wait for it, and requests should be few and large.
+  core, so the client's threads must never wait for it, and requests should be few and large. The
+  runtime makes batches smaller where topics take less.
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
 """
 

@@ -30,7 +30,8 @@ class ErrorResponse(Enum):
     CONTINUE = "continue"
     """Drop the record and go on."""
     RETRY = "retry"
-    """Send the record again (production errors only)."""
+    """Go on from the last commit, which sends the record again: while the topic it is going to is
+    missing. Of any other record, which would be refused again, it is taken as FAIL."""
 
 
 @dataclass(frozen=True, slots=True)
