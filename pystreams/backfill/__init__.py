@@ -10,13 +10,14 @@ and `kafka_source` (what is read), `partition_reader` (what workers read themsel
 (the shuffle, and in which order a task takes its records), `worker` (tasks in Spark's workers),
 `execution` (stage by stage), `staging` (the results). And publishing: `publication` (what is
 published), `hand_over` (where a group stands), `publishing` (transactions and marks),
-`staged_publication`, `publish` (the call). How far all that is: `task_counts`, `progress`,
-`publishing_progress`. Whether an application needs it: `need`.
+`staged_publication`, `publish` (the call). Results for others: `dataset`. How far all
+that is: `task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """
 
 from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.dataset import Dataset, write_dataset
 from pystreams.backfill.export import Exported, export
 from pystreams.backfill.history import History, HistoryError, HistorySource, PartitionReader
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
@@ -32,6 +33,7 @@ from pystreams.backfill.running import BackfillResult, run
 __all__ = [
     "ArchiveSource",
     "BackfillResult",
+    "Dataset",
     "Exported",
     "History",
     "HistoryError",
@@ -50,4 +52,5 @@ __all__ = [
     "publish",
     "rescale",
     "run",
+    "write_dataset",
 ]

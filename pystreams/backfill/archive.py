@@ -74,7 +74,7 @@ class ArchiveSource:
                 its offsets are wrong.
         """
         try:
-            found = spark.read.format(self.reader).options(**self.options).load(self.path)
+            found = self._found(spark)
             frame = self._as_history(found, wanted)
             self._refuse_files_that_differ(found)
             return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
@@ -85,6 +85,33 @@ class ArchiveSource:
                 f"can't read the archive {self._name()} with Spark's reader {self.reader!r}: "
                 f"{spark_words(error, lines_max=3)}\n{cure_in(str(error))}".rstrip()
             ) from None
+
+    def file_sizes(self, spark: SparkSession) -> dict[str, dict[str, int]]:
+        """Return the files that hold each topic's records, with their sizes (bytes).
+
+        None are known where the reader reads no files. Costs a pass over the column of the topic.
+
+        Raises:
+            HistoryError: The archive has no column for the topic.
+        """
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import functions as F  # noqa: N812
+
+        found = self._found(spark)
+        topic = F.lit(self.topic) if self.topic is not None else self._column(found, "topic")
+        try:
+            files = found.select(
+                topic.alias("topic"), "_metadata.file_path", "_metadata.file_size"
+            ).distinct()
+        except AnalysisException:
+            return {}
+        sizes: dict[str, dict[str, int]] = {}
+        for row in files.collect():
+            sizes.setdefault(row.topic, {})[row.file_path] = row.file_size
+        return sizes
+
+    def _found(self, spark: SparkSession) -> DataFrame:
+        return spark.read.format(self.reader).options(**self.options).load(self.path)
 
     # ------------------------------------------------------------------ columns
 

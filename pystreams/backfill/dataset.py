@@ -1,24 +1,34 @@
-"""The outputs of a backfill as a data set: Parquet for any reader, keys and values typed.
+"""The results of a backfill as a data set: Parquet for any reader, keys and values typed.
 
-    dataset/counts/*.parquet    partition int, task int, sequence bigint, timestamp timestamp,
-                                key, value, headers
+    dataset/outputs/<topic>/*.parquet   partition, task, sequence, timestamp, key, value, headers
+    dataset/stores/<store>/*.parquet    the columns of `pystreams export`, by the store's kind
 
 A topic's keys and values are columns of the type of its sink's serde, as `typed_columns` says, but
-for those of topics that a topic extractor chose, which stay binary.
+for those of topics that a topic extractor chose, which stay binary. It appears all at once, and
+knows which results it was made of.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pystreams.backfill.failures import cure_in, spark_words
+from pystreams.backfill.paths import local_path
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.spark import spark_session
-from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.staged_publication import check_identity
+from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
+from pystreams.backfill.staging_troubles import StagingError, readable, told
+from pystreams.backfill.store_changelogs import StoreChangelog, changelogs_of
 from pystreams.backfill.typed_columns import typed
 from pystreams.config import StreamsConfig
 from pystreams.serdes import Serde
+from pystreams.stores.spec import StoreKind
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -26,91 +36,191 @@ from pystreams.topology.topology import Topology
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+OUTPUTS = "outputs"
+STORES = "stores"
+_MADE_OF = "_manifest.json"  # Spark passes over files that begin with an underscore.
+_MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What was written.
+
+    Attributes:
+        path: The directory.
+        outputs: Rows, by topic.
+        stores: Rows, by store.
+    """
+
+    path: Path
+    outputs: Mapping[str, int]
+    stores: Mapping[str, int]
+
 
 def write_dataset(
-    staging: Path,
+    staging: Path | str,
     topology: Topology,
-    config: Mapping[str, object],
-    path: Path,
+    config: Mapping[str, object] | StreamsConfig,
+    path: Path | str,
     *,
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
-) -> dict[str, int]:
-    """Write what a backfill has staged for the user's topics as a data set.
+) -> Dataset:
+    """Write what a backfill has staged as a data set, a directory a topic and a store.
 
-    What is at the path is replaced, topic by topic.
+    Topics are the user's, those between sub-topologies left out; stores are those with a changelog.
+    What is at the path is replaced, when all is written.
 
     Args:
         staging: A complete staging directory.
         topology: The topology it is of.
         config: The application's configuration, for default serdes.
-        path: Where each topic gets a directory.
+        path: Where the data set is to be; to be reached by this path from all workers.
         master: Spark's master; see `spark.spark_session`.
         spark_conf: More of Spark's configuration.
 
-    Returns:
-        Records written, by topic.
-
     Raises:
-        StagingError: The staging directory is not complete.
+        StagingError: The staging directory is not complete or in use, or the data set can't be
+            written.
+        PublishingRefusedError: The results are of another application or topology.
         SparkNotAvailableError: pyspark or Java is missing.
     """
+    staging, path = local_path(staging), local_path(path)
     manifest = read_manifest(staging)
-    settings = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
-    plan = TopologyPlan(topology, settings.application_id)
-    written: dict[str, int] = {}
-    internal = plan.repartition_topics().keys()
-    for stage in manifest.stages:
-        for topic, count in stage.outputs.items():
-            if topic not in internal:
-                written[topic] = written.get(topic, 0) + count
-    with spark_session(master, spark_conf) as spark:
-        for topic in written:
-            positions = [stage.position for stage in manifest.stages if topic in stage.outputs]
-            rows = _rows(spark, StagingDirectory(staging), topic, positions)
-            key_serde, value_serde = _serdes_of(plan, settings, topic)
-            decoded = rows.withColumns(
-                {"key": typed(rows["key"], key_serde), "value": typed(rows["value"], value_serde)}
-            )
-            decoded.write.mode("overwrite").parquet(f"file://{(path / topic).resolve()}")
-    return written
+    if not isinstance(config, StreamsConfig):
+        config = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
+    plan = TopologyPlan(topology, config.application_id)
+    check_identity(staging, manifest.identity, plan)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    with StagingDirectory(staging).held(), spark_session(master, spark_conf) as spark:
+        with told(path):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+        writing = _Writing(spark, StagingDirectory(staging), manifest, plan, config, unfinished)
+        done = Dataset(path, writing.outputs(), writing.stores())
+        with told(path):
+            shutil.copyfile(staging / _MANIFEST, unfinished / _MADE_OF)
+            if path.exists():
+                shutil.rmtree(path)
+            unfinished.rename(path)
+    return done
 
 
-def _rows(
-    spark: SparkSession, staging: StagingDirectory, topic: str, positions: list[int]
-) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-
-    paths = [f"file://{staging.stage_path(position).resolve()}" for position in positions]
-    frames = [spark.read.schema(RESULT_TYPE).parquet(one) for one in paths]
-    rows = frames[0]
-    for frame in frames[1:]:
-        rows = rows.unionByName(frame)
-    rows = rows.filter((F.col("kind") == int(ResultKind.OUTPUT)) & (F.col("name") == topic))
-    return rows.select(
-        "partition",
-        "task",
-        "sequence",
-        F.timestamp_millis("timestamp").alias("timestamp"),
-        "key",
-        "value",
-        "headers",
-    )
+def is_dataset_of(path: Path, staging: Path) -> bool:
+    """Return whether there is a data set, of the results that are staged now."""
+    files = (path / _MADE_OF, staging / _MANIFEST)
+    return all(file.is_file() for file in files) and len({file.read_bytes() for file in files}) == 1
 
 
-def _serdes_of(
-    plan: TopologyPlan, settings: StreamsConfig, topic: str
-) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-    """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
-    sinks = [
-        node
-        for node in plan.topology.nodes.values()
-        if isinstance(node, SinkNode) and node.topic == topic
-    ]
-    return (
-        _only_one([sink.key_serde or settings.default_key_serde for sink in sinks]),
-        _only_one([sink.value_serde or settings.default_value_serde for sink in sinks]),
-    )
+class _Writing:
+    """Writes one data set."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        staging: StagingDirectory,
+        manifest: Manifest,
+        plan: TopologyPlan,
+        config: StreamsConfig,
+        path: Path,
+    ) -> None:
+        self._spark = spark
+        self._staging = staging
+        self._manifest = manifest
+        self._plan = plan
+        self._config = config
+        self._path = path
+
+    def outputs(self) -> dict[str, int]:
+        """Write the output records; return how many there are, by topic."""
+        internal = self._plan.repartition_topics().keys()
+        written = {topic for stage in self._manifest.stages for topic in stage.outputs}
+        return {topic: self._topic(topic) for topic in sorted(written - internal)}
+
+    def stores(self) -> dict[str, int]:
+        """Write the final state; return how many rows there are, by store."""
+        tasks = self._manifest.identity.num_tasks
+        counts = {
+            self._plan.changelog_topic(builder.name): tasks[str(part.id)]
+            for part in self._plan.subtopologies
+            for builder in self._plan.logged_stores(part)
+        }
+        changelogs = changelogs_of(self._plan, counts)
+        return {changelog.store: self._store(changelog) for changelog in changelogs}
+
+    def _topic(self, topic: str) -> int:
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        stages = [stage for stage in self._manifest.stages if topic in stage.outputs]
+        rows = self._rows(stages, ResultKind.OUTPUT, topic)
+        key_serde, value_serde = self._serdes_of(topic)
+        decoded = rows.select(
+            "partition",
+            "task",
+            "sequence",
+            F.timestamp_millis("timestamp").alias("timestamp"),
+            typed(rows["key"], key_serde).alias("key"),
+            typed(rows["value"], value_serde).alias("value"),
+            "headers",
+        )
+        return self._write(decoded, OUTPUTS, topic)
+
+    def _store(self, changelog: StoreChangelog) -> int:
+        from pystreams.backfill.changelog_state import current_state
+        from pystreams.backfill.export_columns import exported
+
+        whole = [
+            stage
+            for stage in self._manifest.stages
+            if stage.subtopology == changelog.subtopology and stage.only_topic is None
+        ]
+        rows = self._rows(whole, ResultKind.STATE, changelog.store)
+        state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
+        key_serde, value_serde = None, None
+        if changelog.kind not in {None, StoreKind.BUFFER}:
+            key_serde = changelog.key_serde or self._config.default_key_serde
+            value_serde = changelog.value_serde or self._config.default_value_serde
+        columns = exported(state, changelog, key_serde, value_serde)
+        return self._write(columns, STORES, changelog.store)
+
+    def _rows(self, stages: Sequence[StagedStage], kind: ResultKind, name: str) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        paths = [self._staging.stage_path(stage.position).resolve() for stage in stages]
+        of_stages = [self._spark.read.schema(RESULT_TYPE).parquet(f"file://{one}") for one in paths]
+        rows = reduce(lambda some, more: some.unionByName(more), of_stages)
+        return rows.filter((F.col("kind") == int(kind)) & (F.col("name") == name))
+
+    def _write(self, rows: DataFrame, kind: str, name: str) -> int:
+        """Write one directory; return how many rows it has."""
+        from pyarrow import parquet
+
+        directory = self._path / kind / name
+        try:
+            rows.write.parquet(f"file://{directory.resolve()}")
+        except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
+            cure = cure_in(str(error)) or "Run the backfill again when the cause is gone"
+            raise StagingError(
+                f"the data set of {name!r} can't be written. {cure}: it goes on with this. Spark "
+                f"says:\n{spark_words(error)}"
+            ) from None
+        count = 0
+        for file in directory.glob("*.parquet"):
+            with readable(file, directory):
+                count += parquet.read_metadata(file).num_rows
+        return count
+
+    def _serdes_of(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+        """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
+        sinks = [
+            node
+            for node in self._plan.topology.nodes.values()
+            if isinstance(node, SinkNode) and node.topic == topic
+        ]
+        return (
+            _only_one([sink.key_serde or self._config.default_key_serde for sink in sinks]),
+            _only_one([sink.value_serde or self._config.default_value_serde for sink in sinks]),
+        )
 
 
 def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pystreams.backfill.history import PartitionBounds
@@ -24,6 +24,7 @@ class PlannedStage:
         records: How many records of the history it reads; an upper bound where only offsets are
             known. What earlier stages write comes on top.
         fed_topics: Those of its topics that earlier stages write.
+        size_bytes: How large the files are that hold its history; None where that is not known.
     """
 
     subtopology: int
@@ -32,12 +33,14 @@ class PlannedStage:
     num_tasks: int
     records: int
     fed_topics: tuple[str, ...]
+    size_bytes: int | None
 
 
 def planned_stages(
     plan: TopologyPlan,
     num_partitions: Mapping[str, int],
     bounds: Mapping[TopicPartition, PartitionBounds],
+    file_sizes: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[PlannedStage]:
     """Return the stages a backfill would run.
 
@@ -45,6 +48,8 @@ def planned_stages(
         plan: The topology's plan.
         num_partitions: Partition counts of the topics there are.
         bounds: What the history has of each partition.
+        file_sizes: The files that hold each topic's records, with their sizes (bytes). Nothing when
+            it is in no files, or they are not known.
 
     Raises:
         TopologyError: The topology can't run as a backfill, or partition counts do not fit.
@@ -64,6 +69,19 @@ def planned_stages(
             partitions.num_tasks[stage.subtopology.id],
             sum(records.get(topic, 0) for topic in stage.topics),
             tuple(topic for topic in stage.topics if topic in internal),
+            _size_bytes([topic for topic in stage.topics if topic in records], file_sizes),
         )
         for stage in stages_of(plan, counts)
     ]
+
+
+def _size_bytes(
+    topics: Sequence[str], file_sizes: Mapping[str, Mapping[str, int]] | None
+) -> int | None:
+    """Return the size of the files that hold any of some topics, each once."""
+    if topics and not file_sizes:
+        return None
+    files: dict[str, int] = {}
+    for topic in topics:
+        files.update((file_sizes or {}).get(topic, {}))
+    return sum(files.values())

@@ -47,6 +47,14 @@ _SIGNS = (
         ),
     ),
     (
+        ("are not available in Kafka any more",),
+        (
+            "Records of the history are gone from Kafka since the backfill was begun: raise the "
+            "topic's retention.ms, delete the staging directory (or choose another), and run the "
+            "backfill again"
+        ),
+    ),
+    (
         ("java.lang.OutOfMemoryError",),
         (
             "Java's memory was too small: --spark-conf spark.driver.memory=... for a local master, "

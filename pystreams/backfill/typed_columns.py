@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _TEXTS: tuple[Serde[Any], ...] = (serdes.STRING, serdes.UUID, serdes.JSON)
-_NUMBERS: tuple[tuple[Serde[Any], str], ...] = (
-    (serdes.INT, "int"),
-    (serdes.LONG, "bigint"),
-    (serdes.DOUBLE, "double"),
-)
+_INT_SIGN = 1 << 31
 
 
 def typed(column: Column, serde: Serde[Any] | None) -> Column:
@@ -28,15 +24,15 @@ def typed(column: Column, serde: Serde[Any] | None) -> Column:
 
     if any(serde is text for text in _TEXTS):
         return column.cast("string")
-    for number, type_name in _NUMBERS:
-        if serde is number:
-            read = _double if type_name == "double" else _whole_number
-            return F.udf(read, type_name)(column)
+    if serde is serdes.LONG:
+        return F.conv(F.hex(column), 16, -10).cast("bigint")
+    if serde is serdes.INT:
+        # Without a sign, of which the first bit is made.
+        number = F.conv(F.hex(column), 16, 10).cast("bigint")
+        return (number.bitwiseXOR(F.lit(_INT_SIGN)) - F.lit(_INT_SIGN)).cast("int")
+    if serde is serdes.DOUBLE:
+        return F.udf(_double, "double")(column)
     return column
-
-
-def _whole_number(data: bytearray | None) -> int | None:
-    return None if data is None else int.from_bytes(data, "big", signed=True)
 
 
 def _double(data: bytearray | None) -> float | None:

@@ -20,7 +20,7 @@ from pystreams.cli.backfill_options import (
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.leaving import LeaveBySignal, Left
 from pystreams.cli.loading import load_topology
-from pystreams.cli.logs import configure_spark_logging
+from pystreams.cli.logs import configure_spark_logging, set_up_in_workers
 from pystreams.cli.options import application_options, log_options, spark_options
 from pystreams.cli.run import RunOptions, configuration
 
@@ -80,7 +80,8 @@ if TYPE_CHECKING:
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Stage the results here and keep them, as Parquet. "
+    help="Stage the results here and keep them; as a data set for others, too: Parquet with typed "
+    "columns, in DIR/dataset/outputs/TOPIC and DIR/dataset/stores/STORE. "
     "Default: <application.id>-backfill here, removed once it is published.",
 )
 @click.option(
@@ -140,6 +141,8 @@ def backfill(
       pystreams backfill topology.py --from parquet:/archive/orders --publish-outputs
       pystreams backfill topology.py --from delta --option versionAsOf=3 --no-publish --output out
     """
+    from pystreams.backfill.worker_logging import workers_log_by
+
     chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     chosen.check()
     configure_spark_logging(log_level, log_format)
@@ -157,7 +160,9 @@ def backfill(
                 settings = ("bootstrap.servers=none:9092", *settings)
             run_options = RunOptions(topology, dev, settings, config_file)
             config = configuration(run_options, loaded)
-            _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run).run()
+            command = _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run)
+            with workers_log_by(set_up_in_workers(log_level, log_format)):
+                command.run()
     except Left as left:
         if not is_before_run:
             click.echo(f"Stopped ({left}); started again, it goes on", err=True)
@@ -219,6 +224,9 @@ class _Backfill:
         if published is not None:
             show_published(published)
         show_place(self._path, is_kept=is_kept)
+        # Last, since the application may start before; and what is to stream next waits for none.
+        if is_kept and not self._is_before_run:
+            self._keep_dataset()
         if published is not None and not self._is_before_run:
             show_next(self._config.application_id)
 
@@ -326,6 +334,26 @@ class _Backfill:
             assert self._admin is not None, "publishing needs a broker"
             with_outputs = self._options.publish_outputs
             refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)
+
+    def _keep_dataset(self) -> None:
+        """Write the results as a data set, if it is not there yet."""
+        from pystreams.backfill.dataset import is_dataset_of, write_dataset
+        from pystreams.backfill.spark import SparkNotAvailableError
+        from pystreams.cli.backfill_display import show_dataset, show_no_dataset
+
+        path = self._path / "dataset"
+        if is_dataset_of(path, self._path):
+            return
+        master, conf = self._options.master, self._spark_conf
+        try:
+            show_dataset(
+                write_dataset(
+                    self._path, self._topology, self._config, path, master=master, spark_conf=conf
+                )
+            )
+        except SparkNotAvailableError as error:
+            # Results that were brought here to be published are published.
+            show_no_dataset(error)
 
     def _publish(self) -> Published:
         from pystreams.backfill import PublishingSettings, publish

@@ -13,12 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pystreams.backfill import Published
+    from pystreams.backfill.dataset import Dataset
     from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.staging import Manifest
 
-_PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history")
-_DONE = ("stage", "read", "tasks", "records", "outputs", "state", "seconds", "records/s")
-_NUMBERS = ("tasks", "records", "seconds", "records/s", "records of history")
+_PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history", "bytes")
+_DONE = ("stage", "read", "tasks", "records", "dropped", "outputs", "state", "seconds", "records/s")
+_NUMBERS = (
+    "tasks",
+    "records",
+    "dropped",
+    "seconds",
+    "records/s",
+    "records of history",
+    "bytes",
+)
 
 
 def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
@@ -38,11 +47,13 @@ def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
                 gives,
                 str(stage.num_tasks),
                 f"{stage.records:,}",
+                "?" if stage.size_bytes is None else f"{stage.size_bytes:,}",
             ]
         )
-    num_stages = f"{len(stages)} stage{'s' if len(stages) != 1 else ''}"
-    click.echo(f"Backfill of {application_id}: {num_stages}; nothing was run")
+    click.echo(f"Backfill of {application_id}: {_many(len(stages), 'stage')}; nothing was run")
     show_table(_PLANNED, rows, right=_NUMBERS)
+    if any(stage.size_bytes is None for stage in stages):
+        click.echo("bytes ?: known of files only; Kafka's client does not ask brokers for them")
 
 
 def show_summary(manifest: Manifest) -> None:
@@ -53,6 +64,7 @@ def show_summary(manifest: Manifest) -> None:
             "\n".join(stage.topics),
             str(stage.num_tasks),
             f"{stage.records:,}",
+            f"{stage.dropped:,}",
             _counted(stage.outputs),
             _counted(stage.state),
             f"{stage.seconds:,.1f}",
@@ -83,9 +95,28 @@ def show_place(path: Path, *, is_kept: bool) -> None:
     click.echo(f"Results: {path}{'' if is_kept else removed}")
 
 
+def show_dataset(done: Dataset) -> None:
+    """Print what the data set holds."""
+    topics, rows = len(done.outputs), sum(done.outputs.values())
+    stores, state = len(done.stores), sum(done.stores.values())
+    click.echo(
+        f"Data set: {done.path}, {rows:,} output records of {_many(topics, 'topic')}, "
+        f"{state:,} rows of {_many(stores, 'store')}"
+    )
+
+
+def show_no_dataset(reason: Exception) -> None:
+    """Print why there is no data set."""
+    click.echo(f"No data set was made, since it takes Spark: {reason}")
+
+
 def show_next(application_id: str) -> None:
     """Print what comes next."""
     click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _counted(found: Mapping[str, int]) -> str:

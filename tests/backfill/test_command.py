@@ -60,8 +60,16 @@ def test_archive_is_shown_then_staged_and_then_complete(
     again = command(arguments)
 
     assert "1 stage; nothing was run" in shown
+    assert f"{(tmp_path / 'archive.parquet').stat().st_size:,}" in shown
     assert "Stage 1 of 1: 3 records of in" in staged
+    assert "3 output records of 1 topic, 2 rows of 1 store" in staged
     assert "are complete" in again
+    assert "Data set" not in again, "it is there already"
+    dataset = tmp_path / "staged" / "dataset"
+    rows = parquet.read_table(dataset / "outputs" / "out").to_pylist()
+    assert sorted((row["key"], row["value"]) for row in rows) == [("a", 1), ("a", 2), ("b", 1)]
+    rows = parquet.read_table(dataset / "stores" / "counts").to_pylist()
+    assert sorted((row["key"], row["value"]) for row in rows) == [("a", 2), ("b", 1)]
     staging = StagingDirectory(tmp_path / "staged")
     counts = [
         (one.key, one.value[-1] if one.value else None)

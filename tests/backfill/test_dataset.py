@@ -1,12 +1,16 @@
-"""Outputs as a data set: typed where the serde has a type that Parquet has."""
+"""Results as a data set: typed where the serde has a type that Parquet has."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyarrow import parquet
+
 from pystreams import serdes
-from pystreams.backfill.dataset import write_dataset
+from pystreams.backfill.dataset import is_dataset_of, write_dataset
+from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
 from tests.backfill.covered import CONFIG, TEXT
@@ -27,19 +31,64 @@ def typed() -> Topology:
     return builder.build()
 
 
+def echo() -> Topology:
+    builder = StreamsBuilder()
+    builder.stream("in", **TEXT).to("out", **TEXT)
+    return builder.build()
+
+
+def of(directory: Path) -> list[tuple[Any, Any]]:
+    """Key and value of each row, in their order."""
+    return [(row["key"], row["value"]) for row in parquet.read_table(directory).to_pylist()]
+
+
 def test_keys_and_values_are_of_their_serde_s_type(spark: Any, tmp_path: Path) -> None:
     rows = [Row("in", 0, 0, 1500, b"a", b"7"), Row("in", 0, 1, 2500, None, b"-9")]
     done, _ = run_on_spark(typed(), CONFIG, rows, {"in": 1}, tmp_path)
 
-    written = write_dataset(done.path, typed(), CONFIG, tmp_path / "dataset")
+    path = tmp_path / "dataset"
+    written = write_dataset(done.path, typed(), CONFIG, path)
 
-    assert written == dict.fromkeys(["halves", "json", "numbers", "raw"], 2)
-    found = {
-        topic: spark.read.parquet(str(tmp_path / "dataset" / topic)).orderBy("sequence").collect()
-        for topic in written
-    }
-    assert [(row.key, row.value) for row in found["numbers"]] == [(7, -7), (-9, 9)]
-    assert [(row.key, row.value) for row in found["halves"]] == [("a", 1.75), (None, -2.25)]
-    assert [row.value for row in found["json"]] == ['{"n":7}', '{"n":-9}']
-    assert [bytes(row.value) for row in found["raw"]] == [b"7", b"-9"]
-    assert [row.timestamp.timestamp() for row in found["raw"]] == [1.5, 2.5]
+    assert written.outputs == dict.fromkeys(["halves", "json", "numbers", "raw"], 2)
+    assert of(path / "outputs" / "numbers") == [(7, -7), (-9, 9)]
+    assert of(path / "outputs" / "halves") == [("a", 1.75), (None, -2.25)]
+    assert of(path / "outputs" / "json") == [("a", '{"n":7}'), (None, '{"n":-9}')]
+    assert of(path / "outputs" / "raw") == [("a", b"7"), (None, b"-9")]
+    times = parquet.read_table(path / "outputs" / "raw").to_pylist()
+    assert [row["timestamp"].timestamp() for row in times] == [1.5, 2.5]
+    assert written.stores == {"counts": 2}
+    assert sorted(of(path / "stores" / "counts")) == [("-9", 1), ("7", 1)]
+
+
+def test_data_set_is_of_the_results_it_was_made_of_and_replaced_as_a_whole(
+    spark: Any, tmp_path: Path
+) -> None:
+    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
+    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
+    path = done.path / "dataset"
+    assert not is_dataset_of(path, done.path)
+    write_dataset(done.path, echo(), CONFIG, path)
+    assert is_dataset_of(path, done.path)
+    (path / "outputs" / "of-before").mkdir()
+
+    manifest = done.path / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8") + " ", "utf-8")
+
+    assert not is_dataset_of(path, done.path)
+    write_dataset(done.path, echo(), CONFIG, path)
+    assert is_dataset_of(path, done.path)
+    topics = sorted(directory.name for directory in (path / "outputs").iterdir())
+    assert topics == ["out"]
+    assert not (done.path / ".dataset.unfinished").exists()
+
+
+def test_results_of_another_topology_are_refused(spark: Any, tmp_path: Path) -> None:
+    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
+    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
+    other = StreamsBuilder()
+    other.stream("in", **TEXT).to("elsewhere")
+
+    with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
+        write_dataset(done.path, other.build(), CONFIG, tmp_path / "dataset")
+
+    assert not (tmp_path / "dataset").exists()

@@ -135,6 +135,15 @@ def test_python_of_workers_that_will_not_do_is_told_with_the_setting_for_it(text
     assert "spark.pyspark.python" in cure_in(text)
 
 
+def test_records_that_the_connector_does_not_find_any_more_are_told_with_their_cure() -> None:
+    text = (
+        "java.lang.IllegalStateException: Cannot fetch offset 12. Some data may have been lost "
+        "because they are not available in Kafka any more; either the data was aged out"
+    )
+
+    assert "raise the topic's retention.ms" in cure_in(text)
+
+
 # ---------------------------------------------------------------------- staging
 
 
