@@ -206,6 +206,15 @@ def test_run_again_does_what_is_missing_and_nothing_else(spark: Any, tmp_path: P
     assert told == {0: StagePhase.STAGED_BEFORE, 1: StagePhase.DONE}
     assert (resumed.outputs, resumed.state) == (first.outputs, first.state)
     assert resumed.manifest.started_ms == first.manifest.started_ms
+    # What publishing asks: where a stage came from, and what its rows were placed by.
+    assert [
+        now.attempt == then.attempt for now, then in zip(resumed.stages, first.stages, strict=True)
+    ] == [True, False]
+    assert resumed.stages[1].output_partitions == {"out": 1}
+    assert [stage.ends for stage in resumed.stages] == [
+        {"in": 2},
+        {f"{CONFIG['application.id']}-by-value-repartition": 2},
+    ]
 
     with pytest.raises(
         StagingError, match=r"another backfill or rescale \(its topology, number of partitions"
