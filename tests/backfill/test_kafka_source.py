@@ -10,6 +10,8 @@ import pytest
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import (
@@ -19,6 +21,8 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
 
 PARTITION = TopicPartition("in", 0)
 WANTED = WantedTopics(("in",), ())
@@ -136,6 +140,23 @@ def test_topic_that_was_made_anew_since_the_backfill_was_begun_is_refused(
 
     with pytest.raises(HistoryError, match=r"went up to offset 500.*ends at 10"):
         bounds(broker, begun)
+
+
+@pytest.mark.parametrize(("has_reader", "is_merged"), [(True, False), (True, True), (False, False)])
+def test_connector_of_spark_s_is_needed_where_workers_can_t_read_all(
+    broker: SimulatedBroker, has_reader: bool, is_merged: bool
+) -> None:
+    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092"})
+    admin = SimulatedClients(broker, Lifeline("backfill", broker.faults)).admin()
+    reader = KafkaPartitionReader(config) if has_reader else None
+    builder = StreamsBuilder()
+    builder.stream("in").to("elsewhere" if is_merged else "out")
+    builder.stream("elsewhere").to("far")
+
+    source = KafkaSource("none:9092", admin, reader=reader)
+
+    needed = source.needs_connector(TopologyPlan(builder.build(), "app"))
+    assert needed == (is_merged or not has_reader)
 
 
 def test_missing_topic_is_named(broker: SimulatedBroker) -> None:

