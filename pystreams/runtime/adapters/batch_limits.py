@@ -190,6 +190,14 @@ class BatchSize:
             self._one_by_one = False
             self.outdated = True
 
+    def any_suspect(self, topic: str, records: Iterable[ProducedRecord]) -> bool:
+        """Return whether a record is large enough to be worth a closer look; made to be quick."""
+        limit = self.limited[topic] - _LEAST_OVERHEAD_BYTES
+        return any(
+            headers or len(value or b"") + len(key or b"") > limit
+            for value, key, _, headers in records
+        )
+
     def oversized(self, topic: str, record: ProducedRecord) -> int | None:
         """Return what a topic takes at most when a record is larger for certain, else None."""
         size = least_bytes(record)

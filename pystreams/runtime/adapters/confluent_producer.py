@@ -35,7 +35,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     make_client,
     translate,
 )
-from pystreams.runtime.adapters.delivery_reports import DeliveryReports
+from pystreams.runtime.adapters.delivery_reports import DeliveryReports, LastSent
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit
 from pystreams.runtime.adapters.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
@@ -116,7 +116,7 @@ class ConfluentProducer:
     def _produce(self, output: OutputBuffer, records: list[ProducedRecord], partition: int) -> None:
         """Produce and remove records; what an error leaves in the list was not produced."""
         produce = self._open.produce
-        topic, report = output.topic, self._report
+        topic = output.topic
         waiting = iter(records)
         try:
             for value, key, timestamp, headers in waiting:
@@ -124,11 +124,11 @@ class ConfluentProducer:
                     # To librdkafka a timestamp of 0 means "now"; 1 is the nearest it can send.
                     if headers:
                         some: Any = list(headers)
-                        produce(topic, value, key, partition, report, None, timestamp or 1, some)
+                        produce(topic, value, key, partition, None, None, timestamp or 1, some)
                     else:
-                        produce(topic, value, key, partition, report, None, timestamp or 1)
+                        produce(topic, value, key, partition, None, None, timestamp or 1)
                 except (BufferError, KafkaException):
-                    self._produce_one(topic, partition, (value, key, timestamp, headers), report)
+                    self._produce_one(topic, partition, (value, key, timestamp, headers), None)
         except StreamsError:
             del records[: len(records) - length_hint(waiting) - 1]
             raise
@@ -139,7 +139,7 @@ class ConfluentProducer:
         topic: str,
         partition: int,
         record: ProducedRecord,
-        report: Callable[..., Any] | None,
+        last_sent: LastSent | None,
     ) -> None:
         """Produce one record with patience: waits for room, asks the handler about refusals."""
         value, key, timestamp, given = record
@@ -148,7 +148,7 @@ class ConfluentProducer:
         while True:
             try:
                 self._open.produce(
-                    topic, value, key, partition, report, None, timestamp or 1, headers
+                    topic, value, key, partition, last_sent, None, timestamp or 1, headers
                 )
                 return
             except BufferError as full:
@@ -328,8 +328,10 @@ class ConfluentProducer:
         self._initialized = False
         self._reports.forget_failures()
         self._reports.forget_offsets()
-        self._report = self._reporting()
         own = self._config | self._batch_size.settings()
+        report = self._reporting()
+        if report is not None:
+            own["on_delivery"] = report
         self._client = make_client(Producer, own, self._outage)
 
     def _reporting(self) -> Callable[..., Any] | None:

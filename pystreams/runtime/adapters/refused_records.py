@@ -57,6 +57,8 @@ class RefusedRecords:
             ProductionError: The handler, or the topic being a changelog, says to fail.
         """
         topic, fitting = output.topic, []
+        if not self._batch_size.any_suspect(topic, output.records):
+            return
         for record in output.records:
             limit = self._batch_size.oversized(topic, record)
             if limit is None:
