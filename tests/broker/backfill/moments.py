@@ -7,6 +7,7 @@ a delay of a part of the time until the next one follows.
 from __future__ import annotations
 
 import random
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -113,29 +114,32 @@ class Life:
         threading.Event().wait(moment.delay_s)
         return self.running.alive()
 
-    def kill(self, moment: Moment) -> None:
-        """Kill whom the moment says; return when the process has ended, if it is to end."""
-        pid = self.running.process.pid
+    def kill(self, moment: Moment) -> bool:
+        """Kill whom the moment says; return whether it was alive to be killed.
+
+        Waits for the end of the process, if it is to end.
+        """
+        process = self.running.process
         if moment.victim == EVERYBODY:
             self.running.kill()
-        elif moment.victim == COMMAND:
-            kill(pid)
-            self.running.process.wait(SPARK_DEADLINE_S)
-        elif moment.victim == JAVA:
-            java = java_of(pid)
-            if java is not None:
-                kill(java)
-                code = self.running.ended(deadline_s=SPARK_DEADLINE_S)
-                # It may have been through with Spark just now.
-                assert code in {0, 1}, self.running.tail()
-        else:
-            wait_until(
-                lambda: workers_of(pid) or not self.running.alive(),
-                "a worker",
-                deadline_s=SPARK_DEADLINE_S,
-            )
-            for worker in workers_of(pid)[:1]:
-                kill(worker)
+            return process.returncode == -signal.SIGKILL
+        if moment.victim == COMMAND:
+            kill(process.pid)
+            return process.wait(SPARK_DEADLINE_S) == -signal.SIGKILL
+        if moment.victim == JAVA:
+            java = java_of(process.pid)
+            if java is None or not kill(java):
+                return False
+            code = self.running.ended(deadline_s=SPARK_DEADLINE_S)
+            # It may have been through with Spark just now.
+            assert code in {0, 1}, self.running.tail()
+            return True
+        wait_until(
+            lambda: workers_of(process.pid) or not self.running.alive(),
+            "a worker",
+            deadline_s=SPARK_DEADLINE_S,
+        )
+        return any(map(kill, workers_of(process.pid)[:1]))
 
     def _begun(self, moment: Moment) -> Callable[[], object]:
         missing = self.expected - self.written() if moment.phase == "publishing" else 0

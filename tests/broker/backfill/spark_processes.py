@@ -11,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def kill(pid: int) -> None:
-    """SIGKILL, to a process that may have ended."""
+def kill(pid: int) -> bool:
+    """SIGKILL, to a process that may have ended; return whether it was there."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+        return True
+    return False
 
 
 def java_of(command: int) -> int | None:
@@ -23,12 +25,14 @@ def java_of(command: int) -> int | None:
 
 
 def workers_of(command: int) -> list[int]:
-    """Return the pids of the command's Python workers."""
+    """Return the pids of the command's Python workers, without those that have ended."""
     java = java_of(command)
     if java is None:
         return []
     daemons = [pid for pid in children(java) if "pyspark.daemon" in command_line(pid)]
-    return [worker for daemon in daemons for worker in children(daemon)]
+    workers = [worker for daemon in daemons for worker in children(daemon)]
+    # One that has ended and that nobody has looked after yet has no command line.
+    return [worker for worker in workers if command_line(worker)]
 
 
 def children(parent: int) -> list[int]:

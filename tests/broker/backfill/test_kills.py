@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
-from tests.broker.backfill.moments import SPARK_DEADLINE_S, Life, moments
+from tests.broker.backfill.moments import SPARK_DEADLINE_S, Life, Moment, moments
 from tests.broker.backfill.test_end_to_end import Backfills
 from tests.broker.backfill.test_publishing import ALL_GROUPS, ALL_KEYS, NO_CACHE, draws
 from tests.broker.exactly_once import killing
@@ -30,6 +30,9 @@ ROUNDS = 500
 """Enough records for ten transactions, and for stages that last."""
 ARRIVING_PER_S = 80
 KILLS = 4
+LATE_MAX = {KILLS: 1, 20: 8}
+"""How many of so many kills may come too late: the process they were for had ended by itself, or
+had no such victim any more. A machine's speed decides that; those that hit must be most."""
 
 pytestmark = pytest.mark.spark
 
@@ -64,11 +67,12 @@ def backfills(arena: Arena) -> Iterator[Backfills]:
 
 def killed_until_published(
     arena: Arena, backfills: Backfills, kills: int, draw: random.Random
-) -> list[str]:
-    """Start and kill a backfill until it is through; return the victims."""
+) -> tuple[list[Moment], list[Moment]]:
+    """Start and kill a backfill until it is through; return the kills, and those that were late."""
     staging = arena.directory / "staged"
     options = ("--output", str(staging), "--publish-outputs", *SPARK_OPTIONS)
-    killed = []
+    killed: list[Moment] = []
+    late: list[Moment] = []
     with reader_of(arena.servers) as consumer:
 
         def written() -> int:
@@ -81,17 +85,16 @@ def killed_until_published(
                 running = backfills.start(*options)
             life = Life(running, staging, written, len(OUTPUTS) * ROUNDS * KEYS)
             in_time = life.wait(moment)
-            print(moment, "" if in_time else f"came too late: {running.process.returncode}")
             # Through, or ended by what it says: a task that was killed in each of its attempts.
             assert in_time or running.process.returncode in {0, 1}, running.tail()
-            if in_time:
-                life.kill(moment)
-                killed.append(moment.victim)
+            hit = in_time and life.kill(moment)
+            print(moment, "" if hit else f"came too late: {running.process.returncode}")
+            (killed if hit else late).append(moment)
         if running.alive():
             running.ended(deadline_s=SPARK_DEADLINE_S)
     told = backfills.done(*options)
     assert "Published" in told
-    return killed
+    return killed, late
 
 
 def run_and_kill(arena: Arena, application: Application, draw: random.Random, rounds: int) -> None:
@@ -121,10 +124,11 @@ def test_killed_backfill_and_killed_application_count_every_record_once(
     feed.rounds = ROUNDS
     with arena.application("exactly_once", **NO_CACHE) as application:
         with feed:
-            killed = killed_until_published(arena, backfills, kills, draw)
+            killed, late = killed_until_published(arena, backfills, kills, draw)
         run_and_kill(arena, application, draw, feed.rounds)
 
-    assert killed
+    assert len(killed) + len(late) == kills
+    assert len(late) <= LATE_MAX[kills], f"came too late: {late}"
     outputs = arena.outputs()
     assert outputs.echo == one_to(feed.rounds, ALL_KEYS)
     assert outputs.by_key == one_to(feed.rounds, ALL_KEYS)
