@@ -20,6 +20,7 @@ from hypothesis.stateful import Bundle, initialize, invariant, rule
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
 from pystreams.stores.api import ValueAndTimestamp
+from pystreams.stores.build import build_key_value_store
 from pystreams.stores.spec import StoreEngine
 from tests.stores.machine_parts import LEVELS, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
@@ -99,6 +100,7 @@ class KeyValueStoreMachine(MortalMachine):
     caching = False
     read_cache_bytes = 0
     transactional = True
+    exactly_once = False
     max_entries: int | None = None
     iterators = Bundle("iterators")
     reads = Bundle("reads")
@@ -121,7 +123,11 @@ class KeyValueStoreMachine(MortalMachine):
             self.directory / str(self.lives),
             cache_enabled=self.caching,
             read_cache_bytes=self.read_cache_bytes,
+            exactly_once=self.exactly_once,
         )
+        self.open()
+
+    def open(self) -> None:
         spec = spec_of(
             self.engine,
             timestamped=self.timestamped,
@@ -129,7 +135,8 @@ class KeyValueStoreMachine(MortalMachine):
             max_entries=self.max_entries,
             transactional=self.transactional,
         )
-        self.store: Any = self.home.open(spec)
+        self.store: Any = build_key_value_store(spec)
+        self.store.init(self.home.context())
 
     def value(self, number: int, time: int) -> Any:
         """A number as the store takes and gives it."""
@@ -164,6 +171,10 @@ class KeyValueStoreMachine(MortalMachine):
         self.start()
         self.current = self.committed.copy()
         assert list(self.store.all()) == self.current.between(None, None)
+        self.restore_rest()
+
+    def restore_rest(self) -> None:
+        """Restore what the changelog has beyond the store, in two batches."""
         rest = self.log[0 if self.offset is None else self.offset + 1 :]
         half = len(rest) // 2
         for batch in (rest[:half], rest[half:]):
@@ -173,14 +184,15 @@ class KeyValueStoreMachine(MortalMachine):
         if not batch:
             return
         for message in batch:
-            value = message.message_value
-            self.current.put(
-                (message.message_key or b"").decode(),
-                None if value is None else self.value(value[-1], message.timestamp_ms),
-            )
+            self.current.put(*self.entry_of(message))
         self.store.restore(batch)
         self.offset = batch[-1].message_offset
         self.committed = self.current.copy()
+
+    def entry_of(self, message: Message) -> tuple[str, Any]:
+        """The key and the value of a record of the changelog."""
+        key, value = (message.message_key or b"").decode(), message.message_value
+        return key, None if value is None else self.value(value[-1], message.timestamp_ms)
 
     @rule(entries=st.lists(st.tuples(KEYS, st.none() | NUMBERS, TIMES), min_size=1, max_size=4))
     def restore(self, entries: list[tuple[str, int | None, int]]) -> None:

@@ -60,6 +60,7 @@ class Home:
     directory: Path
     cache_enabled: bool = False
     read_cache_bytes: int = 0
+    exactly_once: bool = False
     changelog: OutputBuffer = field(
         default_factory=lambda: OutputBuffer(CHANGELOG.topic, CHANGELOG.partition)
     )
@@ -75,6 +76,7 @@ class Home:
             "changelog_topic": CHANGELOG.topic,
             "cache_enabled": self.cache_enabled,
             "read_cache_budget": ReadCacheBudget(self.read_cache_bytes),
+            "exactly_once": self.exactly_once,
         }
         return StateStoreContext(**(values | changes))
 

@@ -3,7 +3,8 @@
 `committed` of the machines is what is in the engine: what waits for a batch is lost by a rollback
 or an end, what has reached the engine is not, and readers of both isolation levels see all of it.
 That is at-least-once: after a crash the store may be ahead of its changelog, whose rest is put on
-top. A batch has three keys here, so that many are written in a life.
+top. Under exactly-once (`ExactlyOnceMachine`) it is wiped instead. A batch has three keys here, so
+that many are written in a life.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from hypothesis import settings
 from hypothesis.stateful import initialize, rule
 
 from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StateStoreCorruptedError
 from pystreams.stores import write_through
 from pystreams.stores.spec import StoreEngine
 from tests.stores.key_value_machine import KeyValueStoreMachine
@@ -137,6 +139,76 @@ class TimestampedRocksDBWriteThroughMachine(WriteThroughMachine):
     read_cache_bytes = 60
 
 
+class ExactlyOnceMachine(WriteThroughMachine):
+    """Under exactly-once: after a rollback or an end the store is what its changelog says.
+
+    It is wiped and restored when the engine may hold what was not committed. `ahead` says whether
+    it does; `wiped`, whether the store was wiped since that was asked last.
+    """
+
+    engine = StoreEngine.ROCKSDB
+    exactly_once = True
+    ahead = wiped = False
+
+    def open(self) -> None:
+        try:
+            super().open()
+        except StateStoreCorruptedError:
+            self.wipe()
+
+    def wipe(self) -> None:
+        """Do what the state manager does with a store that can't be trusted."""
+        self.wiped = True
+        self.store.destroy()
+        super().open()
+        self.committed, self.offset = self.current.empty(), None
+        self.flushed, self.flushed_offset = self.current.empty(), None
+
+    def reach_the_engine(self) -> None:
+        self.ahead = self.ahead or bool(self.current.waiting)
+        super().reach_the_engine()
+
+    def restore_batch(self, batch: list[Message]) -> None:
+        super().restore_batch(batch)
+        self.ahead = False
+
+    @rule()
+    def commit(self) -> None:
+        super().commit()
+        self.ahead = False
+
+    @rule()
+    def roll_back(self) -> None:
+        super().roll_back()
+        if self.ahead:
+            self.wipe()
+            self.current = self.current.empty()
+            self.restore_rest()
+        self.holds_its_changelog()
+
+    @rule()
+    def reopen(self) -> None:
+        ahead, self.wiped = self.ahead, False
+        super().reopen()
+        assert self.wiped is ahead
+
+    def come_back(self) -> None:
+        super().come_back()
+        self.holds_its_changelog()
+
+    def holds_its_changelog(self) -> None:
+        self.ahead = False
+        logged = self.current.empty()
+        for message in self.log:
+            KeyValueModel.put(logged, *self.entry_of(message))
+        assert self.current.values == logged.values
+
+
+class CachedExactlyOnceMachine(ExactlyOnceMachine):
+    caching = True
+    read_cache_bytes = 60
+
+
 # Window and session stores
 
 
@@ -245,6 +317,8 @@ KEY_VALUE: tuple[type[CountingMachine], ...] = (
     RocksDBWriteThroughMachine,
     TwiceCachedRocksDBWriteThroughMachine,
     TimestampedRocksDBWriteThroughMachine,
+    ExactlyOnceMachine,
+    CachedExactlyOnceMachine,
 )
 WINDOW: tuple[type[CountingMachine], ...] = (
     WriteThroughWindowMachine,
