@@ -14,6 +14,7 @@ from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.factory import ConfluentClients
+from tests.broker.flushing import flush
 
 GOLDEN = json.loads(
     (Path(__file__).parent.parent / "parity" / "golden" / "partitioner.json").read_text()
@@ -36,7 +37,7 @@ def test_the_producer_chooses_the_partitions_that_java_chose(
         expected[key] = vector["partitions"][str(count)]
 
     producer.send(output)
-    producer.flush()
+    flush(producer)
     producer.close()
 
     assert read_partitions(clients, topic, count, len(expected)) == expected
