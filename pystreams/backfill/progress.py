@@ -38,7 +38,7 @@ class StagePhase(Enum):
 
     BEGUN = "begun"
     READING = "reading"
-    """Spark reads the records, brings those of a task together and sorts them."""
+    """No record has been taken: workers start, and Spark sorts what comes through it."""
     PROCESSING = "processing"
     """Tasks take records, and results are written."""
     DONE = "done"

@@ -69,8 +69,8 @@ def stage_words(now: StageProgress) -> str:
     if now.phase is StagePhase.BEGUN:
         return f"{now.records:,} records of {', '.join(now.topics)}"
     if now.phase is StagePhase.READING:
-        tasks = f", {now.spark_tasks[0]} of {now.spark_tasks[1]} tasks" if now.spark_tasks else ""
-        return f"Spark reads and sorts{tasks}"
+        done = now.spark_tasks
+        return f"no records yet{f', Spark at {done[0]} of {done[1]} tasks' if done else ''}"
     if now.phase is StagePhase.PROCESSING:
         how_far = f"{now.taken:,} of {now.records:,} records"
         return how_far + _speed(now.records_per_second, now.seconds_left)

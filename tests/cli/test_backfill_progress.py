@@ -35,8 +35,8 @@ def under_way(seconds: float) -> StageProgress:
     ("now", "words"),
     [
         (BEGUN, "12,000,000 records of orders, customers"),
-        (READING, "Spark reads and sorts, 3 of 8 tasks"),
-        (replace(READING, spark_tasks=None), "Spark reads and sorts"),
+        (READING, "no records yet, Spark at 3 of 8 tasks"),
+        (replace(READING, spark_tasks=None), "no records yet"),
         (PROCESSING, "5,400,000 of 12,000,000 records, 100,000/s, 1 min 6 s left"),
         (replace(PROCESSING, records_per_second=None), "5,400,000 of 12,000,000 records"),
         (DONE, "done in 2 min 30 s, 80,000/s"),
