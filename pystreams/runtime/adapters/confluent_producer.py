@@ -357,7 +357,7 @@ class ConfluentProducer:
             self._open.begin_transaction()
         except KafkaException as raised:
             error = error_of(raised)
-            return None if error.code() == KafkaError._STATE else error
+            return error if error.fatal() or error.txn_requires_abort() else None
         return None
 
     def _error(self, error: KafkaError, doing: str) -> StreamsError:
