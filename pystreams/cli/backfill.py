@@ -224,11 +224,11 @@ class _Backfill:
         if published is not None:
             show_published(published)
         show_place(self._path, is_kept=is_kept)
+        if published is not None and not self._is_before_run:
+            show_next(self._config.application_id)
         # Last, since the application may start before; and what is to stream next waits for none.
         if is_kept and not self._is_before_run:
             self._keep_dataset()
-        if published is not None and not self._is_before_run:
-            show_next(self._config.application_id)
 
     def _make_admin(self) -> AdminPort:
         from pystreams.runtime.adapters.factory import ConfluentClients
