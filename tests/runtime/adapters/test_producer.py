@@ -11,6 +11,7 @@ from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters import confluent_producer
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 
 if TYPE_CHECKING:
@@ -29,12 +30,12 @@ def test_the_last_offset_of_a_changelog_is_known_after_the_flush(application: Ap
         producer.send(output)
         assert not output.records
         assert output.last_offset is None
-    producer.flush()
+    flush(producer)
     assert (first.last_offset, second.last_offset, free.last_offset) == (4, 2, None)
 
     first.records.append((None, b"key", 5, ()))
     producer.send(first)
-    producer.flush()
+    flush(producer)
     assert (first.last_offset, second.last_offset) == (5, 2)
 
 
@@ -51,7 +52,7 @@ def test_records_arrive_as_they_were_sent(application: Application) -> None:
     output.records.extend(sent)
     producer = application.producer()
     producer.send(output)
-    producer.flush()
+    flush(producer)
 
     found = [
         (message.value(), message.key(), message.timestamp()[1], tuple(message.headers() or ()))
@@ -67,7 +68,7 @@ def test_records_go_where_kafka_would_put_their_keys(application: Application) -
     output.records.extend((b"", f"key-{number}".encode(), 1, ()) for number in range(6))
     producer = application.producer()
     producer.send(output)
-    producer.flush()
+    flush(producer)
     where = {message.key(): message.partition() for message in _messages(application, topic, 6, 8)}
     # Computed with org.apache.kafka.common.utils.Utils.murmur2.
     assert where == {
@@ -83,7 +84,7 @@ def test_a_full_queue_is_waited_for(
     producer = application.producer()
     output = numbered(topic, 300)
     producer.send(output)
-    producer.flush()
+    flush(producer)
     assert output.last_offset == 299
     assert numbers(_messages(application, topic, 300)) == list(range(300))
 
@@ -102,7 +103,7 @@ def test_what_was_sent_before_the_queue_stays_full_is_not_sent_again(
             producer.send(output)
     assert len(output.records) < 30
     producer.send(output)
-    producer.flush()
+    flush(producer)
     assert sorted(numbers(_messages(application, topic, 30))) == list(range(30))
 
 
@@ -182,7 +183,7 @@ def _send(producer: confluent_producer.ConfluentProducer, topic: str, value: byt
     output = OutputBuffer(topic)
     output.records.append((value, b"key", 1, ()))
     producer.send(output)
-    producer.flush()
+    flush(producer)
 
 
 def _messages(

@@ -21,6 +21,7 @@ from pystreams.errors import ProductionError, RetriableClientError, TransactionA
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, until
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ def test_a_refusal_that_shows_before_all_is_sent_is_learnt_from_as_well(
     output = OutputBuffer(topic)
     output.records.extend(small())
     producer.send(output)
-    producer.flush()
+    flush(producer)
     output.records.extend(small(1))
     with pytest.raises(TransactionAbortableError, match="too large"):
         producer.send(output)

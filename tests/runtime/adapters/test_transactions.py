@@ -11,6 +11,7 @@ from pystreams.errors import ProductionError, TaskMigratedError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
 
     producer.begin_transaction()
     producer.send(numbered(topic, 5, start=100))
-    producer.flush()
+    flush(producer)
     producer.commit_transaction({}, None)
     _until_stable(application, topic, list(range(100, 105)))
 
@@ -106,7 +107,7 @@ def test_a_member_that_has_left_can_not_commit_and_its_producer_goes_on(
     producer = application.transactional()
     producer.begin_transaction()
     producer.send(numbered(sink, 1))
-    producer.flush()
+    flush(producer)
     with pytest.raises(TaskMigratedError, match="UNKNOWN_MEMBER_ID"):
         producer.commit_transaction({partition: CommittedOffset(1, "")}, metadata)
     producer.abort_transaction()
@@ -138,7 +139,7 @@ def test_a_sink_that_does_not_exist_is_named(
     producer = application.transactional()
     producer.begin_transaction()
     producer.send(numbered(f"{application.name}-nowhere", 1, partition=None))
-    producer.flush()
+    flush(producer)
     with pytest.raises(ProductionError, match=f"{application.name}-nowhere.*create it"):
         producer.commit_transaction({}, None)
 
@@ -149,7 +150,7 @@ def test_closing_aborts_an_open_transaction(application: Application) -> None:
     producer = application.transactional()
     producer.begin_transaction()
     producer.send(numbered(topic, 5))
-    producer.flush()
+    flush(producer)
     producer.close()
     partition = TopicPartition(topic, 0)
 
