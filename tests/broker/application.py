@@ -82,9 +82,13 @@ class Running:
         )
         return lines
 
-    def wait_until(self, condition: Callable[[], object], what: str) -> None:
+    def wait_until(
+        self, condition: Callable[[], object], what: str, *, deadline_s: float = DEADLINE_S
+    ) -> None:
         """Wait for a condition that the process brings about; fails when it ends before."""
-        wait_until(lambda: condition() or not self.alive(), what, told=self.tail)
+        wait_until(
+            lambda: condition() or not self.alive(), what, deadline_s=deadline_s, told=self.tail
+        )
         assert condition(), f"ended ({self.process.returncode}) before {what}\n{self.tail()}"
 
     def ended(self, *, deadline_s: float = DEADLINE_S) -> int:

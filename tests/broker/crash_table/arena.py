@@ -28,7 +28,7 @@ KEYS = 10
 RECORDS = 1500
 STEP_MS = 700
 """Between records; all of them cover several times the stores' retention."""
-KILL_DEADLINE_S = 120
+DEADLINE_S = 120
 """A machine with much else to do takes long to make column families and to drop them."""
 
 
@@ -138,7 +138,11 @@ class Arena:
         """Run it until it dies there; return what its stores hold then, by their names."""
         with self.application(kill, setter=setter) as application:
             killed = application.start()
-            assert killed.ended(deadline_s=KILL_DEADLINE_S) == -signal.SIGKILL, (
+            if everywhere_app.CLOSE in kill:
+                # Nothing closes before it stops.
+                self._wait_until_counted(killed)
+                killed.process.send_signal(signal.SIGTERM)
+            assert killed.ended(deadline_s=DEADLINE_S) == -signal.SIGKILL, (
                 f"never got to {kill}\n{killed.tail()}"
             )
         # Looking at them opens and closes them, which may change what they hold.
@@ -156,8 +160,7 @@ class Arena:
         """Start it, let it process what was fed, and stop it; return what is left of it."""
         with self.application(plain=plain) as application:
             running = application.start()
-            running.wait_for("task running")
-            running.wait_until(lambda: self._committed() == self._fed, "all counted")
+            self._wait_until_counted(running)
             running.stop()
         return running
 
@@ -216,6 +219,12 @@ class Arena:
                 assert counts[-1] >= each, key
             else:
                 assert counts == list(range(1, each + 1)), key
+
+    def _wait_until_counted(self, running: Running) -> None:
+        running.wait_for("task running")  # Before, the group may have no coordinator to ask.
+        running.wait_until(
+            lambda: self._committed() == self._fed, "all counted", deadline_s=DEADLINE_S
+        )
 
     def _committed(self) -> int:
         return committed_offsets(self._admin, self.name).get((f"{self.name}-in", 0), 0)

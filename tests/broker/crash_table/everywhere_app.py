@@ -29,6 +29,7 @@ from tests.every_store import BUILDERS, TYPES, WriteEverywhere, everywhere
 Calls = list[tuple[Any, str]]
 """Functions, each by its class or module and its name."""
 
+CLOSE = "store close"
 STEPS: dict[str, Calls] = {
     "send": [(ConfluentProducer, "send")],
     "producer flush": [(ConfluentProducer, "flush")],
@@ -36,7 +37,7 @@ STEPS: dict[str, Calls] = {
     "store batch": [(RocksDBEngine, "write"), (RocksDBSegmentEngine, "write")],
     "segment creation": [(Database, "create_family")],
     "segment expiry": [(RocksDBSegmentEngine, "_drop_below")],
-    "store close": [(RocksDBEngine, "close"), (RocksDBSegmentEngine, "close")],
+    CLOSE: [(RocksDBEngine, "close"), (RocksDBSegmentEngine, "close")],
 }
 FLUSH = "memtable flush"
 """Begun by RocksDB, in a thread of its own: before it is over, or after."""

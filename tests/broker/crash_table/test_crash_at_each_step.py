@@ -95,6 +95,7 @@ def check_kill(
     return Left(flushed, dropped)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("guarantee", "kill"), SOME)
 def test_kill_leaves_every_store_with_what_its_offset_says(
     make_arena: MakeArena, guarantee: str, kill: str
