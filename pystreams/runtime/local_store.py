@@ -169,6 +169,27 @@ class LocalSessionStore(LocalStore):
             lambda view: view.backward_find_sessions(key, earliest_end, latest_start)
         )
 
+    def find_sessions_range(
+        self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int
+    ) -> WindowedEntries:
+        """Iterate over the sessions of some keys that overlap some time (ms), oldest first.
+
+        Keys are inclusive, None leaves an end open.
+        """
+        return self._chain(
+            lambda view: view.find_sessions_range(key_from, key_to, earliest_end, latest_start)
+        )
+
+    def backward_find_sessions_range(
+        self, key_from: Any, key_to: Any, earliest_end: int, latest_start: int
+    ) -> WindowedEntries:
+        """Iterate over the same sessions, newest first within each task."""
+        return self._chain(
+            lambda view: view.backward_find_sessions_range(
+                key_from, key_to, earliest_end, latest_start
+            )
+        )
+
     def find_sessions_by_end(self, earliest_end: int, latest_end: int) -> WindowedEntries:
         """Iterate over the sessions of all keys that end in some time (ms), both inclusive."""
         return self._chain(lambda view: view.find_sessions_by_end(earliest_end, latest_end))
@@ -236,6 +257,7 @@ def views_of(
 
     Raises:
         StoreNotAvailableError: A local task still restores, or there is none.
+        TopologyError: A store of the user's own has no views for other threads.
     """
     if not ready:
         message = f"state store {name!r} is restored or moving right now: ask again in a moment"
@@ -246,4 +268,10 @@ def views_of(
             "again after the next rebalance"
         )
         raise StoreNotAvailableError(message)
+    if not hasattr(stores[0], "read_only"):
+        raise TopologyError(
+            f"state store {name!r} gives other threads no view of itself: "
+            f"{type(stores[0]).__name__} has no read_only(isolation_level). Write that, or ask the "
+            "store with KafkaStreams.query, which calls its query()"
+        )
     return [store.read_only(isolation_level) for store in stores]

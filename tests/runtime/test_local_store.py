@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,8 +20,11 @@ from pystreams.runtime.local_store import (
     local_store,
     views_of,
 )
+from pystreams.stores.api import ReadOnlyKeyValueStore
+from pystreams.stores.session_api import ReadOnlySessionStore
 from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.versioned_api import VersionedRecord
+from pystreams.stores.versioned_api import ReadOnlyVersionedKeyValueStore, VersionedRecord
+from pystreams.stores.windowed_api import ReadOnlyWindowStore
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 
@@ -49,6 +53,29 @@ def windows(entries: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
 def test_a_buffer_is_not_for_reading() -> None:
     with pytest.raises(TopologyError, match="'waiting' can't be read: it is what an operation"):
         local_store(StoreSpec("waiting", kind=StoreKind.BUFFER), list)
+
+
+@pytest.mark.parametrize(
+    ("local_class", "reads"),
+    [
+        (LocalKeyValueStore, ReadOnlyKeyValueStore),
+        (LocalWindowStore, ReadOnlyWindowStore),
+        (LocalSessionStore, ReadOnlySessionStore),
+        (LocalVersionedKeyValueStore, ReadOnlyVersionedKeyValueStore),
+    ],
+)
+def test_all_reads_of_a_kind_of_store_are_there(
+    local_class: type[LocalStore], reads: type[Any]
+) -> None:
+    for name, read in inspect.getmembers(reads, inspect.isfunction):
+        if not name.startswith("_"):
+            mine = inspect.signature(getattr(local_class, name)).parameters
+            assert list(mine) == list(inspect.signature(read).parameters), name
+
+
+def test_a_store_of_a_users_own_without_views_is_told_how_to_ask_it() -> None:
+    with pytest.raises(TopologyError, match=r"'own' gives .* no view .* KafkaStreams\.query"):
+        views_of("own", UNCOMMITTED, [object()], ready=True)
 
 
 def test_key_value_stores_are_read_task_by_task(two: list[RunningTask]) -> None:
@@ -91,6 +118,8 @@ def test_session_stores_are_read_task_by_task(two: list[RunningTask]) -> None:
     assert windows(store.backward_fetch_range("b", "b")) == [b15, b12, b1]
     assert windows(store.find_sessions("b", 12, 14)) == [b12]
     assert windows(store.backward_find_sessions("b", 2, 20)) == [b15, b12]
+    assert windows(store.find_sessions_range("a", None, 12, 14)) == [("[a@12/12]", "a12"), b12]
+    assert windows(store.backward_find_sessions_range("b", "b", 2, 20)) == [b15, b12]
     assert windows(store.find_sessions_by_end(0, 5)) == [("[a@1/1]", "a1"), b1]
 
 
