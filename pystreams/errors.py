@@ -182,6 +182,14 @@ class TaskMigratedError(StreamsError):
     """
 
 
+class IdentityTakenError(TaskMigratedError):
+    """Another member joined the group with this one's `group.instance.id`.
+
+    Once, that may be the last request of a process that was killed; joining again settles it. Soon
+    after that again, it is another process with the same identity.
+    """
+
+
 class FatalStreamsError(StreamsError):
     """The client can't go on: an unrecoverable broker answer or a broken invariant. Restart it."""
 

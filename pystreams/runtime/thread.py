@@ -38,6 +38,7 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.housekeeping import Housekeeping
+from pystreams.runtime.identity_guard import IdentityGuard
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
@@ -132,13 +133,9 @@ class StreamThread:
             consumer=lambda: self._consumer,
             clock=parts.clock,
         )
-        self._metrics = ThreadMetrics(
-            self.name,
-            self._manager,
-            self._restorer,
-            parts.task_settings.stores.recording,
-            parts.clock,
-        )
+        recording, clock = parts.task_settings.stores.recording, parts.clock
+        self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
+        self._identity = IdentityGuard(clock)
         self._has_assignment = False
         self._last_commit_ms = self._clock.monotonic_ms()
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
@@ -338,6 +335,7 @@ class StreamThread:
 
     def _rejoin(self, error: TaskMigratedError) -> None:
         """Drop everything that belongs to somebody else and join the group again."""
+        self._identity.check(error)
         _log.warning("fenced: joining the group again", thread=self.name, why=str(error))
         self._has_assignment = False
         self._manager.close_all()

@@ -4,7 +4,7 @@ Every error of the client is translated here, by what the runtime does next (see
 
 | librdkafka says | becomes |
 |---|---|
-| another member has this one's `group.instance.id` | `FatalStreamsError` |
+| another member has this one's `group.instance.id` | `IdentityTakenError` |
 | a fencing code: a newer producer or member took over | `TaskMigratedError` |
 | abort the transaction | `TransactionAbortableError` |
 | retriable, or a code that passes by itself | `RetriableClientError` |
@@ -12,7 +12,7 @@ Every error of the client is translated here, by what the runtime does next (see
 
 A fencing code wins over "abort": after it, aborting would only repeat what somebody else does. Two
 processes of one identity, as after a copy of the state directory, would fence each other for ever:
-the one that is fenced ends, as in Kafka.
+that has an error of its own, by which the thread ends one of them.
 """
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
@@ -30,6 +30,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams.errors import (
     ConfigError,
     FatalStreamsError,
+    IdentityTakenError,
     ProductionError,
     RetriableClientError,
     StreamsError,
@@ -204,7 +205,7 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
     # What is fatal to a consumer arrives without its own code.
     same_identity = code == KafkaError._FATAL and "group.instance.id" in error.str()
     if same_identity or code == KafkaError.FENCED_INSTANCE_ID:
-        return FatalStreamsError(f"{message}: {_SAME_IDENTITY}")
+        return IdentityTakenError(f"{message}: {_SAME_IDENTITY}")
     if code in FENCED or (code == KafkaError._FATAL and "fenced" in error.str()):
         return TaskMigratedError(message)
     if error.txn_requires_abort():

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams.errors import (
     ConfigError,
     FatalStreamsError,
+    IdentityTakenError,
     RetriableClientError,
     StreamsError,
     TaskMigratedError,
@@ -47,9 +48,9 @@ if TYPE_CHECKING:
         (KafkaError(KafkaError._FATAL, "Fatal error: ... consumer fenced by"), TaskMigratedError),
         (
             KafkaError(KafkaError._FATAL, "... fenced by ... with same group.instance.id"),
-            FatalStreamsError,
+            IdentityTakenError,
         ),
-        (KafkaError(KafkaError.FENCED_INSTANCE_ID, txn_requires_abort=True), FatalStreamsError),
+        (KafkaError(KafkaError.FENCED_INSTANCE_ID, txn_requires_abort=True), IdentityTakenError),
         (KafkaError(KafkaError.INVALID_CONFIG), FatalStreamsError),
     ],
     ids=str,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.errors import FatalStreamsError, IdentityTakenError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import confluent_consumer, consumer_errors, paused_partitions
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -305,15 +305,14 @@ def test_a_static_member_that_is_back_gets_its_partitions_at_once(
     assert second.group_metadata() is not metadata
 
 
-def test_a_member_whose_identity_another_has_taken_ends_and_says_what_to_do(
+def test_a_member_whose_identity_another_has_taken_says_what_to_do(
     make_application: Callable[[dict[str, Any]], Application],
 ) -> None:
-    """Joining again, it would fence the other, which would do the same: for ever."""
     application = make_application({"consumer.heartbeat.interval.ms": 100})
     topic = application.topic()
     first, _ = application.member(topic, instance="one")
     application.member(topic, instance="one")
-    with pytest.raises(FatalStreamsError, match=r"stop one of them.*copy.*empty one"):
+    with pytest.raises(IdentityTakenError, match=r"stop one of them.*copy.*empty one"):
         until(lambda: first.poll(1, 0.1))
 
 

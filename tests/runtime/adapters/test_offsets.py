@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.errors import FatalStreamsError
+from pystreams.errors import IdentityTakenError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.runtime.adapters.application import Application, numbered, until
@@ -62,7 +62,7 @@ def test_a_member_whose_identity_another_has_taken_can_not_commit(
     application.member(topic, instance="one")  # Takes the place of the first.
 
     def fenced() -> bool:
-        with pytest.raises(FatalStreamsError, match="another process has the identity"):
+        with pytest.raises(IdentityTakenError, match="another process has the identity"):
             consumer.commit({partition: CommittedOffset(1, "")})
         return True
 
