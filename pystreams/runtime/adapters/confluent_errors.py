@@ -122,6 +122,9 @@ MISSING_TOPIC = frozenset(
 )
 """The topic may still be created."""
 
+OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+"""The broker does not hold the offset to be read, and nothing says where to go on."""
+
 REFUSED = (
     OVERSIZED
     | SPOILED

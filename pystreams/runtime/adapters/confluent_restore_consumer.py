@@ -21,6 +21,7 @@ from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
+    OUT_OF_RANGE,
     BrokerOutage,
     make_client,
     translate,
@@ -30,7 +31,6 @@ from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
 from pystreams.runtime.ports import ChangelogBatch, PartitionBatch
 
 _FETCH_WAIT_MS = 20
-_OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 _error_in = Message.error
 
@@ -109,7 +109,7 @@ class ConfluentRestoreConsumer:
                     ends[partition] = end
                 continue
             doing = f"{self._doing} {partition or ''}".rstrip()
-            if error.code() in _OUT_OF_RANGE and partition is not None:
+            if error.code() in OUT_OF_RANGE and partition is not None:
                 raise OffsetOutOfRangeError(f"{doing}: {error.str()} ({error.name()})", partition)
             translated = translate(error, doing)
             if not isinstance(translated, RetriableClientError):

@@ -9,12 +9,16 @@ from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.runtime.adapters.confluent import Consumer, Message
-from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, error_of, translate
+from pystreams.runtime.adapters.confluent_errors import (
+    MISSING_TOPIC,
+    OUT_OF_RANGE,
+    error_of,
+    translate,
+)
 
 _log = structlog.get_logger("pystreams.consumer")
 
 _ANSWER_TIMEOUT_S = 10.0
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 
 def handle(error: KafkaError, message: Message, client: Consumer, doing: str) -> None:
@@ -37,7 +41,7 @@ def handle(error: KafkaError, message: Message, client: Consumer, doing: str) ->
         is_pattern = topic.startswith("^")  # That nothing matches it yet is no error.
         if not is_pattern and not _exists(topic, client, doing):
             raise MissingSourceTopicError([topic])
-    elif code in _OUT_OF_RANGE:
+    elif code in OUT_OF_RANGE:
         text = (
             f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
             "to stop: set it to earliest or latest, or commit an offset that exists"
