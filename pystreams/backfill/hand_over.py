@@ -203,7 +203,10 @@ def _is_marked(
 
 
 def _of_one_history(one: str, other: str) -> bool:
-    """Return whether two publications differ only in the run that made them; see `id_of`."""
+    """Return whether two publications differ only in the run that made them.
+
+    An id is `<fingerprint of what the results are of>-<hash of the attempts they came from>`.
+    """
     return one.partition("-")[0] == other.partition("-")[0]
 
 
