@@ -2,8 +2,8 @@
 
 Before each run the thread asks how many records may be processed below
 `statestore.uncommitted.max.bytes`, and how much they may write; when none may, it commits first.
-After each run what tasks left in their buffers goes to the producer, and record caches above
-their share are flushed.
+After each run what tasks left in their buffers goes to the producer, record caches above their
+share are flushed, and what is processed is committed when that is due.
 
 Spec: KIP-892 "In-memory Transaction Buffers".
 """
@@ -15,16 +15,15 @@ from collections.abc import Callable
 import structlog
 
 from pystreams.errors import RetriableClientError, TransactionAbortableError
+from pystreams.ids import TaskId
 from pystreams.runtime.core.growth import Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.pace import Pace
 from pystreams.runtime.producers import TaskProducers
 from pystreams.runtime.task_manager import TaskManager
 
 _log = structlog.get_logger("pystreams.processing")
-
-RUN_RECORDS = 1000
-"""Records a task takes in one run; then other tasks, the commit interval and caches get a look."""
 
 
 class Processing:
@@ -35,6 +34,7 @@ class Processing:
         producers: The thread's producers.
         uncommitted_max_bytes: What the thread's stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What the thread's record caches may hold back.
+        pace: How far a run goes, and when a commit is due.
         commit: Commits all tasks; returns False when that failed for some of them.
 
     Attributes:
@@ -50,20 +50,25 @@ class Processing:
         producers: TaskProducers,
         uncommitted_max_bytes: int,
         cache_max_bytes: int,
+        pace: Pace,
         commit: Callable[[], bool],
     ) -> None:
         self._manager = manager
         self._producers = producers
         self._uncommitted_max_bytes = uncommitted_max_bytes
         self._cache_max_bytes = cache_max_bytes
+        self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
+        self._ran_last: TaskId | None = None
         self.uncommitted_bytes = 0
         self.max_uncommitted_bytes = 0
         self.cached_bytes = 0
 
     def round(self, now_ms: int) -> int:
-        """Let each task that is ready process one run.
+        """Let each task that is ready process one run, unless the group must be polled before.
+
+        The next round begins where this one has ended.
 
         Args:
             now_ms: Wall-clock time of this iteration (ms).
@@ -73,11 +78,11 @@ class Processing:
         """
         processed = 0
         self.measure()  # Punctuations and the start of tasks write as well.
-        for task in list(self._manager.running()):
+        for task in self._in_turn():
             task.record.now_ms = now_ms
             if not task.ready(now_ms):
                 continue
-            run = task.next_run(RUN_RECORDS)
+            run = task.next_run(self._pace.run_records)
             if run is None:
                 continue
             admission = self._admit(task, *run)
@@ -85,8 +90,13 @@ class Processing:
                 if not self._commit():
                     return processed
                 admission = self._admit(task, *run)
-            if admission.records:
-                processed += self._run(task, run[0], admission)
+            if not admission.records:
+                continue
+            processed += self._run(task, run[0], admission)
+            self._ran_last = task.task_id
+            due = task.commit_requested or not self._pace.until_commit_ms()
+            if (due and not self._commit()) or self._pace.poll_due():
+                break
         return processed
 
     def punctuate(self, now_ms: int) -> int:
@@ -131,6 +141,13 @@ class Processing:
         self.cached_bytes = cached
         self.max_uncommitted_bytes = max(self.max_uncommitted_bytes, uncommitted)
 
+    def _in_turn(self) -> list[StreamTask]:
+        """Return the tasks that run, beginning behind the one that ran last."""
+        running = list(self._manager.running())
+        places = (place for place, task in enumerate(running, 1) if task.task_id == self._ran_last)
+        first = next(places, 0)
+        return running[first:] + running[:first]
+
     def _admit(self, task: StreamTask, queue: RecordQueue, count: int) -> Admission:
         return task.growth.admit(
             queue,
@@ -145,8 +162,10 @@ class Processing:
         if room_bytes is not None and self._cache_max_bytes:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
+        self._pace.begin_run()
         processed = task.process(queue, admission.records, room_bytes)
         task.punctuate_stream_time()
+        self._pace.end_run(processed)
         self.measure()
         growth_bytes = self._expected_bytes() - before
         task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)

@@ -39,6 +39,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.housekeeping import Housekeeping
 from pystreams.runtime.identity_guard import IdentityGuard
+from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
@@ -109,11 +110,13 @@ class StreamThread:
             clock=parts.clock,
         )
         self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)
+        self._pace = Pace(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(
             manager=self._manager,
             producers=self._producers,
             uncommitted_max_bytes=parts.settings.uncommitted_max_bytes,
             cache_max_bytes=parts.settings.cache_max_bytes,
+            pace=self._pace,
             commit=self._commit,
         )
         self._housekeeping = Housekeeping(
@@ -137,7 +140,6 @@ class StreamThread:
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._identity = IdentityGuard(clock)
         self._has_assignment = False
-        self._last_commit_ms = self._clock.monotonic_ms()
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
     # ------------------------------------------------------------------ from any thread
@@ -204,6 +206,7 @@ class StreamThread:
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._poll_timeout_s()
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
+        self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         now_ms = self._clock.now_ms()
         for partition, messages in batches:
@@ -220,8 +223,7 @@ class StreamThread:
         while True:
             here = self._processing.round(now_ms)
             processed += here
-            self._maybe_commit()
-            if not here or self._stop.is_set():
+            if not here or self._stop.is_set() or self._pace.poll_due():
                 break
         self._processing.punctuate(now_ms)
         self._maybe_commit()
@@ -267,9 +269,8 @@ class StreamThread:
     # ------------------------------------------------------------------ commit
 
     def _maybe_commit(self) -> None:
-        now = self._clock.monotonic_ms()
-        due = now - self._last_commit_ms >= self._settings.commit_interval_ms
-        if due or any(task.commit_requested for task in self._manager.running()):
+        asked = any(task.commit_requested for task in self._manager.running())
+        if asked or not self._pace.until_commit_ms():
             self._commit()
 
     def _commit(self) -> bool:
@@ -279,15 +280,15 @@ class StreamThread:
         self._processing.flush_caches()
         committing = [task for task in self._manager.running() if task.needs_commit()]
         failures = self._committer.commit(committing)
-        self._last_commit_ms = self._clock.monotonic_ms()
+        self._pace.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
         if succeeded:
-            self._metrics.committed(started_ms, self._last_commit_ms)
+            self._metrics.committed(started_ms, self._pace.committed_ms)
         self._failing.keep(self._manager.tasks, succeeded)
         for failure in failures:
             self._recover(failure)
-        self._housekeeping.maybe_purge(self._last_commit_ms)
+        self._housekeeping.maybe_purge(self._pace.committed_ms)
         self._processing.measure()
         return not failures
 
@@ -347,9 +348,7 @@ class StreamThread:
 
     def _poll_timeout_s(self) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
-        since_commit = self._clock.monotonic_ms() - self._last_commit_ms
-        until_commit = self._settings.commit_interval_ms - since_commit
-        timeout_ms = min(self._settings.poll_ms, max(until_commit, 0) + 1)
+        timeout_ms = min(self._settings.poll_ms, self._pace.until_commit_ms() + 1)
         idle_ms = self._parts.task_settings.max_task_idle_ms
         if idle_ms > 0 and any(task.buffered_records() for task in self._manager.running()):
             timeout_ms = min(timeout_ms, idle_ms)

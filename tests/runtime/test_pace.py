@@ -1,0 +1,84 @@
+"""Runs are cut by the time they take; a poll and a commit come due while there is work."""
+
+from __future__ import annotations
+
+import pytest
+
+from pystreams.runtime.pace import Pace
+from pystreams.testing.simulation.clock import ManualClock
+
+
+def after_runs(record_ms: float, runs: int) -> list[int]:
+    """How long runs become when each of their records takes so long."""
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    lengths = []
+    for _ in range(runs):
+        pace.begin_run()
+        clock.advance_ms(record_ms * pace.run_records)
+        pace.end_run(pace.run_records)
+        lengths.append(pace.run_records)
+    return lengths
+
+
+def test_runs_of_fast_records_grow_to_a_thousand() -> None:
+    assert after_runs(0.01, 6) == [4, 16, 64, 256, 1000, 1000]
+
+
+@pytest.mark.parametrize(("record_ms", "records"), [(1, 100), (20, 5), (60, 1), (5000, 1)])
+def test_runs_of_slow_records_take_a_tenth_of_a_second_or_one_record(
+    record_ms: float, records: int
+) -> None:
+    assert after_runs(record_ms, 5)[-1] == records
+
+
+def test_runs_grow_again_when_records_become_fast() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    pace.begin_run()
+    clock.advance_ms(5000)
+    pace.end_run(1)
+    found = [pace.run_records]
+    for _ in range(6):
+        pace.begin_run()
+        pace.end_run(pace.run_records)
+        found.append(pace.run_records)
+
+    assert found == [1, 4, 16, 64, 256, 1000, 1000]
+
+
+def test_a_run_without_records_does_not_stop_the_next() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    pace.begin_run()
+    clock.advance_ms(7)
+    pace.end_run(0)
+
+    assert pace.run_records == 1
+
+
+def test_the_group_is_polled_again_after_a_second_of_work() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    pace.polled()
+    clock.advance_ms(999)
+    before = pace.poll_due()
+    clock.advance_ms(1)
+    due = pace.poll_due()
+    pace.polled()
+
+    assert (before, due, pace.poll_due()) == (False, True, False)
+
+
+def test_a_commit_is_due_an_interval_after_the_last() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    clock.advance_ms(60)
+    found = [pace.until_commit_ms()]
+    clock.advance_ms(60)
+    found.append(pace.until_commit_ms())
+    pace.committed()
+    found.append(pace.until_commit_ms())
+
+    assert found == [40, 0, 100]
+    assert pace.committed_ms == clock.monotonic_ms()

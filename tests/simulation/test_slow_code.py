@@ -1,0 +1,61 @@
+"""User code that takes long: members stay in the group, transactions end in time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams import serdes
+from pystreams.topology.builder import StreamsBuilder
+from tests.simulation.applications import Application, stored_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pystreams.topology.topology import Topology
+
+pytestmark = pytest.mark.simulation
+
+KEYS = 40
+TIMES = 10
+
+
+def counting_slowly(work: Callable[[str], str]) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    counts = stream.map_values(work).group_by_key().count(name="counts", caching=False)
+    counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return builder.build()
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+@pytest.mark.parametrize("record_ms", [20, 900])
+def test_each_record_is_processed_once_however_long_it_takes(
+    record_ms: int, guarantee: str, tmp_path: Path
+) -> None:
+    """All that is polled takes longer than sessions (3 s) and transactions (5 s) may last."""
+    app = Application(tmp_path, guarantee, partitions=4)
+    worked = 0
+
+    def work(value: str) -> str:
+        nonlocal worked
+        worked += 1
+        app.clock.advance_ms(record_ms)
+        app.broker.tick()
+        return value
+
+    process = app.process(topology=counting_slowly(work))
+    process.start()
+    app.feed(*(f"key-{number}" for number in range(KEYS) for _ in range(TIMES)))
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+
+    assert worked == KEYS * TIMES
+    assert Counter(key for key, _ in app.outputs()) == dict.fromkeys(
+        (f"key-{number}" for number in range(KEYS)), TIMES
+    )
+    assert stored_counts(process) == {f"key-{number}": TIMES for number in range(KEYS)}
