@@ -55,7 +55,7 @@ def staged_publication(path: Path, plan: TopologyPlan, *, with_outputs: bool) ->
     identity = manifest.identity
     check_identity(path, identity, plan)
     staging = StagingDirectory(path)
-    _check_whole(staging, manifest)
+    check_whole(staging, manifest)
     edges = edge_topics(plan)
     kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
     source = _Source(staging, identity, edges, kinds, frozenset(plan.repartition_topics()))
@@ -135,7 +135,7 @@ def check_begun(
             )
 
 
-def _check_whole(staging: StagingDirectory, manifest: Manifest) -> None:
+def check_whole(staging: StagingDirectory, manifest: Manifest) -> None:
     """Refuse results that are not all there, or are more than was staged.
 
     Raises:
