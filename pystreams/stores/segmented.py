@@ -112,10 +112,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
-        entries = self._buffer.engine_range(None, None, reverse=True)
-        newest = next(entries, None)
-        entries.close()
-        self._segments.reopen(None if newest is None else segment_id_of(newest[0]))
+        self._segments.reopen(self._newest_segment())
         self._warned_of_expired = False
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
@@ -140,11 +137,12 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     def rollback(self) -> None:
         """Drop everything written since the last commit, and what it did to the stream time.
 
-        The stream time of a store that writes through stays, as what it wrote does.
+        What has been written through stays.
         """
         super().rollback()
-        if self.transactional:
-            self._segments.rollback()
+        segments = self._segments
+        if segments.stream_time != segments.committed_stream_time:
+            segments.rollback(self._newest_segment())
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed and not expired.
@@ -159,6 +157,13 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             return min(stream_time, (segment_id_of(stored_key) + 1) * interval_ms - 1)
 
         return dumped(self._buffer, time_of, start=segment_prefix(segments.oldest_live()))
+
+    def _newest_segment(self) -> int | None:
+        """Return the newest segment of which the engine holds something."""
+        entries = self._buffer.engine_range(None, None, reverse=True)
+        newest = next(entries, None)
+        entries.close()
+        return None if newest is None else segment_id_of(newest[0])
 
     def _live_prefix(self, time: int) -> bytes | None:
         """Move the stream time (ms) and return the segment to write to; None if it is expired."""

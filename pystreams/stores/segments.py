@@ -69,16 +69,22 @@ class Segments:
         Its first millisecond is the least the stream time can have been. Differs from Kafka, which
         starts without a stream time and gives out expired records until the next is written.
         """
-        known = NO_TIME if newest_segment is None else newest_segment * self.interval_ms
-        self.stream_time = self.committed_stream_time = known
+        self.stream_time = self.committed_stream_time = self._begin_of(newest_segment)
 
     def commit(self) -> None:
         """Keep the stream time as it is."""
         self.committed_stream_time = self.stream_time
 
-    def rollback(self) -> None:
-        """Take the stream time back to the last commit: what moved it did not happen."""
-        self.stream_time = self.committed_stream_time
+    def rollback(self, newest_segment: int | None) -> None:
+        """Take the stream time back to the last commit: what moved it did not happen.
+
+        Records are processed again, and none may be too late that was not before. What a store has
+        written through did happen: as after `reopen`, its newest segment tells how far that went.
+        """
+        self.stream_time = max(self.committed_stream_time, self._begin_of(newest_segment))
+
+    def _begin_of(self, segment: int | None) -> int:
+        return NO_TIME if segment is None else segment * self.interval_ms
 
 
 def segment_prefix(segment_id: int) -> bytes:

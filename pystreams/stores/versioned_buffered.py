@@ -90,7 +90,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         super().init(replace(context, changelog=None))
         self._log_put = log_to(context.changelog)
         self._index.ids = tuple(self._stored_segments())
-        self._segments.reopen(self._index.ids[-1] if self._index.ids else None)
+        self._segments.reopen(self._newest_segment())
         self._warned_of_expired_put = self._warned_of_expired_get = False
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
@@ -103,10 +103,15 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self._keep_stream_time()
 
     def rollback(self) -> None:
-        """Drop what is uncommitted, and what it did to the stream time unless it was written."""
+        """Drop what is uncommitted, and what it did to the stream time.
+
+        What has been written through stays.
+        """
         super().rollback()
-        if self.transactional:
-            self._segments.rollback()
+        segments = self._segments
+        # Nobody asks a store for its time that is being closed.
+        if self.is_open and segments.stream_time != segments.committed_stream_time:
+            segments.rollback(self._newest_segment())
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Put a batch of changelog records of one partition, with the last one's offset.
@@ -236,6 +241,10 @@ class BufferedVersionedStore(BufferedKeyValueStore):
                 put(key, message.value(), timestamp)
         bound = segment_prefix(self._segments.oldest_live())
         return {key: row for key, row in rows.items() if key >= bound}
+
+    def _newest_segment(self) -> int | None:
+        """Return the newest segment that has rows in the engine."""
+        return max(self._stored_segments(), default=None)
 
     def _stored_segments(self) -> list[int]:
         """Return the segments that have rows, ascending, with one seek for each."""

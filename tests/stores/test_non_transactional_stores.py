@@ -26,7 +26,15 @@ from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Materialized
-from tests.contract.every_kind import INTERVAL_MS, KINDS, RETENTION_MS, SLOTS, Slots
+from tests.contract.every_kind import (
+    FAR_MS,
+    INTERVAL_MS,
+    KINDS,
+    RETENTION_MS,
+    SLOTS,
+    STEP_MS,
+    Slots,
+)
 from tests.stores.managed import changelog, commit, in_another_process, opened, send
 from tests.stores.support import CHANGELOG, Home, spec_of
 
@@ -312,6 +320,24 @@ def test_what_was_written_through_is_found_after_a_rollback(
     slots.holds(written)
     for isolation_level in IsolationLevel:
         slots.holds(written, slots.store.read_only(isolation_level))
+    slots.store.close()
+
+
+@pytest.mark.parametrize("name", ["window", "timestamped window", "session", "versioned"])
+def test_nothing_is_late_after_a_rollback_because_of_what_never_reached_the_engine(
+    tmp_path: Path, engine: StoreEngine, name: str, *, cached: bool
+) -> None:
+    kind = replace(KINDS[name], builder=KINDS[name].builder.with_transactional_disabled())
+    slots = Slots(tmp_path, kind, engine, caching=cached and name != "versioned")
+    slots.put({0: 1})
+    slots.commit()
+    slots.put({FAR_MS // STEP_MS: 2})
+
+    slots.store.rollback()
+
+    slots.put({1: 3})
+    slots.holds({0: 1, 1: 3})
+    assert slots.home.record.expired_records == 0
     slots.store.close()
 
 

@@ -236,13 +236,18 @@ class SegmentedWrites(SegmentedModel):
 
 
 class WriteThroughSegmentedMachine(SmallBatches, SegmentedStoreMachine):
-    """The stream time is not taken back by a rollback, because what moved it may be there."""
+    """A rollback takes the stream time back, but not behind what the engine has.
+
+    `kept_time` is what it was at the last commit.
+    """
 
     current: SegmentedWrites
+    kept_time: int
 
     @initialize()
     def open_store(self) -> None:
         super().open_store()
+        self.kept_time = -1
         self.current = SegmentedWrites(self.time_of, self.key_of, wrote=self.after_a_write)
         self.committed, self.flushed = self.current.copy(), self.current.copy()
 
@@ -267,14 +272,25 @@ class WriteThroughSegmentedMachine(SmallBatches, SegmentedStoreMachine):
         self.reach_the_engine()
 
     @rule()
+    def commit(self) -> None:
+        super().commit()
+        self.kept_time = self.current.time
+
+    @rule()
     def roll_back(self) -> None:
-        time = self.current.time
         super().roll_back()
-        self.committed.time = self.current.time = time
+        written = self.committed.copy()
+        written.reopen()
+        self.committed.time = self.current.time = max(self.kept_time, written.time)
+
+    def come_back(self) -> None:
+        super().come_back()
+        self.kept_time = self.current.time
 
     def restore_model(self, batch: list[Message]) -> None:
         super().restore_model(batch)
         self.current.waiting.clear()
+        self.kept_time = self.current.time
 
     def visible(self, level: IsolationLevel) -> list[tuple[Entry, Any]]:
         return self.current.visible()
