@@ -10,20 +10,21 @@ knows which results it was made of.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pystreams.backfill.dataset_place import check_replaceable, num_rows, replaced
 from pystreams.backfill.failures import cure_in, spark_words
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.spark import spark_session
 from pystreams.backfill.staged_publication import check_identity
+from pystreams.backfill.staged_results import check_whole
 from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
-from pystreams.backfill.staging_troubles import StagingError, readable, told
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.store_changelogs import StoreChangelog, changelogs_of
 from pystreams.backfill.typed_columns import typed
 from pystreams.config import StreamsConfig
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 OUTPUTS = "outputs"
 STORES = "stores"
-_MADE_OF = "_manifest.json"  # Spark passes over files that begin with an underscore.
-_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def write_dataset(
     """Write what a backfill has staged as a data set, a directory a topic and a store.
 
     Topics are the user's, those between sub-topologies left out; stores are those with a changelog.
-    What is at the path is replaced, when all is written.
+    A data set at the path is replaced, when all is written; anything else there is left alone.
 
     Args:
         staging: A complete staging directory.
@@ -80,8 +79,8 @@ def write_dataset(
         spark_conf: More of Spark's configuration.
 
     Raises:
-        StagingError: The staging directory is not complete or in use, or the data set can't be
-            written.
+        StagingError: The staging directory is not complete or in use, the path holds something
+            else than a data set, or the data set can't be written.
         PublishingRefusedError: The results are of another application or topology.
         SparkNotAvailableError: pyspark or Java is missing.
     """
@@ -91,25 +90,12 @@ def write_dataset(
         config = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
     plan = TopologyPlan(topology, config.application_id)
     check_identity(staging, manifest.identity, plan)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    with StagingDirectory(staging).held(), spark_session(master, spark_conf) as spark:
-        with told(path):
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-        writing = _Writing(spark, StagingDirectory(staging), manifest, plan, config, unfinished)
-        done = Dataset(path, writing.outputs(), writing.stores())
-        with told(path):
-            shutil.copyfile(staging / _MANIFEST, unfinished / _MADE_OF)
-            if path.exists():
-                shutil.rmtree(path)
-            unfinished.rename(path)
-    return done
-
-
-def is_dataset_of(path: Path, staging: Path) -> bool:
-    """Return whether there is a data set, of the results that are staged now."""
-    files = (path / _MADE_OF, staging / _MANIFEST)
-    return all(file.is_file() for file in files) and len({file.read_bytes() for file in files}) == 1
+    check_replaceable(path)
+    with StagingDirectory(staging).held():
+        check_whole(StagingDirectory(staging), manifest)
+        with spark_session(master, spark_conf) as spark, replaced(path, staging) as unfinished:
+            writing = _Writing(spark, StagingDirectory(staging), manifest, plan, config, unfinished)
+            return Dataset(path, writing.outputs(), writing.stores())
 
 
 class _Writing:
@@ -193,22 +179,21 @@ class _Writing:
 
     def _write(self, rows: DataFrame, kind: str, name: str) -> int:
         """Write one directory; return how many rows it has."""
-        from pyarrow import parquet
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
 
         directory = self._path / kind / name
+        written = Observation()
+        counted_rows = rows.observe(written, F.count(F.lit(1)).alias("rows"))
         try:
-            rows.write.parquet(f"file://{directory.resolve()}")
+            counted_rows.write.parquet(f"file://{directory.resolve()}")
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             cure = cure_in(str(error)) or "Run the backfill again when the cause is gone"
             raise StagingError(
                 f"the data set of {name!r} can't be written. {cure}: it goes on with this. Spark "
                 f"says:\n{spark_words(error)}"
             ) from None
-        count = 0
-        for file in directory.glob("*.parquet"):
-            with readable(file, directory):
-                count += parquet.read_metadata(file).num_rows
-        return count
+        return num_rows(directory, int(written.get["rows"]))
 
     def _serdes_of(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
         """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""

@@ -337,7 +337,8 @@ class _Backfill:
 
     def _keep_dataset(self) -> None:
         """Write the results as a data set, if it is not there yet."""
-        from pystreams.backfill.dataset import is_dataset_of, write_dataset
+        from pystreams.backfill.dataset import write_dataset
+        from pystreams.backfill.dataset_place import is_dataset_of
         from pystreams.backfill.spark import SparkNotAvailableError
         from pystreams.cli.backfill_display import show_dataset, show_no_dataset
 

@@ -9,13 +9,19 @@ import pytest
 from pyarrow import parquet
 
 from pystreams import serdes
-from pystreams.backfill.dataset import is_dataset_of, write_dataset
+from pystreams.backfill.dataset import write_dataset
+from pystreams.backfill.dataset_place import is_dataset_of
 from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 from tests.backfill.covered import CONFIG, TEXT
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import run_on_spark
+from tests.backfill.test_staged_publication import row, stage
 
 
 def typed() -> Topology:
@@ -27,7 +33,9 @@ def typed() -> Topology:
     stream.map_values(lambda value: int(value) / 4).to("halves", value_serde=serdes.DOUBLE)
     stream.map_values(lambda value: {"n": int(value)}).to("json", value_serde=serdes.JSON)
     stream.map_values(lambda value: value.encode()).to("raw", value_serde=serdes.BYTES)
-    stream.group_by(lambda _, value: value, name="again", **TEXT).count(name="counts")
+    again = stream.group_by(lambda _, value: value, name="again", **TEXT)
+    again.count(name="counts")
+    stream.filter(lambda _, value: value == "no").group_by_key(**TEXT).count(name="empty")
     return builder.build()
 
 
@@ -56,7 +64,8 @@ def test_keys_and_values_are_of_their_serde_s_type(spark: Any, tmp_path: Path) -
     assert of(path / "outputs" / "raw") == [("a", b"7"), (None, b"-9")]
     times = parquet.read_table(path / "outputs" / "raw").to_pylist()
     assert [row["timestamp"].timestamp() for row in times] == [1.5, 2.5]
-    assert written.stores == {"counts": 2}
+    assert written.stores == {"counts": 2, "empty": 0}
+    assert of(path / "stores" / "empty") == []
     assert sorted(of(path / "stores" / "counts")) == [("-9", 1), ("7", 1)]
 
 
@@ -92,3 +101,34 @@ def test_results_of_another_topology_are_refused(spark: Any, tmp_path: Path) -> 
         write_dataset(done.path, other.build(), CONFIG, tmp_path / "dataset")
 
     assert not (tmp_path / "dataset").exists()
+
+
+def test_files_that_are_not_of_a_data_set_are_left_alone(spark: Any, tmp_path: Path) -> None:
+    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
+    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
+    path = tmp_path / "dataset"
+    path.mkdir()
+    write_dataset(done.path, echo(), CONFIG, path)
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.tex").write_text("42", "utf-8")
+
+    with pytest.raises(StagingError, match=r"precious holds files that are not of a backfill's"):
+        write_dataset(done.path, echo(), CONFIG, precious)
+
+    assert (precious / "thesis.tex").read_text("utf-8") == "42"
+    assert of(path / "outputs" / "out") == [("a", "7")]
+
+
+def test_results_of_which_rows_are_gone_do_not_replace_a_data_set(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    identity = BackfillIdentity.of(TopologyPlan(echo(), "app"), {"in": 1}, {0: 1}, {})
+    staging.begin(identity, 7)
+    rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(3)]
+    staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
+    next(staging.path.rglob("*.parquet")).unlink()
+
+    with pytest.raises(StagingError, match=r"stage-0 holds 2 records of out, and 3 were staged"):
+        write_dataset(staging.path, echo(), CONFIG, tmp_path / "dataset")
+
+    assert [file.name for file in tmp_path.iterdir()] == ["staged"]
