@@ -80,8 +80,10 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
                 headers,
             )
         except Exception:  # noqa: BLE001 - a serde may raise anything
-            _report(task, name, real_topic, (serialize_key, key), (serialize_value, value))
-            return
+            again = _again(task, name, real_topic, (serialize_key, key), (serialize_value, value))
+            if again is None:
+                return
+            record = (*again, timestamp, headers)
         append(record)
 
     return step
@@ -123,24 +125,34 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             raw_key = None if key is None else serialize_key(key)
             raw_value = None if value is None else serialize_value(value)
         except Exception:  # noqa: BLE001 - a serde may raise anything
-            _report(task, name, topic, (serialize_key, key), (serialize_value, value))
-            return
+            again = _again(task, name, topic, (serialize_key, key), (serialize_value, value))
+            if again is None:
+                return
+            raw_value, raw_key = again
         output.records.append((raw_value, raw_key, timestamp, headers))
 
     return step
 
 
-def _report(
+def _again(
     task: TaskContext,
     node: str,
     topic: str,
     key: tuple[Serialize, Any],
     value: tuple[Serialize, Any],
-) -> None:
-    """Find out which part failed and give the error to the production handler."""
+) -> tuple[bytes | None, bytes | None] | None:
+    """Serialize once more what has failed, to learn which part it was.
+
+    Returns:
+        Value and key, where they can be serialized after all: what a serde asks elsewhere, a
+        registry for one, may answer now. None when the production handler drops the record.
+    """
     try:
-        for part, (serialize, data) in (("key", key), ("value", value)):
-            if data is not None:
-                serialize_or_raise(serialize, data, topic, part)
+        raw_key, raw_value = (
+            None if data is None else serialize_or_raise(serialize, data, topic, part)
+            for part, (serialize, data) in (("key", key), ("value", value))
+        )
     except SerializationError as error:
         task.report_serialization_error(error, node)
+        return None
+    return raw_value, raw_key

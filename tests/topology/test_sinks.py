@@ -1,0 +1,82 @@
+"""Sinks and their serdes: a record is written, or somebody has decided that it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pystreams.serdes import STRING, serde_of
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.kstream import KStream
+
+Strings = KStream[str, str]
+To = Callable[..., None]
+
+
+def to_a_topic(stream: Strings, **serdes: Any) -> None:
+    stream.to("out", **serdes)
+
+
+def to_a_chosen_topic(stream: Strings, **serdes: Any) -> None:
+    stream.to(lambda _key, _value, _record: "out", **serdes)
+
+
+def to_a_chosen_partition(stream: Strings, **serdes: Any) -> None:
+    stream.to("out", partitioner=lambda *_: 0, **serdes)
+
+
+each_sink = pytest.mark.parametrize("to", [to_a_topic, to_a_chosen_topic, to_a_chosen_partition])
+
+
+class Registry:
+    """What a serde asks before it writes a text: silent at the first question about each."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+
+    def write(self, text: str) -> bytes:
+        if text not in self.asked:
+            self.asked.add(text)
+            raise TimeoutError("the registry does not answer")
+        return text.encode()
+
+
+@each_sink
+@pytest.mark.parametrize("part", ["key", "value"])
+@pytest.mark.parametrize("handler", ["fail", "continue"])
+def test_record_whose_serde_fails_for_a_moment_is_written(
+    builder: StreamsBuilder, drive: Any, to: To, part: str, handler: str
+) -> None:
+    flaky = serde_of(Registry().write, bytes.decode)
+    serdes = {"key_serde": STRING, "value_serde": STRING, f"{part}_serde": flaky}
+    to(builder.stream("in", key_serde=STRING, value_serde=STRING), **serdes)
+    driver = drive(production_exception_handler=handler)
+    source = driver.create_input_topic("in", STRING, STRING)
+
+    for number in range(3):
+        source.pipe_input(f"k{number}", f"v{number}", number)
+
+    out = driver.create_output_topic("out", STRING, STRING)
+    found = [(record.key, record.value, record.timestamp) for record in out.read_records()]
+    assert found == [("k0", "v0", 0), ("k1", "v1", 1), ("k2", "v2", 2)]
+
+
+@each_sink
+def test_tombstone_and_record_without_a_key_survive_the_trouble_of_the_other_part(
+    builder: StreamsBuilder, drive: Any, to: To
+) -> None:
+    registry = Registry()
+    flaky = serde_of(registry.write, bytes.decode)
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    to(stream, key_serde=flaky, value_serde=flaky)
+    driver = drive()
+    source = driver.create_input_topic("in", STRING, STRING)
+
+    source.pipe_input("deleted", None, 1)
+    source.pipe_input(None, "keyless", 2)
+
+    out = driver.create_output_topic("out", STRING, STRING)
+    found = [(record.key, record.value) for record in out.read_records()]
+    assert found == [("deleted", None), (None, "keyless")]
