@@ -23,6 +23,8 @@ _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _DOUBLE = struct.Struct(">d")
 
+_SHOWN_KEY_CHARACTERS = 60
+
 
 class Serde(Protocol[T]):
     """Turns values of one type into bytes and back; implement it for a type of your own.
@@ -132,6 +134,9 @@ BY_NAME: dict[str, Serde[Any]] = {
 def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, part: str) -> bytes:
     """Serialize one value again after a failure, to raise the error with its coordinates.
 
+    The error shows the beginning of a key, as nothing else tells which record it is. Values are
+    never shown.
+
     Args:
         serialize: The function that failed in the fast path.
         value: What it failed on.
@@ -139,14 +144,17 @@ def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, pa
         part: "key" or "value".
 
     Raises:
-        SerializationError: Always when `serialize` raises.
+        SerializationError: `serialize` has raised again.
     """
     try:
         return serialize(value)
     except Exception as error:
+        kind = type(value).__name__
+        shown = f"a {part} of type {kind}"
+        if part == "key":
+            shown = f"{repr(value)[:_SHOWN_KEY_CHARACTERS]} ({kind})"
         message = (
-            f"can't serialize the {part} of a record for topic {topic!r}: {value!r} "
-            f"({type(value).__name__}) does not fit its serde ({error}); "
-            f"set the right {part}_serde on the operation that writes it"
+            f"can't serialize the {part} of a record for topic {topic!r}: {shown} does not fit its "
+            f"serde ({error}); set the right {part}_serde on the operation that writes it"
         )
         raise SerializationError(message, topic=topic) from error
