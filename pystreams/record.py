@@ -100,17 +100,22 @@ class OutputBuffer:
     Attributes:
         topic: The topic's name.
         partition: The partition of every record, or None to let the partitioner choose by key.
+        is_changelog: Whether the records are a store's: no handler may drop one, and the store
+            wants to know their offsets.
         records: What waits, oldest first.
         last_offset: Offset of the newest record the broker has acknowledged, or None. Only kept
-            for buffers with a partition (changelogs); written by the loop at a flush.
+            for changelogs; written by the loop at a flush.
         sent_records: Records drained so far; written by the loop, a batch at a time.
     """
 
-    __slots__ = ("last_offset", "partition", "records", "sent_records", "topic")
+    __slots__ = ("is_changelog", "last_offset", "partition", "records", "sent_records", "topic")
 
-    def __init__(self, topic: str, partition: int | None = None) -> None:
+    def __init__(
+        self, topic: str, partition: int | None = None, *, is_changelog: bool = False
+    ) -> None:
         self.topic = topic
         self.partition = partition
+        self.is_changelog = is_changelog
         self.records: list[ProducedRecord] = []
         self.last_offset: int | None = None
         self.sent_records = 0

@@ -56,7 +56,8 @@ class RowBatches:
             if place is not None:
                 buffer = buffers.get(place)
                 if buffer is None:
-                    buffer = buffers[place] = OutputBuffer(*place)
+                    is_changelog = row.kind == ResultKind.STATE
+                    buffer = buffers[place] = OutputBuffer(*place, is_changelog=is_changelog)
                 buffer.records.append((row.value, row.key, row.timestamp, row.headers))
                 records += 1
                 size_bytes += _bytes_of(row)

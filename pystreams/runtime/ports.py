@@ -163,6 +163,13 @@ class ProducerPort(Protocol):
                 producer; this one can't be used any more.
         """
 
+    def forget_sent(self) -> None:
+        """Forget where records went since the last flush: their tasks go back to the last commit.
+
+        For producers without transactions. The records may still arrive; no flush sets the
+        `last_offset` of a buffer to that of one.
+        """
+
     def close(self) -> None:
         """Release the client at once; an open transaction is aborted."""
 

@@ -63,10 +63,16 @@ class StreamsProducer:
                     output.sent_records += waiting - len(output.records)
 
     def abort(self) -> None:
-        """Abort the open transaction, if any."""
+        """Let go of what was sent since the last commit: abort the open transaction, if any.
+
+        To be called when tasks go back to that commit. Without transactions what was sent stays,
+        and no changelog gets the offset of a record that its store does not hold any more.
+        """
         if self.in_transaction:
             self.port.abort_transaction()
             self.in_transaction = False
+        elif not self.transactional:
+            self.port.forget_sent()
 
     def close(self) -> None:
         """Release the client."""
@@ -137,15 +143,6 @@ class TaskProducers:
         producer = self._by_task.pop(task_id, None)
         if producer is not None:
             producer.close()
-
-    def discard(self, producer: StreamsProducer) -> None:
-        """Close a fenced producer; the next use makes a new one."""
-        producer.close()
-        if self._of_thread is producer:
-            self._of_thread = None
-        for task_id, held in list(self._by_task.items()):
-            if held is producer:
-                del self._by_task[task_id]
 
     def close(self) -> None:
         """Close all producers."""

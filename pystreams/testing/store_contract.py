@@ -78,7 +78,7 @@ class StateStoreContract:
         """Make a task's directory and changelog; pytest calls this before each test."""
         self._directory = tempfile.TemporaryDirectory(prefix="store-contract-")
         self._opened: list[Any] = []
-        self.changelog = OutputBuffer(_CHANGELOG.topic, _CHANGELOG.partition)
+        self.changelog = OutputBuffer(*_CHANGELOG, is_changelog=True)
         self.record = RecordContext()
         self.record.timestamp = RECORD_TIMESTAMP
 

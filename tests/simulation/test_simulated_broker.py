@@ -100,7 +100,7 @@ class World:
         return consumer, listener
 
     def send(self, producer: SimulatedProducer, *names: str) -> OutputBuffer:
-        output = OutputBuffer("t", 0)
+        output = OutputBuffer("t", 0, is_changelog=True)
         output.records.extend(record(name) for name in names)
         producer.begin_transaction()
         producer.send(output)
@@ -229,6 +229,20 @@ def test_a_flush_tells_the_offset_of_the_last_record() -> None:
     world.broker.append("t", 0, [record("before")])
 
     assert world.send(world.producer(), "a", "b").last_offset == 2
+
+
+def test_a_flush_does_not_tell_the_offsets_of_what_was_to_be_forgotten() -> None:
+    world = World()
+    producer = world.clients.producer("c", None)
+    output = OutputBuffer("t", 0, is_changelog=True)
+    output.records.append(record("a"))
+    producer.send(output)
+
+    producer.forget_sent()
+    producer.flush()
+
+    assert output.last_offset is None
+    assert world.broker.log(T0).high_watermark == 1
 
 
 # ------------------------------------------------------------------ group

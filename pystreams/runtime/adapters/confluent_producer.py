@@ -91,7 +91,7 @@ class ConfluentProducer:
 
     def send(self, output: OutputBuffer) -> None:
         """Hand all waiting records of a buffer to the client and clear it."""
-        if output.partition is not None:
+        if output.is_changelog:
             self._refused.changelogs.add(output.topic)
         if output.topic in self._batch_size.limited:
             # Before they spoil a batch, or a transaction.
@@ -100,16 +100,17 @@ class ConfluentProducer:
         if not records:
             return
         self._topics.add(output.topic)
-        if output.partition is None:
-            self._produce(output, records, _ANY_PARTITION)
-        else:
+        partition = _ANY_PARTITION if output.partition is None else output.partition
+        if output.is_changelog:
             last = records.pop()
             try:
-                self._produce(output, records, output.partition)
+                self._produce(output, records, partition)
             finally:
                 records.append(last)
             last_sent = self._reports.of_last(output)
-            self._produce_one(output.topic, output.partition, last, last_sent)
+            self._produce_one(output.topic, partition, last, last_sent)
+        else:
+            self._produce(output, records, partition)
         records.clear()
         self._serve(0)
 
@@ -301,6 +302,10 @@ class ConfluentProducer:
         return translate(error, f"{self._name}: {doing}")
 
     # ------------------------------------------------------------------ the end
+
+    def forget_sent(self) -> None:
+        """Forget where changelog records went that no flush has acknowledged."""
+        self._reports.forget_offsets()
 
     def close(self) -> None:
         """Release the client at once; an open transaction is aborted."""

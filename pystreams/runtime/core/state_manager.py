@@ -104,7 +104,9 @@ class ProcessorStateManager:
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
         for builder, topic, logged in stores:
             changelog = TopicPartition(topic, task_id.partition) if logged else None
-            output = OutputBuffer(topic, task_id.partition) if logged else None
+            output = None
+            if logged:
+                output = OutputBuffer(topic, task_id.partition, is_changelog=True)
             store = settings.build(builder)
             meters = StoreMeters(builder.metrics_scope, settings.recording)
             seen = as_processors_see_it(store, meters)

@@ -106,7 +106,7 @@ class SimulatedProducer:
 
     def _deliver(self, output: OutputBuffer, records: list[ProducedRecord]) -> None:
         last = self._broker.append(output.topic, output.partition, records, self._identity)
-        if output.partition is not None and last is not None:
+        if output.is_changelog and last is not None:
             self._acknowledged[output] = last
 
     # ------------------------------------------------------------------ transactions
@@ -167,6 +167,11 @@ class SimulatedProducer:
         self._broker.transactions.end(*self._identity, commit=False)
         self._in_transaction = self._broken = False
         self._pulse("aborted")
+
+    def forget_sent(self) -> None:
+        """Forget where changelog records went; what is queued may still be delivered."""
+        self._acknowledged.clear()
+        self._queue = [(OutputBuffer(old.topic, old.partition), sent) for old, sent in self._queue]
 
     def close(self) -> None:
         """Throw away what was not delivered; abort, unless the broker does not answer."""

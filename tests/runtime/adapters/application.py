@@ -132,8 +132,8 @@ class Application:
 
 
 def numbered(topic: str, count: int, partition: int | None = 0, start: int = 0) -> OutputBuffer:
-    """Return a buffer of records whose values are numbers."""
-    output = OutputBuffer(topic, partition)
+    """Return a buffer of records whose values are numbers: with a partition, a changelog's."""
+    output = OutputBuffer(topic, partition, is_changelog=partition is not None)
     output.records.extend(
         (str(number).encode(), b"key", 1000 + number, ()) for number in range(start, start + count)
     )

@@ -11,6 +11,7 @@ from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters import confluent_producer
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from pystreams.runtime.producers import StreamsProducer
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 
@@ -150,12 +151,51 @@ def test_a_changelog_record_is_never_dropped(
     handler = {"production.exception.handler": "continue"}
     application = make_application(handler)
     topic = application.topic(max_message_bytes="1000")
-    output = OutputBuffer(topic, 0)
+    output = OutputBuffer(topic, 0, is_changelog=True)
     output.records.append((b"x" * 5000, b"key", 1, ()))
     producer = application.producer(topics=[topic])
     with pytest.raises(ProductionError, match=topic):
         producer.send(output)
     assert output.last_offset is None
+
+
+@pytest.mark.parametrize("limit", ["client", "broker"])
+def test_a_record_for_a_partition_that_the_user_has_chosen_may_be_dropped(
+    make_application: Callable[[dict[str, Any]], Application], limit: str
+) -> None:
+    settings = {"producer.message.max.bytes": 2000} if limit == "client" else {}
+    application = make_application(settings | {"production.exception.handler": "continue"})
+    topic = application.topic(**({"max_message_bytes": "1000"} if limit == "broker" else {}))
+    producer = application.producer(topics=[topic])
+    output = OutputBuffer(topic, 0)
+    output.records.extend((value, b"key", 1, ()) for value in (b"1", b"x" * 5000, b"2"))
+    producer.send(output)
+    flush(producer)
+    assert numbers(_messages(application, topic, 2)) == [1, 2]
+    assert output.last_offset is None, "nobody asks for the offsets of a sink"
+
+
+def test_tasks_that_go_back_are_not_told_where_their_last_records_went(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    """Their stores do not hold those any more: that offset would be ahead of them."""
+    application = make_application({"producer.delivery.timeout.ms": 1000})
+    changelog = application.topic()
+    producer = StreamsProducer(application.producer(), transactional=False)
+    output = numbered(changelog, 5)
+    producer.send([output, numbered(f"{application.name}-nowhere", 1, partition=None)])
+    with pytest.raises(TransactionAbortableError, match="nowhere"):
+        flush(producer.port)
+    assert numbers(_messages(application, changelog, 5)) == list(range(5))
+
+    producer.abort()
+    flush(producer.port)
+    assert output.last_offset is None
+
+    output.records.append((b"5", b"key", 1, ()))
+    producer.send([output])
+    flush(producer.port)
+    assert output.last_offset == 5
 
 
 def test_a_record_lost_to_a_timeout_means_going_back_to_the_last_commit(

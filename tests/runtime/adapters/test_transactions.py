@@ -180,7 +180,7 @@ def test_many_producers_commit_side_by_side(application: Application) -> None:
     """Each in one thread at a time, not always the same one."""
     topic = application.topic(partitions=6)
     producers = [application.transactional(f"task-{number}") for number in range(6)]
-    outputs = [OutputBuffer(topic, number) for number in range(6)]
+    outputs = [OutputBuffer(topic, number, is_changelog=True) for number in range(6)]
 
     def commit(producer: ConfluentProducer, output: OutputBuffer) -> int | None:
         producer.begin_transaction()
