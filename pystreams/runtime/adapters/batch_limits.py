@@ -16,26 +16,18 @@ Differs from Kafka: its producer splits the batch (`ProducerBatch.split`) and se
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-import structlog
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
-
+from pystreams.clock import Clock
 from pystreams.record import ProducedRecord
-from pystreams.runtime.adapters.confluent_errors import (
-    OVERSIZED,
-    SPOILED,
-    BrokerOutage,
-    error_of,
-    make_client,
-)
+from pystreams.runtime.adapters.confluent_errors import OVERSIZED, SPOILED
 
-_log = structlog.get_logger("pystreams.producer")
-
-_ANSWER_TIMEOUT_S = 10.0
-_TOPIC_LIMITS = ("max.message.bytes", "segment.bytes")
+_ANSWER_HOLDS_MS = 5_000.0
+"""For how long a topic is not asked about again: each of many records may be too large."""
+_IN_VAIN_HOLDS_MS = 30_000.0
+"""The same for a topic of which nothing was learnt. Without a broker each question takes seconds,
+in which the thread neither polls nor hears of a stop."""
 
 _SHRINK = 8
 """What the size of a batch is divided by when one is refused and nobody says what is taken."""
@@ -54,40 +46,51 @@ class BatchLimits:
     """How many bytes a batch may have, by topic; shared by a process's producers, on any thread.
 
     Args:
-        config: librdkafka's configuration of an admin client, which is made for each question.
-        outage: Told when brokers can't be reached.
+        ask: Returns what topics take (bytes), leaving out those of which nothing is said.
+        clock: The clock.
 
     Attributes:
         refused: Whether a batch was ever refused: producers then look closer at what fails.
+        one_by_one: Client ids of producers that have to find out which record of a batch is wrong.
+            Who takes the place of one goes on with that.
     """
 
-    def __init__(self, config: Mapping[str, Any], outage: BrokerOutage) -> None:
+    def __init__(self, ask: Callable[[Collection[str]], Mapping[str, int]], clock: Clock) -> None:
         self.refused = False
-        self._config = config
-        self._outage = outage
+        self.one_by_one: set[str] = set()
+        self._ask = ask
+        self._clock = clock
         self._lock = threading.Lock()
-        self._by_topic: dict[str, int] = {}
         self._refusing: set[str] = set()
+        self._said: dict[str, int] = {}
+        self._guesses: dict[str, int] = {}
+        self._asked_ms: dict[str, float] = {}
+        self._asked_in_vain: set[str] = set()
 
     def of(self, topics: Collection[str]) -> dict[str, int]:
         """Return what is known of these topics, and of all that have refused a batch."""
         with self._lock:
-            unknown = set(topics) - self._by_topic.keys()
-            self._by_topic |= self._asked(unknown)
             wanted = self._refusing.union(topics)
-            return {topic: self._by_topic[topic] for topic in wanted if topic in self._by_topic}
+            self._learn(topic for topic in wanted - self._said.keys() if not self._fresh(topic))
+            return {
+                topic: min(known)
+                for topic in wanted
+                if (known := [by[topic] for by in (self._said, self._guesses) if topic in by])
+            }
 
-    def ask_again(self, topic: str) -> int | None:
-        """Return what a topic takes now, or None when that can't be learnt."""
+    def now(self, topic: str) -> int | None:
+        """Return what the broker says that a topic takes, seconds ago at most, or None."""
         with self._lock:
-            return self._asked([topic]).get(topic)
+            if not self._fresh(topic):
+                self._learn([topic])
+            return None if topic in self._asked_in_vain else self._said[topic]
 
     def one_has_refused(self, topics: Iterable[str]) -> None:
         """Learn that one of these topics has refused a batch."""
         with self._lock:
             self.refused = True
             self._refusing.update(topics)
-            self._by_topic |= self._asked(self._refusing)
+            self._learn(self._refusing)
 
     def has_refused(self, topic: str, batch_bytes: int) -> None:
         """Learn that a topic has refused a batch; the next ones are smaller.
@@ -99,28 +102,30 @@ class BatchLimits:
         with self._lock:
             self.refused = True
             self._refusing.add(topic)
-            found = self._asked([topic]).get(topic, batch_bytes)
-            smaller = found if found < batch_bytes else max(batch_bytes // _SHRINK, 1)
-            self._by_topic[topic] = smaller
+            self._learn([topic])
+            if topic in self._asked_in_vain or self._said[topic] >= batch_bytes:
+                guess = max(batch_bytes // _SHRINK, 1)
+                # Another producer may have come further.
+                self._guesses[topic] = min(guess, self._guesses.get(topic, guess))
 
-    def _asked(self, topics: Collection[str]) -> dict[str, int]:
-        """Ask the broker; topics that don't exist or may not be described are left out."""
-        if not topics:
-            return {}
-        wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
-        client = make_client(AdminClient, self._config, self._outage)
-        answers = client.describe_configs(wanted, request_timeout=_ANSWER_TIMEOUT_S)
-        found: dict[str, int] = {}
-        for resource, answer in answers.items():
-            try:
-                settings = answer.result()
-            except KafkaException as error:
-                why = error_of(error).str()
-                _log.debug("topic can't be described", topic=resource.name, why=why)
-                continue
-            values = [settings[name].value for name in _TOPIC_LIMITS if name in settings]
-            found[resource.name] = min(int(value) for value in values if value is not None)
-        return found
+    def _fresh(self, topic: str) -> bool:
+        """Return whether a topic was asked about lately."""
+        asked_ms = self._asked_ms.get(topic)
+        if asked_ms is None:
+            return False
+        holds_ms = _IN_VAIN_HOLDS_MS if topic in self._asked_in_vain else _ANSWER_HOLDS_MS
+        return self._clock.monotonic_ms() - asked_ms < holds_ms
+
+    def _learn(self, topics: Iterable[str]) -> None:
+        """Ask what topics take."""
+        asked = set(topics)
+        if not asked:
+            return
+        found = self._ask(asked)
+        self._said |= found
+        self._asked_in_vain -= found.keys()
+        self._asked_in_vain |= asked - found.keys()
+        self._asked_ms |= dict.fromkeys(asked, self._clock.monotonic_ms())
 
 
 class BatchSize:
@@ -132,8 +137,8 @@ class BatchSize:
         topics: Those it will write to, as far as they are known.
 
     Attributes:
-        limited: Topics that take less than the client does -> bytes. A record above that is
-            refused for certain. Empty where records are compressed: only the broker knows then.
+        limited: Topics that take less than the client does -> bytes, as far as is known. Empty
+            where records are compressed: only the broker knows then.
         outdated: Whether the next client's `settings` are others than the last one's.
     """
 
@@ -147,7 +152,7 @@ class BatchSize:
         codec = config.get("compression.codec", config.get("compression.type", "none"))
         self._compressed = str(codec) != "none"
         self._bytes = self._configured_bytes
-        self._one_by_one = False
+        self._client_id = str(config.get("client.id", ""))
         self.limited: dict[str, int] = {}
         self.outdated = False
 
@@ -158,7 +163,7 @@ class BatchSize:
         if not self._compressed:
             largest = self._message_max_bytes
             self.limited = {topic: limit for topic, limit in known.items() if limit < largest}
-        if self._one_by_one:
+        if self._client_id in self._limits.one_by_one:
             self._bytes = 1
             return _ONE_BY_ONE
         self._bytes = min([self._configured_bytes, *known.values()])
@@ -176,7 +181,7 @@ class BatchSize:
             self._limits.has_refused(topic, self._bytes)
         else:
             self._limits.one_has_refused([topic])
-            self._one_by_one = True
+            self._limits.one_by_one.add(self._client_id)
         self.outdated = True
 
     def look_closer(self, topics: Iterable[str]) -> None:
@@ -186,8 +191,8 @@ class BatchSize:
 
     def widen(self) -> None:
         """Go back to full batches, once all is delivered that was sent one by one."""
-        if self._one_by_one:
-            self._one_by_one = False
+        if self._client_id in self._limits.one_by_one:
+            self._limits.one_by_one.remove(self._client_id)
             self.outdated = True
 
     def any_suspect(self, topic: str, records: Iterable[ProducedRecord]) -> bool:
@@ -203,9 +208,8 @@ class BatchSize:
         size = least_bytes(record)
         if size <= self.limited[topic]:
             return None
-        limit = self._limits.ask_again(topic)
-        if limit is None:
-            del self.limited[topic]  # It was a guess, or is not known any more.
+        limit = self._limits.now(topic)
+        if limit is None:  # The broker will say so itself, or take it: what we had was a guess.
             return None
         self.limited[topic] = limit
         return limit if size > limit else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
+from pystreams.clock import SystemClock
 from pystreams.config import GroupProtocol, StreamsConfig
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.batch_limits import BatchLimits
@@ -11,6 +13,7 @@ from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
 from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+from pystreams.runtime.adapters.topic_limits import described_limits
 from pystreams.runtime.core.error_handlers import handler_of
 
 
@@ -25,7 +28,8 @@ class ConfluentClients:
         self._config = config
         self._outage = BrokerOutage(config.bootstrap_servers)
         asking = config.admin_config(client_id=f"{config.application_id}-limits")
-        self._batch_limits = BatchLimits(asking, self._outage)
+        ask = partial(described_limits, asking, self._outage)
+        self._batch_limits = BatchLimits(ask, SystemClock())
 
     def consumer(self, client_id: str, group_instance_id: str) -> ConfluentConsumer:
         """Make the group consumer of a thread.

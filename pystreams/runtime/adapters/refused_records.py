@@ -27,7 +27,7 @@ from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchSize
 from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, refusal
 from pystreams.runtime.adapters.delivery_reports import Failure
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
 
 _log = structlog.get_logger("pystreams.producer")
 
@@ -140,6 +140,7 @@ class RefusedRecords:
 
         Raises:
             ProductionError: The handler, or the topic being a changelog, says to fail.
+            ProcessingError: The handler itself raised.
             TransactionAbortableError: The handler says to try again, and that may help.
         """
         failure = refusal(error, topic, partition, record)
@@ -155,7 +156,7 @@ class RefusedRecords:
             value=value,
             headers=headers,
         )
-        response = self._handler(context, failure)
+        response = ask(self._handler, context, failure)
         if response is ErrorResponse.CONTINUE:
             return
         if response is ErrorResponse.RETRY:

@@ -105,10 +105,12 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
     try:
         return handler(context, error)
     except Exception as raised:
+        task = "" if context.task_id is None else f"task {context.task_id}: "
+        by = "the producer" if context.node is None else f"node {context.node!r}"
         message = (
-            f"task {context.task_id}: the handler of {context.stage} errors raised "
-            f"{type(raised).__name__}: {raised}; fix it. It was asked about {where(context)}, on "
-            f"which node {context.node!r} raised {type(error).__name__}: {error}"
+            f"{task}the handler of {context.stage} errors raised {type(raised).__name__}: {raised};"
+            f" fix it. It was asked about {where(context)}, on which {by} raised "
+            f"{type(error).__name__}: {error}"
         )
         raise ProcessingError(
             message,

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 from pystreams.errors import ProductionError, RetriableClientError, TransactionAbortableError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.runtime.adapters import batch_limits
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, until
@@ -130,8 +131,11 @@ def test_a_limit_that_is_lowered_while_the_application_runs_is_learnt(
 
 
 def test_a_limit_that_is_raised_while_the_application_runs_lets_the_record_through(
-    make_application: MakeApplication, broker: DevelopmentBroker
+    make_application: MakeApplication,
+    broker: DevelopmentBroker,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(batch_limits, "_ANSWER_HOLDS_MS", 0.0)
     handler = Handler()
     application = make_application(handler.settings())
     topic = application.topic(max_message_bytes=str(LIMIT))
@@ -185,7 +189,7 @@ def test_many_small_changelog_records_reach_a_changelog_of_small_batches(
     topic = application.topic(max_message_bytes=str(LIMIT))
     producer = application.producer()
 
-    output = OutputBuffer(topic, 0)
+    output = OutputBuffer(topic, 0, is_changelog=True)
     rounds = send_until_taken(producer, topic, small(), output)
 
     assert rounds == 2
@@ -286,6 +290,25 @@ def test_the_error_names_the_one_record_of_a_transaction_that_is_wrong(
     assert handler.asked == []
 
 
+def test_the_record_that_is_wrong_is_found_by_producers_that_take_each_others_place(
+    make_application: MakeApplication,
+) -> None:
+    """As those of a publisher, which makes a new one for each attempt."""
+    application = make_application(TRANSACTIONAL)
+    topic = application.topic(cleanup_policy="compact")
+    records = [*small(5), (b"wrong", None, 1, ()), *small(5)]
+
+    def commit() -> None:
+        producer = application.transactional()
+        try:
+            commit_once(producer, OutputBuffer(topic), records)
+        finally:
+            producer.close()
+
+    with pytest.raises(ProductionError, match=f"{topic}.*without a key.*give it one"):
+        rounds_of(commit, lambda: None)
+
+
 def test_a_refusal_that_shows_before_all_is_sent_is_learnt_from_as_well(
     make_application: MakeApplication,
 ) -> None:
@@ -331,15 +354,17 @@ def commit_until_taken(
 ) -> int:
     """Send and commit again after an abort, as the runtime does; return how often it took."""
     output = OutputBuffer(topic)
+    return rounds_of(lambda: commit_once(producer, output, records), producer.abort_transaction)
 
-    def commit() -> None:
-        output.records[:] = records
-        producer.begin_transaction()
-        producer.send(output)
-        producer.flush()
-        producer.commit_transaction({}, None)
 
-    return rounds_of(commit, producer.abort_transaction)
+def commit_once(
+    producer: ConfluentProducer, output: OutputBuffer, records: Sequence[ProducedRecord]
+) -> None:
+    output.records[:] = records
+    producer.begin_transaction()
+    producer.send(output)
+    producer.flush()
+    producer.commit_transaction({}, None)
 
 
 def rounds_of(attempt: Callable[[], None], give_up: Callable[[], None]) -> int:
