@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import structlog
@@ -75,6 +76,8 @@ class ConfluentAdmin:
         self._replication_factor = replication_factor
         self._outage = outage
         self._client = make_client(AdminClient, config, outage)
+        # Set by a purge that asked an old leader, on a thread of the client's.
+        self._leaders_are_old = False
 
     def partition_counts(self) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
@@ -205,6 +208,7 @@ class ConfluentAdmin:
         """
         with contextlib.suppress(KafkaException):
             self._client.list_topics(timeout=_TOLD_AFTER_S)
+            self._leaders_are_old = False
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first stable record at or after a time (ms), a partition."""
@@ -258,14 +262,16 @@ class ConfluentAdmin:
         wanted = [theirs(partition, offset) for partition, offset in before.items()]
         if not wanted:
             return
+        if self._leaders_are_old:
+            self._learn_leaders()
         for partition, answer in self._client.delete_records(wanted).items():
-            answer.add_done_callback(_report_deletion(str(ours(partition))))
+            answer.add_done_callback(partial(self._report_deletion, ours(partition)))
 
-
-def _report_deletion(partition: str) -> Any:
-    def report(answer: Future[Any]) -> None:
-        error = answer.exception()
-        if error is not None:
-            _log.warning("records were not purged", partition=partition, why=str(error))
-
-    return report
+    def _report_deletion(self, partition: TopicPartition, answer: Future[Any]) -> None:
+        """Log a failure; who leads is asked by the next purge, which may wait for an answer."""
+        raised = answer.exception()
+        if raised is None:
+            return
+        if isinstance(raised, KafkaException) and error_of(raised).code() in _OLD_LEADER:
+            self._leaders_are_old = True
+        _log.warning("records were not purged", partition=str(partition), why=str(raised))

@@ -28,7 +28,6 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.adapters import consumer_errors
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
     BrokerOutage,
@@ -36,6 +35,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     make_client,
     translate,
 )
+from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
 from pystreams.runtime.adapters.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
@@ -83,6 +83,7 @@ class ConfluentConsumer:
         self._void: set[TopicPartition] = set()
         self._callback_error: Exception | None = None
         self._closed = False
+        self._errors = ConsumerErrors(self._client, self._doing("polling"))
         self._commits = OffsetCommits(
             lambda offsets: self._client.commit(offsets=offsets, asynchronous=False),
             self._doing("committing offsets"),
@@ -180,6 +181,7 @@ class ConfluentConsumer:
             self._let_go(partition)
         if held:
             return held
+        self._errors.ask_again()
         messages = self._consume(max_records, timeout_s)
         if messages and any(map(_error_in, messages)):
             messages = self._without_errors(messages)
@@ -208,7 +210,7 @@ class ConfluentConsumer:
             if error is None:
                 good.append(message)
             else:
-                consumer_errors.handle(error, message, self._client, self._doing("polling"))
+                self._errors.take(error, message)
         return good
 
     def _without_void(self, messages: list[Message]) -> list[Message]:

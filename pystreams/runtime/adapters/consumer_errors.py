@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
@@ -19,54 +21,80 @@ from pystreams.runtime.adapters.confluent_errors import (
 _log = structlog.get_logger("pystreams.consumer")
 
 _ANSWER_TIMEOUT_S = 10.0
+_AGAIN_TIMEOUT_S = 3.0
+"""How long a stop may have to wait while a topic is in doubt."""
+_ASK_AGAIN_S = 10.0
 
 
-def handle(error: KafkaError, message: Message, client: Consumer, doing: str) -> None:
-    """Return when the consumer goes on by itself.
+class ConsumerErrors:
+    """Judges the errors of one consumer; owned by its thread.
+
+    librdkafka tells once that a topic is missing. Where no broker confirms it, for then it may be
+    an outage that makes topics disappear, the question is kept until one does or denies it.
 
     Args:
-        error: The error.
-        message: The message it came as.
         client: The consumer; asked for the topics there are.
         doing: The start of an error's message.
-
-    Raises:
-        MissingSourceTopicError: A subscribed topic was deleted, or never was.
-        FatalStreamsError: The consumer can't go on.
-        TaskMigratedError: The member was fenced out of the group.
     """
-    code = error.code()
-    if code in MISSING_TOPIC:
-        topic = message.topic() or "^"
-        is_pattern = topic.startswith("^")  # That nothing matches it yet is no error.
-        if not is_pattern and not _exists(topic, client, doing):
-            raise MissingSourceTopicError([topic])
-    elif code in OUT_OF_RANGE:
-        text = (
-            f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
-            "to stop: set it to earliest or latest, or commit an offset that exists"
-        )
-        raise FatalStreamsError(text)
-    elif code == KafkaError._MAX_POLL_EXCEEDED:
-        _log.warning(
-            "poll was not called for max.poll.interval.ms: the member left the group and "
-            "joins again; raise consumer.max.poll.interval.ms or process smaller batches"
-        )
-    else:
-        _raise_if_lasting(error, doing)
 
+    def __init__(self, client: Consumer, doing: str) -> None:
+        self._client = client
+        self._doing = doing
+        self._in_doubt: set[str] = set()
+        self._ask_at_s = 0.0
 
-def _exists(topic: str, client: Consumer, doing: str) -> bool:
-    """Return whether there is such a topic; taken for granted while no broker answers."""
-    try:
-        return topic in client.list_topics(timeout=_ANSWER_TIMEOUT_S).topics
-    except KafkaException as raised:
-        _raise_if_lasting(error_of(raised), doing)
-        return True
+    def take(self, error: KafkaError, message: Message) -> None:
+        """Return when the consumer goes on by itself.
 
+        Args:
+            error: The error.
+            message: The message it came as.
 
-def _raise_if_lasting(error: KafkaError, doing: str) -> None:
-    translated = translate(error, doing)
-    if not isinstance(translated, RetriableClientError):
-        raise translated
-    _log.debug("consumer", error=str(translated))
+        Raises:
+            MissingSourceTopicError: A subscribed topic was deleted, or never was.
+            FatalStreamsError: The consumer can't go on.
+            TaskMigratedError: The member was fenced out of the group.
+        """
+        code = error.code()
+        if code in MISSING_TOPIC:
+            topic = message.topic() or "^"
+            if not topic.startswith("^"):  # That nothing matches a pattern yet is no error.
+                self._in_doubt.add(topic)
+                self._ask(_ANSWER_TIMEOUT_S)
+        elif code in OUT_OF_RANGE:
+            text = (
+                f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
+                "to stop: set it to earliest or latest, or commit an offset that exists"
+            )
+            raise FatalStreamsError(text)
+        elif code == KafkaError._MAX_POLL_EXCEEDED:
+            _log.warning(
+                "poll was not called for max.poll.interval.ms: the member left the group and "
+                "joins again; raise consumer.max.poll.interval.ms or process smaller batches"
+            )
+        else:
+            self._raise_if_lasting(error)
+
+    def ask_again(self) -> None:
+        """Ask about topics in doubt, if there are any, every ten seconds; raises as `take` does."""
+        if self._in_doubt and time.monotonic() >= self._ask_at_s:
+            self._ask(_AGAIN_TIMEOUT_S)
+
+    def _ask(self, timeout_s: float) -> None:
+        """Find out which topics there are; all in doubt stay so while no broker answers."""
+        try:
+            known = self._client.list_topics(timeout=timeout_s).topics
+        except KafkaException as raised:
+            self._ask_at_s = time.monotonic() + _ASK_AGAIN_S
+            self._raise_if_lasting(error_of(raised))
+            return
+        missing = sorted(self._in_doubt - known.keys())
+        self._in_doubt.clear()
+        if missing:
+            raise MissingSourceTopicError(missing)
+
+    def _raise_if_lasting(self, error: KafkaError) -> None:
+        translated = translate(error, self._doing)
+        if not isinstance(translated, RetriableClientError):
+            raise translated
+        _log.debug("consumer", error=str(translated))

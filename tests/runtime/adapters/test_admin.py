@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from structlog.testing import capture_logs
 
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import admin as admin_module
+from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import OffsetRange
 from tests.runtime.adapters.application import Application, numbered, until
@@ -87,6 +92,44 @@ def test_deleted_records_are_gone(application: Application) -> None:
     application.admin.delete_records({})
     application.admin.delete_records({partition: 4})
     until(lambda: application.admin.offset_ranges([partition])[partition].beginning == 4)
+
+
+class OldLeaders:
+    """Stands in for the client: a purge is refused until it has asked who leads."""
+
+    def __init__(self, *_: Any) -> None:
+        self.calls: list[str] = []
+
+    def list_topics(self, timeout: float) -> None:
+        self.calls.append("leaders")
+
+    def delete_records(self, wanted: list[KafkaPartition]) -> dict[KafkaPartition, Future[None]]:
+        answer: Future[None] = Future()
+        if "leaders" in self.calls:
+            answer.set_result(None)
+        else:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+        self.calls.append("purge")
+        return dict.fromkeys(wanted, answer)
+
+
+def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client does not do so by itself: nothing would be purged until the next restart."""
+    client = OldLeaders()
+    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
+    config = {"bootstrap.servers": "one:9092"}
+    admin = admin_module.ConfluentAdmin(config, BrokerOutage("one:9092"))
+    partition = TopicPartition("app-repartition", 0)
+
+    with capture_logs() as lines:
+        for offset in range(1, 4):
+            admin.delete_records({partition: offset})
+
+    assert client.calls == ["purge", "leaders", "purge", "purge"]
+    (line,) = lines
+    assert (line["event"], line["partition"]) == ("records were not purged", "app-repartition-0")
 
 
 def test_without_a_broker_the_error_names_its_address(

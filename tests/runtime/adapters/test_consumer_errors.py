@@ -1,0 +1,97 @@
+"""Topics that are said to be missing, in clusters that do not always answer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.runtime.adapters import consumer_errors
+from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
+
+SILENCE = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+MISSING = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+class Cluster:
+    """Stands in for the client: tells which topics there are, or raises; one answer a question."""
+
+    def __init__(self, *answers: set[str] | KafkaException) -> None:
+        self.answers = list(answers)
+
+    def list_topics(self, timeout: float) -> Any:
+        assert timeout > 0
+        answer = self.answers.pop(0)
+        if isinstance(answer, KafkaException):
+            raise answer
+        return SimpleNamespace(topics=dict.fromkeys(answer))
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_errors, "_ASK_AGAIN_S", 0.0)
+
+
+def errors_in(cluster: Cluster) -> ConsumerErrors:
+    return ConsumerErrors(cast("Consumer", cluster), "group 'app': polling")
+
+
+def missing(topic: str) -> tuple[KafkaError, Message]:
+    return MISSING, Message(topic=topic, partition=0, error=MISSING)
+
+
+def test_a_topic_that_is_gone_is_named() -> None:
+    errors = errors_in(Cluster({"other"}))
+    with pytest.raises(MissingSourceTopicError, match="deleted"):
+        errors.take(*missing("deleted"))
+
+
+def test_a_topic_that_is_there_is_in_doubt_no_more() -> None:
+    cluster = Cluster({"there"})
+    errors = errors_in(cluster)
+    errors.take(*missing("there"))
+    errors.ask_again()
+    assert cluster.answers == []
+
+
+def test_a_topic_that_was_deleted_in_an_outage_is_named_at_its_end() -> None:
+    """The client tells it once, and would be idle for ever."""
+    errors = errors_in(Cluster(SILENCE, SILENCE, {"other"}))
+    errors.take(*missing("deleted"))
+    errors.ask_again()
+    with pytest.raises(MissingSourceTopicError, match="deleted"):
+        errors.ask_again()
+
+
+def test_a_topic_that_is_back_after_an_outage_is_in_doubt_no_more() -> None:
+    cluster = Cluster(SILENCE, {"there"})
+    errors = errors_in(cluster)
+    errors.take(*missing("there"))
+    for _ in range(3):
+        errors.ask_again()
+    assert cluster.answers == []
+
+
+def test_a_silent_cluster_is_not_asked_with_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_errors, "_ASK_AGAIN_S", 1_000.0)
+    cluster = Cluster(SILENCE, {"other"})
+    errors = errors_in(cluster)
+    errors.take(*missing("deleted"))
+    for _ in range(10):
+        errors.ask_again()
+    assert cluster.answers == [{"other"}]
+
+
+def test_a_pattern_that_nothing_matches_yet_is_no_error() -> None:
+    cluster = Cluster()
+    errors_in(cluster).take(*missing("^app-.*"))
+    assert cluster.answers == []
+
+
+def test_a_question_that_may_not_be_asked_is_an_error() -> None:
+    refused = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+    with pytest.raises(FatalStreamsError, match="group 'app': polling"):
+        errors_in(Cluster(refused)).take(*missing("topic"))
