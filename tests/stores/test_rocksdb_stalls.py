@@ -92,6 +92,28 @@ def test_a_writer_faster_than_the_disk_waits_and_loses_nothing(tmp_path: Path) -
     engine.close()
 
 
+def test_a_store_with_as_many_files_as_stall_it_closes_although_nothing_merges_them(
+    tmp_path: Path,
+) -> None:
+    """Its last flush does not wait for a merge that never comes: each file is half the last."""
+
+    def easily_stalled(_: str, options: Any) -> None:
+        options.set_level_zero_slowdown_writes_trigger(2)
+
+    for number in range(6):
+        engine = RocksDBEngine("s", timestamped=False)
+        engine.open(tmp_path, easily_stalled)
+        value = os.urandom(320_000 >> number)
+        engine.write({b"%d" % number: value}, {b"t-0": b"%d" % number})
+        engine.close()
+
+    engine = RocksDBEngine("s", timestamped=False)
+    engine.open(tmp_path)
+    assert len(list(engine.range(None, None))) == 6
+    assert engine.metadata()[b"t-0"] == b"5"
+    engine.close()
+
+
 class Stalled:
     """In RocksDB's place, because it can't be brought to this at will: it takes no writes.
 

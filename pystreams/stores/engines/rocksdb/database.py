@@ -45,6 +45,14 @@ OFFSETS_CF = "offsets"
 
 _RUN_FILE = "run.unfinished"
 """A sorted file until it is ingested; the name is none of RocksDB's."""
+_WITHOUT_STALLS = {
+    "level0_slowdown_writes_trigger": str(2**30),
+    "level0_stop_writes_trigger": str(2**30),
+    "soft_pending_compaction_bytes_limit": "0",
+    "hard_pending_compaction_bytes_limit": "0",
+}
+"""For the flush of a database that is closed. It waits while it would make writers wait, until
+files are merged: for ever where nothing is merged any more, as on a full disk."""
 
 _log = structlog.get_logger(__name__)
 
@@ -287,6 +295,8 @@ class Database:
             iterator.release()
         self.native = self._offsets_handle = None
         for family in (*families, native):  # Data first, offsets last: see the package.
+            with contextlib.suppress(Exception):  # It would be told of by the next one.
+                family.set_options(_WITHOUT_STALLS)
             try:
                 family.close()
             except Exception as error:  # noqa: BLE001 - rocksdict raises plain Exceptions
