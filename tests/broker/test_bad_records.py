@@ -204,10 +204,13 @@ def test_bug_of_ours_ends_with_70_and_the_whole_traceback(
         running = application.start(*options)
         assert running.ended() == 70, running.tail()
 
-    (failed,) = running.lines("stream thread failed")
-    assert failed["exception"].startswith("Traceback (most recent call last):")
-    assert failed["exception"].endswith("\nKeyError: 'internal'")
-    assert str(Path("pystreams", "runtime", "thread.py")) in failed["exception"]
-    (stopped,) = running.lines("stopped by an error")
-    assert stopped["kind"] == "InternalError"
-    assert "unexpected KeyError: 'internal'; this is a bug in pystreams" in stopped["error"]
+    # A second process may take the partition over, and fail as well, before it is told to stop.
+    failures, ends = running.lines("stream thread failed"), running.lines("stopped by an error")
+    assert len(failures) == len(ends) >= 1
+    for failed in failures:
+        assert failed["exception"].startswith("Traceback (most recent call last):")
+        assert failed["exception"].endswith("\nKeyError: 'internal'")
+        assert str(Path("pystreams", "runtime", "thread.py")) in failed["exception"]
+    for stopped in ends:
+        assert stopped["kind"] == "InternalError"
+        assert "unexpected KeyError: 'internal'; this is a bug in pystreams" in stopped["error"]
