@@ -1,8 +1,9 @@
 """Where a group stands with a publication, and why it may not be published to: pure functions.
 
 A group is *free* (no committed offset), *begun* (every partition has this publication's mark) or
-*done* (every partition says that it was handed over by it). Begun and done are set in one
-transaction each, for all partitions; so anything between or beside them is somebody else's.
+*done* (handed over by it). Begun and done are set in one transaction each, for all partitions; so
+a single partition that says it was handed over speaks for all, and the others hold what the
+application has committed since. Anything else is somebody else's.
 """
 
 from __future__ import annotations
@@ -116,21 +117,55 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
         return Standing.FREE
     if all(_is_marked(committed.get(one), publication, with_outputs, one) for one in wanted):
         return Standing.BEGUN
-    found = (committed.get(one) for one in wanted)
-    if all(one is not None and published_by(one.metadata) == publication.id for one in found):
+    if is_handed_over(publication, committed):
         return Standing.DONE
     own = {one: committed[one] for one in wanted if one in committed}
-    raise PublishingRefusedError(
-        _published_already(own, publication.command)
-        or _other_offsets(wanted, committed, publication.command)
+    # Without all of them, starting the application is no cure.
+    already = _published_already(own, publication.command) if len(own) == len(wanted) else None
+    raise PublishingRefusedError(already or _other_offsets(wanted, committed, publication.command))
+
+
+def is_handed_over(publication: Publication, committed: Offsets) -> bool:
+    """Return whether a publication has handed the group over, as far as the group still says so.
+
+    The application's first commit of a partition takes the place of what says it.
+
+    Args:
+        publication: What is published.
+        committed: The group's committed offsets.
+    """
+    said = (committed.get(one) for one in partitions_of(publication))
+    return goes_on(publication, committed) and any(
+        one is not None and published_by(one.metadata) == publication.id for one in said
     )
+
+
+def goes_on(publication: Publication, committed: Offsets) -> bool:
+    """Return whether a group stands where a publication has handed it over, or further on.
+
+    Args:
+        publication: What is published.
+        committed: The group's committed offsets.
+    """
+    for task in publication.tasks:
+        for partition, history in task.histories.items():
+            offset = committed.get(partition)
+            if offset is None or is_being_published(offset.metadata):
+                return False
+            if published_by(offset.metadata) not in {None, publication.id}:
+                return False
+            is_edge = partition.topic in publication.edge_topics
+            if not is_edge and offset.next_offset < history.next_offset:
+                return False
+    return True
 
 
 def published_rows(task: TaskResults, committed: Offsets, publication: Publication) -> int:
     """Return how many rows of a task are published.
 
     Raises:
-        PublishingRefusedError: The mark is gone or another one: somebody else has committed.
+        PublishingRefusedError: The mark is gone or another one: somebody else has committed. Or it
+            tells of more rows than there are.
     """
     found = set()
     for partition in task.histories:
@@ -149,7 +184,28 @@ def published_rows(task: TaskResults, committed: Offsets, publication: Publicati
             f"({sorted(found)}), which one transaction never does; "
             f"{start_again(publication.command)}"
         )
-    return found.pop()
+    rows = found.pop()
+    if rows > task.num_rows:
+        raise PublishingRefusedError(
+            f"task {task.task_id}: {rows} rows are published, and these results have "
+            f"{task.num_rows}: they are not the same any more; {start_again(publication.command)}"
+        )
+    return rows
+
+
+def other_rows(task: TaskResults, rows: int, command: PublishingCommand) -> PublishingRefusedError:
+    """Return what is wrong when a task's results give another number of rows than it has.
+
+    Args:
+        task: The task.
+        rows: How many they give.
+        command: What made them.
+    """
+    return PublishingRefusedError(
+        f"task {task.task_id}: its results give {rows} rows, and had {task.num_rows} when "
+        "publishing began: somebody removes or adds files. Bring back what was there, and run "
+        f"the {command} again, which goes on"
+    )
 
 
 def start_again(command: PublishingCommand) -> str:

@@ -59,11 +59,13 @@ class TaskResults:
     Attributes:
         task_id: The task.
         histories: Its source partitions.
+        num_rows: How many output and state rows it has.
         rows: Returns its output and state rows from the given one on, always in the same order.
     """
 
     task_id: TaskId
     histories: Mapping[TopicPartition, PartitionHistory]
+    num_rows: int
     rows: Callable[[int], Iterator[Result]]
 
 

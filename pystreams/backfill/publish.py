@@ -15,8 +15,8 @@ from pystreams.backfill.publishing import (
 from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
 from pystreams.backfill.seeding import StateSeeder
 from pystreams.backfill.staged_publication import staged_publication
+from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_state import staged_state
-from pystreams.backfill.staging import read_manifest
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.state_directory import StateDirectory
@@ -65,7 +65,8 @@ def publish(
     own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
     plan = TopologyPlan(topology, own.application_id)
     chosen = settings or PublishingSettings()
-    publication = staged_publication(Path(output), plan, with_outputs=chosen.with_outputs)
+    results = StagedResults.whole(Path(output))
+    publication = staged_publication(results, plan, with_outputs=chosen.with_outputs)
     clients = ConfluentClients(publishing_config(own))
     topics = TopicManager(
         plan,
@@ -73,7 +74,7 @@ def publish(
         own.topic_config(),
         own.windowstore_changelog_additional_retention_ms,
     )
-    of_records = _records_to_publish(Path(output), plan, with_outputs=chosen.with_outputs)
+    of_records = _records_to_publish(results, plan, with_outputs=chosen.with_outputs)
     meter = PublishingMeter(of_records, Teller(progress), SystemClock())
     publisher = Publisher(publication, plan, topics, clients, chosen, meter.published)
     if not seed_state:
@@ -82,15 +83,15 @@ def publish(
     directory = StateDirectory(own.state_dir, own.application_id)
     try:
         return publisher.run(
-            StateSeeder(publication, plan, staged_state(Path(output)), stores, directory)
+            StateSeeder(publication, plan, staged_state(results), stores, directory)
         )
     finally:
         directory.close()
 
 
-def _records_to_publish(path: Path, plan: TopologyPlan, *, with_outputs: bool) -> int:
-    """Return how many records of a staging directory are published."""
-    stages = read_manifest(path).stages
+def _records_to_publish(results: StagedResults, plan: TopologyPlan, *, with_outputs: bool) -> int:
+    """Return how many records of staged results are published."""
+    stages = results.manifest.stages
     state = sum(sum(stage.state.values()) for stage in stages)
     if not with_outputs:
         return state

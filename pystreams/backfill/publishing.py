@@ -17,15 +17,17 @@ A second publisher takes the ids over, reads the marks and goes on. A live appli
 group is asked for members right before the claim and after it (one that joined before it is seen
 then, one that joins later sees the marks), before each task and before the hand-over.
 
-What goes wrong on the way is mended like a crash: new producer, fence, read the mark, go on. So is
-a transaction that the broker has ended by its time limit, which fences its producer as another
-publisher would. Who was fenced looks at the marks. If they say what this publisher knows, it goes
-on; of two that fence each other, the first to commit has moved a mark, and ends the other.
+What goes wrong on the way is mended like a crash: new producer, fence, read the mark, go on
+(`publishing_transactions`). Who was fenced looks at the marks. It goes on only if they say what
+this publisher knows, and the broker has ended its transaction by the time limit; else another
+publisher has taken over. So it has for one that stumbles over anything when the group was handed
+over meanwhile: rows that were tidied up, or a running application, are nobody's to mend then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -37,23 +39,24 @@ from pystreams.backfill.hand_over import (
     Standing,
     claimed_offsets,
     handed_over,
+    is_handed_over,
     marks,
+    other_rows,
     partitions_of,
     published_rows,
     standing,
-    start_again,
 )
 from pystreams.backfill.publication import Publication, PublishedRecords, TaskResults
 from pystreams.backfill.publishing_checks import PublishingChecks
+from pystreams.backfill.publishing_transactions import PublisherTransactions
 from pystreams.backfill.row_batches import RowBatches
 from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import Seeded, StateSeeder
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.waiting import ATTEMPTS, REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
-from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
+from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import OutputBuffer
-from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.publishing_mark import PublishingMark
 from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
 from pystreams.runtime.side_by_side import SideBySide
@@ -147,8 +150,10 @@ class Publisher:
         self._group = plan.application_id
         self._admin = clients.admin()
         self._checks = PublishingChecks(publication, plan, self._admin, waiting)
+        self._transactions = PublisherTransactions(
+            self._group, clients, waiting, self._refuse_taken_over
+        )
         self._records = 0
-        self._transactions = 0
         self._done: dict[TaskId, int] = {}
 
     def run(self, seeder: StateSeeder | None = None) -> Published:
@@ -165,40 +170,63 @@ class Publisher:
             MissingSourceTopicError: A source topic does not exist.
             TopologyError: An internal topic has another partition count.
             RetriableClientError: The broker stays unreachable.
+            StagingError: A file of the results is damaged, or has gone meanwhile.
             StateStoreError: A store can't be seeded. Published again, it goes on.
             StateDirectoryError: Likewise.
         """
-        self._checks.check_partition_counts(with_outputs=self._settings.with_outputs)
+        if is_handed_over(self._publication, self._committed()):
+            return _done_before(seeder)
         consumer = self._clients.consumer(f"{self._group}-publisher", "")
         try:
-            self._checks.check_members()
-            self._refuse_others()
-            self._fence()
-            # Looked at before anything is created, so that a refusal leaves nothing behind.
-            before = self._standing(consumer)
-            if before is Standing.DONE:
-                if seeder is not None:
-                    _log.info("handed over before: what is not seeded is restored from changelogs")
-                return Published(0, 0, resumed=False, was_done=True)
-            if seeder is not None:
-                seeder.check(is_begun=before is Standing.BEGUN)
-            self._topics.prepare()
-            self._claim(consumer)
-            for task in self._publication.tasks:
-                self._publish(task, consumer)
-            self._checks.check_members()
-            seeded = None if seeder is None else seeder.seed(self._changelog_ends(consumer))
-            self._hand_over(consumer)
+            return self._published(consumer, seeder)
         except TaskMigratedError as error:
             raise self._fenced() from error
         finally:
             consumer.close()
+
+    def _published(self, consumer: ConsumerPort, seeder: StateSeeder | None) -> Published:
+        self._checks.check_partition_counts(with_outputs=self._settings.with_outputs)
+        self._checks.check_members()
+        self._refuse_others()
+        self._fence()
+        # Looked at before anything is created, so that a refusal leaves nothing behind.
+        before = self._standing(consumer)
+        if before is Standing.DONE:
+            return _done_before(seeder)
+        if seeder is not None:
+            seeder.check(is_begun=before is Standing.BEGUN)
+        self._topics.prepare()
+        try:
+            seeded = self._go_on(consumer, seeder)
+        except (PublishingRefusedError, StagingError) as error:
+            with suppress(RetriableClientError):
+                if self._is_handed_over(consumer):
+                    raise self._fenced() from error
+            raise
         resumed = before is Standing.BEGUN
+        transactions = self._transactions.committed
         return Published(
-            self._records, self._transactions, resumed=resumed, was_done=False, seeded=seeded
+            self._records, transactions, resumed=resumed, was_done=False, seeded=seeded
         )
 
+    def _go_on(self, consumer: ConsumerPort, seeder: StateSeeder | None) -> Seeded | None:
+        self._claim(consumer)
+        for task in self._publication.tasks:
+            self._publish(task, consumer)
+        self._checks.check_members()
+        seeded = None if seeder is None else seeder.seed(self._changelog_ends(consumer))
+        self._hand_over(consumer)
+        return seeded
+
     # ------------------------------------------------------------------ checks
+
+    def _committed(self) -> Offsets:
+        return self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
+
+    def _is_handed_over(self, consumer: ConsumerPort) -> bool:
+        partitions = partitions_of(self._publication)
+        committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
+        return is_handed_over(self._publication, committed)
 
     def _standing(self, consumer: ConsumerPort) -> Standing:
         partitions = partitions_of(self._publication)
@@ -211,12 +239,12 @@ class Publisher:
         Nothing is waited for here: an offset that is pending in a transaction is looked at again
         when whoever left it is fenced.
         """
-        committed = self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
+        committed = self._committed()
         now = standing(self._publication, committed, with_outputs=self._settings.with_outputs)
         return now, committed
 
     def _refuse_taken_over(self) -> None:
-        """Let who was fenced go on only where nobody else has published meanwhile.
+        """Let who was fenced go on only where nobody else has published meanwhile, or runs.
 
         Raises:
             FencedPublisherError: Somebody has.
@@ -236,14 +264,17 @@ class Publisher:
         names = ["publisher", *(str(task.task_id) for task in self._publication.tasks)]
         side_by_side = SideBySide(self._waiting.make_pool)
         try:
-            side_by_side.run(lambda name: self._with_producer(name, _nothing_more), names)
+            with_producer = self._transactions.with_producer
+            side_by_side.run(lambda name: with_producer(name, lambda _: None), names)
         finally:
             side_by_side.close()
 
     # ------------------------------------------------------------------ claim and hand-over
 
     def _claim(self, consumer: ConsumerPort) -> None:
-        self._with_producer("publisher", lambda producer: self._claim_once(producer, consumer))
+        self._transactions.with_producer(
+            "publisher", lambda producer: self._claim_once(producer, consumer)
+        )
         # Who joined before the claim, without having seen it, is a member by now.
         self._checks.check_members_after_claim()
 
@@ -263,11 +294,13 @@ class Publisher:
             for partition, offset in marks(task, starts, mark).items()
         }
         self._checks.check_members()
-        self._commit(producer, (), offsets, consumer)
+        self._transactions.commit(producer, (), offsets, consumer)
         _log.info("group claimed", group=self._group, publication=self._publication.id)
 
     def _hand_over(self, consumer: ConsumerPort) -> None:
-        self._with_producer("publisher", lambda producer: self._hand_over_once(producer, consumer))
+        self._transactions.with_producer(
+            "publisher", lambda producer: self._hand_over_once(producer, consumer)
+        )
 
     def _hand_over_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
         if self._standing(consumer) is Standing.DONE:
@@ -279,7 +312,7 @@ class Publisher:
             # What was published to them has had its effect already.
             ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
             offsets = {partition: held.high_watermark for partition, held in ranges.items()}
-        self._commit(producer, (), handed_over(self._publication, offsets), consumer)
+        self._transactions.commit(producer, (), handed_over(self._publication, offsets), consumer)
         _log.info("group handed over", group=self._group, publication=self._publication.id)
 
     def _changelog_ends(self, consumer: ConsumerPort) -> dict[TopicPartition, int]:
@@ -309,7 +342,7 @@ class Publisher:
 
     def _publish(self, task: TaskResults, consumer: ConsumerPort) -> None:
         self._checks.check_members()
-        self._with_producer(
+        self._transactions.with_producer(
             str(task.task_id), lambda producer: self._publish_rows(task, producer, consumer)
         )
 
@@ -327,67 +360,28 @@ class Publisher:
         while batch := self._batches.take(rows):
             done += batch.rows
             mark = PublishingMark(self._publication.id, done, self._settings.with_outputs)
-            self._commit(producer, batch.outputs, marks(task, starts, mark), consumer)
+            self._transactions.commit(producer, batch.outputs, marks(task, starts, mark), consumer)
             self._done[task.task_id] = done
             self._records += batch.records
             self._progress(PublishedRecords(task.task_id, batch.records, by_earlier_run=False))
+        if done != task.num_rows:
+            raise other_rows(task, done, self._publication.command)
 
     def _pass_over(self, task: TaskResults, rows: Iterator[Result], done: int) -> None:
         """Pass over rows that are published; tell of them unless this run has published them.
 
         Raises:
-            PublishingRefusedError: There are fewer: they are not the rows that were published.
+            PublishingRefusedError: There are fewer.
         """
         passed = records = 0
         for row in rows:
             passed += 1
             records += self._batches.place(row) is not None
         if passed < done:
-            raise PublishingRefusedError(
-                f"task {task.task_id}: {done} rows are published, and these results have {passed}: "
-                f"they are not the same any more; {start_again(self._publication.command)}"
-            )
+            raise other_rows(task, passed, self._publication.command)
         if records and task.task_id not in self._done:
             self._progress(PublishedRecords(task.task_id, records, by_earlier_run=True))
         self._done[task.task_id] = done
-
-    # ------------------------------------------------------------------ transactions
-
-    def _commit(
-        self,
-        producer: ProducerPort,
-        outputs: Sequence[OutputBuffer],
-        offsets: Mapping[TopicPartition, CommittedOffset],
-        consumer: ConsumerPort,
-    ) -> None:
-        producer.begin_transaction()
-        for output in outputs:
-            producer.send(output)
-        producer.flush()
-        producer.commit_transaction(offsets, consumer.group_metadata())
-        self._transactions += 1
-
-    def _with_producer(self, name: str, work: Callable[[ProducerPort], None]) -> None:
-        """Do something with a producer that has fenced its predecessors; again after trouble."""
-        left = ATTEMPTS
-        while True:
-            transactions = self._transactions
-            transactional_id = f"{self._group}-{name}"
-            producer = self._clients.producer(f"{transactional_id}-publisher", transactional_id)
-            try:
-                self._waiting.until_answered(producer.init_transactions)
-                work(producer)
-                return
-            except (RetriableClientError, TransactionAbortableError, TaskMigratedError) as error:
-                left = ATTEMPTS if self._transactions > transactions else left - 1
-                if left == 0:
-                    raise
-                self._waiting.before_retry()
-                if isinstance(error, TaskMigratedError):
-                    self._refuse_taken_over()
-                _log.warning("publishing again from the last mark", of=name, why=str(error))
-            finally:
-                producer.close()
 
     def _fenced(self) -> FencedPublisherError:
         return FencedPublisherError(
@@ -396,5 +390,7 @@ class Publisher:
         )
 
 
-def _nothing_more(_: ProducerPort) -> None:
-    """A producer that was made has fenced its predecessors."""
+def _done_before(seeder: StateSeeder | None) -> Published:
+    if seeder is not None:
+        _log.info("handed over before: what is not seeded is restored from changelogs")
+    return Published(0, 0, resumed=False, was_done=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.kafka_session import kafka_session
@@ -29,6 +28,7 @@ from pystreams.backfill.rescale_settings import RescaleSettings
 from pystreams.backfill.rescaling import Staging
 from pystreams.backfill.spark import require_pyspark
 from pystreams.backfill.staged_publication import staged_publication
+from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory, begun_identity
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.clock import SystemClock
@@ -103,28 +103,28 @@ def rescale(
             with kafka_session(master, spark_conf) as spark:
                 staging.run(spark)
     plan = move.plan.new
-    publication = rescaled_publication(directory.path, plan)
+    publication = rescaled_publication(StagedResults.whole(directory.path), plan)
     new_clients = ConfluentClients(new)
     additional_ms = new.windowstore_changelog_additional_retention_ms
     topics = TopicManager(plan, new_clients.admin(), new.topic_config(), additional_ms)
     return Publisher(publication, plan, topics, new_clients, PublishingSettings()).run()
 
 
-def rescaled_publication(path: Path, plan: TopologyPlan) -> Publication:
-    """Return what a complete staging directory of a rescale holds.
+def rescaled_publication(results: StagedResults, plan: TopologyPlan) -> Publication:
+    """Return the staged results of a rescale as what is published.
 
     The user's own topics in the middle are read on from where the old application was.
 
     Args:
-        path: The staging directory.
+        results: The results.
         plan: The plan of the new application.
 
     Raises:
-        StagingError: The directory is not complete, is damaged, or holds no results.
+        StagingError: A file is damaged or gone.
         PublishingRefusedError: They are of another application or another topology.
     """
     return replace(
-        staged_publication(path, plan, with_outputs=False),
+        staged_publication(results, plan, with_outputs=False),
         edge_topics=frozenset(plan.repartition_topics()),
         command=PublishingCommand.RESCALE,
     )

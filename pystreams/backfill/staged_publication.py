@@ -17,48 +17,36 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staged_rows import counted
-from pystreams.backfill.staging import (
-    MANIFEST,
-    BackfillIdentity,
-    Manifest,
-    StagedStage,
-    StagingDirectory,
-    read_manifest,
-)
-from pystreams.backfill.staging_troubles import StagingError, do_again
+from pystreams.backfill.staged_results import StagedResults
+from pystreams.backfill.staged_rows import StageFiles
+from pystreams.backfill.staging import BackfillIdentity, Manifest, StagedStage
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
 
-_ROWS_OF = {
-    ResultKind.OUTPUT: "records of",
-    ResultKind.STATE: "records of",
-    ResultKind.END: "ends of partitions of",
-}
 
-
-def staged_publication(path: Path, plan: TopologyPlan, *, with_outputs: bool) -> Publication:
-    """Return what a complete staging directory holds.
+def staged_publication(
+    results: StagedResults, plan: TopologyPlan, *, with_outputs: bool
+) -> Publication:
+    """Return staged results as what is published.
 
     Args:
-        path: The staging directory.
-        plan: The topology that its state is published for.
+        results: The results.
+        plan: The topology that their state is published for.
         with_outputs: Whether output records are published; else they are not read either. Those of
             repartition topics never are.
 
     Raises:
-        StagingError: The directory is not complete, is damaged, or holds no results.
+        StagingError: A file is damaged or gone.
         PublishingRefusedError: They are of another application or another topology.
     """
-    manifest = read_manifest(path)
+    manifest = results.manifest
     identity = manifest.identity
-    check_identity(path, identity, plan)
-    staging = StagingDirectory(path)
-    check_whole(staging, manifest)
+    check_identity(results.path, identity, plan)
     edges = edge_topics(plan)
     kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
-    source = _Source(staging, identity, edges, kinds, frozenset(plan.repartition_topics()))
+    source = _Source(results, edges, kinds, frozenset(plan.repartition_topics()))
     tasks = [
         _task(source, stages, TaskId(stages[-1].subtopology, number))
         for stages in _whole_stages(manifest)
@@ -135,30 +123,6 @@ def check_begun(
             )
 
 
-def check_whole(staging: StagingDirectory, manifest: Manifest) -> None:
-    """Refuse results that are not all there, or are more than was staged.
-
-    Raises:
-        StagingError: Files of a stage are missing, damaged or too many; names the stage.
-    """
-    for stage in manifest.stages:
-        directory = staging.stage_path(stage.position)
-        for kind, staged in stage.rows.items():
-            found = counted(directory, kind)
-            for name in sorted(found.keys() | staged.keys()):
-                held, wanted = found.get(name, 0), staged.get(name, 0)
-                if held != wanted:
-                    raise StagingError(
-                        f"{directory} holds {held} {_ROWS_OF[kind]} {name}, and {wanted} were "
-                        f"staged: files were removed or added. {do_again(directory)}"
-                    )
-        if staging.finished_stage(stage.position) != stage:
-            raise StagingError(
-                f"{directory} is not the stage that {MANIFEST} lists: it was run again, or its "
-                f"files were changed. {do_again(directory)}"
-            )
-
-
 def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:
     """Return the stages of each sub-topology, the whole one last, those that feed others first."""
     parts: dict[int, list[StagedStage]] = {}
@@ -173,37 +137,49 @@ class _Source:
     """What the tasks of a publication are read from.
 
     Attributes:
-        staging: The staging directory.
-        identity: What it is of.
+        results: The results.
         edges: Topics that the topology both writes and reads.
         kinds: Which rows are published.
         internal: Topics whose records are not.
     """
 
-    staging: StagingDirectory
-    identity: BackfillIdentity
+    results: StagedResults
     edges: frozenset[str]
     kinds: tuple[ResultKind, ...]
     internal: frozenset[str]
 
+    def num_rows(self, stages: Sequence[StagedStage], number: int) -> int:
+        """Return how many rows of one task are published."""
+        places = self._places(stages, number)
+        return sum(files.num_rows(kind, name, number) for files, kind, name in places)
+
     def rows(self, stages: Sequence[StagedStage], number: int) -> Iterator[Result]:
         """Return the rows of one task that are published."""
+        for files, kind, name in self._places(stages, number):
+            yield from files.rows(kind, name, number)
+
+    def _places(
+        self, stages: Sequence[StagedStage], number: int
+    ) -> Iterator[tuple[StageFiles, ResultKind, str]]:
+        """Return where the rows of one task lie that are published, in their order."""
         for kind in self.kinds:
             for stage in stages:
-                for name in self.staging.names(stage.position, kind, number):
+                files = self.results.files[stage.position]
+                for name in files.names(kind, number):
                     if kind is ResultKind.STATE or name not in self.internal:
-                        yield from self.staging.rows(stage.position, kind, name, number)
+                        yield files, kind, name
 
 
 def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> TaskResults:
-    staging, identity = source.staging, source.identity
+    identity = source.results.manifest.identity
     whole = stages[-1]
+    files = source.results.files[whole.position]
     number = task_id.partition
     bounds = identity.partition_bounds()
     ends = {
         TopicPartition(end.name, end.partition): end
-        for name in staging.names(whole.position, ResultKind.END, number)
-        for end in staging.rows(whole.position, ResultKind.END, name, number)
+        for name in files.names(ResultKind.END, number)
+        for end in files.rows(ResultKind.END, name, number)
     }
     histories = {}
     for topic in whole.topics:
@@ -213,6 +189,7 @@ def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> Ta
     return TaskResults(
         task_id,
         histories,
+        source.num_rows(stages, number),
         lambda first: islice(source.rows(stages, number), first, None),
     )
 

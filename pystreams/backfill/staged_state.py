@@ -7,34 +7,29 @@ without making a row of each record. Reads Parquet with pyarrow; Spark is not ne
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.seeding import StateColumns, StateReader
-from pystreams.backfill.staged_rows import batches_of
-from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.staged_results import StagedResults
 from pystreams.ids import TaskId
 
 _COLUMNS = ("key", "value", "timestamp")
 
 
-def staged_state(path: Path) -> StateReader:
-    """Return what reads the final state of a complete staging directory.
+def staged_state(results: StagedResults) -> StateReader:
+    """Return what reads the final state among staged results.
 
-    Raises:
-        StagingError: The directory is not complete, or holds no results. The reader raises it when
-            a file is damaged.
+    The reader raises `StagingError` when a file is damaged, gone or another one by then.
     """
-    staging = StagingDirectory(path)
-    stages = {
-        stage.subtopology: staging.stage_path(stage.position)
-        for stage in read_manifest(path).stages
+    files = {
+        stage.subtopology: results.files[stage.position]
+        for stage in results.manifest.stages
         if stage.only_topic is None
     }
 
     def read(task_id: TaskId, store: str) -> Iterator[StateColumns]:
-        stage = stages[task_id.subtopology]
-        batches = batches_of(stage, ResultKind.STATE, store, task_id.partition, _COLUMNS)
+        stage = files[task_id.subtopology]
+        batches = stage.batches(ResultKind.STATE, store, task_id.partition, _COLUMNS)
         for batch in batches:
             # In one step a column; `to_pylist` makes an object of Arrow's of each value first.
             keys, values, timestamps = (

@@ -37,8 +37,8 @@ from typing import Any
 
 from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staged_rows import rows_of
+from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.staged_rows import StageFiles
 from pystreams.backfill.staging_checks import check_asked, check_same
 from pystreams.backfill.staging_notes import (
     is_unfinished,
@@ -312,19 +312,13 @@ class StagingDirectory:
             self.path.rename(removed)
             shutil.rmtree(removed, ignore_errors=True)
 
-    def names(self, position: int, kind: ResultKind, task: int) -> list[str]:
-        """Return the topics or stores that a task has rows of, sorted."""
-        pattern = f"kind={int(kind)}/name=*/task={task}"
-        found = self.stage_path(position).glob(pattern)
-        return sorted(directory.parent.name.partition("=")[2] for directory in found)
-
-    def rows(self, position: int, kind: ResultKind, name: str, task: int) -> Iterator[Result]:
-        """Return a task's rows of one kind and name, in order, some megabytes in memory at a time.
+    def files(self, position: int) -> StageFiles:
+        """Look at the files of a stage.
 
         Raises:
-            StagingError: A file is damaged or gone; names it.
+            StagingError: A file is damaged; names it.
         """
-        return rows_of(self.stage_path(position), kind, name, task)
+        return StageFiles.of(self.stage_path(position))
 
 
 def begun_identity(path: Path) -> BackfillIdentity | None:
@@ -335,6 +329,16 @@ def begun_identity(path: Path) -> BackfillIdentity | None:
     """
     begun = path / _BEGUN
     return _identity(read_note(begun)["identity"]) if begun.is_file() else None
+
+
+def begun_asked(path: Path) -> dict[str, str]:
+    """Return what `StagingDirectory.begin` was given as `asked`.
+
+    Raises:
+        StagingError: Nothing was begun there, or it can't be read.
+    """
+    asked: dict[str, str] = read_note(path / _BEGUN)["asked"]
+    return asked
 
 
 def read_manifest(path: Path) -> Manifest:

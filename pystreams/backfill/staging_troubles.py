@@ -43,10 +43,32 @@ def readable(file: Path, stage: Path) -> Iterator[None]:
     """Turn what pyarrow says about a file of a stage into an error with its cure."""
     try:
         yield
+    except FileNotFoundError as error:
+        raise StagingError(f"{file} is gone, and was there before. {_bring_back(stage)}") from error
     except (OSError, ValueError) as error:  # Arrow's own are ValueErrors.
         raise StagingError(
             f"{file} can't be read ({type(error).__name__}: {error}). {do_again(stage)}"
         ) from error
+
+
+def check_unchanged(file: Path, stage: Path, num_rows: int, had: int) -> None:
+    """See that a file of a stage has the rows that it had when the stage was looked at.
+
+    Raises:
+        StagingError: It has others.
+    """
+    if num_rows != had:
+        raise StagingError(
+            f"{file} has {num_rows} rows, and had {had} before. {_bring_back(stage)}"
+        )
+
+
+def _bring_back(stage: Path) -> str:
+    return (
+        "Somebody removes or changes files, or their file system is not there any more: bring back "
+        "what was there, and start again, which goes on. What is lost for good is made again. "
+        f"{do_again(stage)}"
+    )
 
 
 def do_again(stage: Path) -> str:

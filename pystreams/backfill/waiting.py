@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pystreams.clock import Clock, SystemClock
+from pystreams.config.clients import TRANSACTION_TIMEOUT_MS
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.side_by_side import waiting_pool
 
@@ -19,15 +21,19 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How a publisher waits; a simulation has ways of its own.
+    """How a publisher waits, and how long the broker waits for it; a simulation has its own ways.
 
     Attributes:
         pause: Waits so many seconds.
         make_pool: Makes what calls that wait for the broker run on, side by side.
+        clock: Tells how long a transaction is open.
+        transaction_timeout_ms: After so long the broker may end one.
     """
 
     pause: Callable[[float], None] = time.sleep
     make_pool: Callable[[], Executor] = waiting_pool
+    clock: Clock = field(default_factory=SystemClock)
+    transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
 
     def before_retry(self) -> None:
         """Wait a little, so that the broker may come to itself."""

@@ -78,9 +78,9 @@ def staged_results(path: Path, stages: Sequence[StagedStage]) -> list[Result]:
     staging = StagingDirectory(path)
     return [
         result
-        for stage in stages
+        for stage, files in ((stage, staging.files(stage.position)) for stage in stages)
         for task in range(stage.num_tasks)
         for kind in ResultKind
-        for name in staging.names(stage.position, kind, task)
-        for result in staging.rows(stage.position, kind, name, task)
+        for name in files.names(kind, task)
+        for result in files.rows(kind, name, task)
     ]

@@ -51,7 +51,8 @@ def publication_of(
             else PartitionHistory(0, 0)
             for one in own
         }
-        tasks.append(TaskResults(task_id, histories, _from(rows.get(task_id, []))))
+        own_rows = rows.get(task_id, [])
+        tasks.append(TaskResults(task_id, histories, len(own_rows), _from(own_rows)))
     internal = frozenset(plan.repartition_topics())
     written = {one.name for one in results if one.kind is ResultKind.OUTPUT} - internal
     placed = frozenset((topic, num_partitions.get(topic, 1)) for topic in written)

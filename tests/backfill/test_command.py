@@ -70,10 +70,10 @@ def test_archive_is_shown_then_staged_and_then_complete(
     assert sorted((row["key"], row["value"]) for row in rows) == [("a", 1), ("a", 2), ("b", 1)]
     rows = parquet.read_table(dataset / "stores" / "counts").to_pylist()
     assert sorted((row["key"], row["value"]) for row in rows) == [("a", 2), ("b", 1)]
-    staging = StagingDirectory(tmp_path / "staged")
+    files = StagingDirectory(tmp_path / "staged").files(0)
     counts = [
         (one.key, one.value[-1] if one.value else None)
         for task in range(2)
-        for one in staging.rows(0, ResultKind.OUTPUT, "out", task)
+        for one in files.rows(ResultKind.OUTPUT, "out", task)
     ]
     assert counts == [(b"a", 1), (b"a", 2), (b"b", 1)]

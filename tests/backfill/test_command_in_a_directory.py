@@ -70,7 +70,7 @@ def test_nothing_is_left_in_the_directory_where_it_was_started(done: Done) -> No
 
 def test_record_that_can_t_be_decoded_is_told_with_its_place_and_skipped(done: Done) -> None:
     told = [line for line in done.told.splitlines() if "record skipped" in line]
-    rows = StagingDirectory(done.staged).rows(0, ResultKind.OUTPUT, "out", 0)
+    rows = StagingDirectory(done.staged).files(0).rows(ResultKind.OUTPUT, "out", 0)
 
     assert len(told) == 1, done.told
     for part in ("stage=deserialization", "task=0_0", "topic=in", "partition=0", "offset=1"):

@@ -1,4 +1,4 @@
-"""A publisher that was fenced goes on where nobody else has published; on a simulated broker."""
+"""A publisher that was fenced ends, unless the broker did so by a time limit; simulated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publication import PublishedRecords
-from pystreams.backfill.publishing import FencedPublisherError, Publisher
+from pystreams.backfill.publishing import FencedPublisherError, Published, Publisher
 from pystreams.backfill.rows import Result
 from pystreams.runtime.ports import ProducerPort
 from pystreams.testing.simulation import SimulatedCrash
@@ -86,9 +86,10 @@ def test_any_transaction_that_the_broker_ended_by_its_time_limit_is_sent_again(
     assert ended > 10, "transactions, and one more that there was not"
 
 
-def test_who_was_fenced_by_a_publisher_that_came_to_nothing_goes_on(arena: Arena) -> None:
-    first, _ = arena.publisher()
-    second, lifeline = arena.publisher()
+def test_who_was_fenced_by_another_publisher_ends_and_does_not_fence_back(arena: Arena) -> None:
+    """Also if the other one comes to nothing: it may as well be reading a task's rows for long."""
+    first, _ = arena.publisher(transaction_records=1)
+    second, lifeline = arena.publisher(transaction_records=1)
 
     def fence_and_die(task: PublishedRecords) -> None:
         if not task.by_earlier_run and lifeline.alive:
@@ -97,9 +98,51 @@ def test_who_was_fenced_by_a_publisher_that_came_to_nothing_goes_on(arena: Arena
                 second.run()
 
     first._progress = fence_and_die
-    first.run()
+    with pytest.raises(FencedPublisherError, match="another publisher of this backfill"):
+        first.run()
 
     assert not lifeline.alive
+    arena.publish()
+    arena.check(with_outputs=False)
+
+
+def test_of_two_that_live_and_fence_each_other_one_goes_on(arena: Arena) -> None:
+    """However they take turns: each lets the other begin anew before each of its commits."""
+    first, _ = arena.publisher(transaction_records=1)
+    second, _ = arena.publisher(transaction_records=1)
+    done: list[Published] = []
+
+    def let_second_publish(flushes: int) -> None:
+        if flushes == 3:
+            done.append(second.run())
+
+    after_flushes(first, let_second_publish)
+    with pytest.raises(FencedPublisherError, match="has taken over"):
+        first.run()
+
+    assert [one.resumed for one in done] == [True]
+    arena.check(with_outputs=False)
+
+
+def test_who_was_fenced_late_in_an_outage_ends_if_another_has_published_since(
+    arena: Arena,
+) -> None:
+    """As a machine that was asleep: its transaction is too old, and a successor is at work."""
+    first, _ = arena.publisher(transaction_records=1)
+    second, lifeline = arena.publisher(transaction_records=1)
+
+    def sleep(flushes: int) -> None:
+        if flushes == 3:
+            arena.broker.clock.advance_ms(AFTER_THE_LIMIT_MS)
+            after_flushes(second, lambda flushes: lifeline.crash_in(0) if flushes == 2 else None)
+            with pytest.raises(SimulatedCrash):
+                second.run()
+
+    after_flushes(first, sleep)
+    with pytest.raises(FencedPublisherError, match="has taken over"):
+        first.run()
+
+    arena.publish()
     arena.check(with_outputs=False)
 
 
@@ -137,22 +180,22 @@ def test_of_two_that_fence_each_other_the_first_to_commit_goes_on(arena: Arena) 
     arena.check(with_outputs=False)
 
 
-def test_who_is_fenced_again_and_again_without_publishing_anything_gives_up(arena: Arena) -> None:
+def test_whose_transactions_run_into_the_limit_again_and_again_gives_up(arena: Arena) -> None:
     publisher, _ = arena.publisher()
-    fenced = 0
+    ended = 0
 
-    def fence(flushes: int) -> None:
-        nonlocal fenced
+    def outage(flushes: int) -> None:
+        nonlocal ended
         if flushes > 3:
-            fenced += 1
-            for name in ("publisher", "0_0", "0_1", "1_0", "1_1"):
-                arena.broker.transactions.init(f"app-{name}")
+            ended += 1
+            arena.broker.clock.advance_ms(AFTER_THE_LIMIT_MS)
+            arena.broker.tick()
 
-    after_flushes(publisher, fence)
+    after_flushes(publisher, outage)
     with pytest.raises(FencedPublisherError, match="Let one of them run alone"):
         publisher.run()
 
-    assert fenced > 10
+    assert ended > 10
     arena.publish()
     arena.check(with_outputs=False)
 

@@ -98,7 +98,7 @@ def outputs(directory: Path) -> dict[bytes | None, list[int]]:
     rows: list[Result] = [
         row
         for task in range(read_manifest(staging.path).stages[0].num_tasks)
-        for row in staging.rows(0, ResultKind.OUTPUT, "out", task)
+        for row in staging.files(0).rows(ResultKind.OUTPUT, "out", task)
     ]
     for row in rows:
         found.setdefault(row.key, []).append(int.from_bytes(row.value or b"", "big"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,12 @@ from pystreams.backfill.publishing import (
 )
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
-from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.publishing_mark import encode_published
+from pystreams.runtime.core.publishing_mark import encode_published, published_by
 from pystreams.runtime.topics import TopicManager
 from pystreams.testing.messages import StaticMessage
 from pystreams.testing.simulation import (
@@ -104,7 +107,7 @@ class Arena:
             self.broker.clock.advance_ms(seconds * 1000)
             self.broker.tick()
 
-        waiting = Waiting(pause, InlineExecutor)
+        waiting = Waiting(pause, InlineExecutor, self.broker.clock)
         publisher = Publisher(
             self.publication, self.plan, topics, clients, settings, waiting=waiting
         )
@@ -375,13 +378,13 @@ def test_application_that_starts_during_the_claim_is_told_with_what_it_may_have_
     arena: Arena,
 ) -> None:
     publisher, _ = arena.publisher()
-    commit = publisher._commit
+    commit = publisher._transactions.commit
 
     def start_and_commit(*claim: Any) -> None:
         arena.broker.group.join("shop-1", ["in"])
         commit(*claim)
 
-    publisher._commit = start_and_commit  # type: ignore[method-assign, assignment]
+    publisher._transactions.commit = start_and_commit  # type: ignore[method-assign, assignment]
     with pytest.raises(PublishingRefusedError, match=r"got members \(shop-1-1\)") as refused:
         publisher.run()
 
@@ -399,13 +402,38 @@ def test_offsets_of_somebody_else_are_refused(arena: Arena) -> None:
     ).replace("app-group-repartition-1 none, ", "")
 
 
-def test_application_that_has_gone_on_is_not_set_back(arena: Arena) -> None:
+def test_publishing_again_is_done_and_disturbs_nobody_while_the_application_runs(
+    arena: Arena,
+) -> None:
+    """One partition that still says what was published is enough: all were handed over at once."""
+    arena.publish()
+    arena.broker.settle()
+    arena.broker.group.join("shop-1", ["in"])
+    epoch = arena.broker.transactions.init("app-0_0")
+    offsets = arena.broker.group.offsets
+    offsets[TopicPartition("in", 0)] = CommittedOffset(ROUNDS * 2 + 1, encode_partition_time(99))
+    before = dict(offsets)
+
+    assert arena.publish() == Published(0, 0, resumed=False, was_done=True)
+    assert offsets == before
+    assert arena.broker.transactions.init("app-0_0") == epoch + 1, "nobody has fenced it"
+
+
+def test_group_that_was_set_back_behind_what_was_published_is_refused(arena: Arena) -> None:
     arena.publish()
     arena.broker.settle()
     offsets = arena.broker.group.offsets
-    offsets[TopicPartition("in", 0)] = CommittedOffset(ROUNDS * 2 + 1, encode_partition_time(99))
+    offsets[TopicPartition("in", 0)] = CommittedOffset(ROUNDS * 2 - 1, encode_partition_time(9))
 
     assert "committed offsets of its own" in refusal(arena)
+
+
+def test_group_that_has_lost_an_offset_is_not_taken_for_published(arena: Arena) -> None:
+    arena.publish()
+    arena.broker.settle()
+    del arena.broker.group.offsets[TopicPartition("in", 0)]
+
+    assert "in-0 none" in refusal(arena)
 
 
 def test_application_that_came_as_far_by_itself_is_not_taken_for_published(arena: Arena) -> None:
@@ -440,7 +468,7 @@ def test_results_that_were_made_again_are_not_mixed_with_those_published_in_part
 
 def test_results_with_fewer_rows_than_are_published_are_refused(arena: Arena) -> None:
     assert not arena.publish_until_crash(60)
-    tasks = [replace(task, rows=lambda _: iter(())) for task in arena.publication.tasks]
+    tasks = [replace(task, num_rows=0, rows=lambda _: iter(())) for task in arena.publication.tasks]
     fewer = replace(arena, publication=replace(arena.publication, tasks=tasks))
 
     assert "rows are published, and these results have 0" in refusal(fewer)
@@ -482,6 +510,7 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
         TaskResults(
             TaskId(number, 0),
             {TopicPartition(topic, 0): PartitionHistory(0, end)},
+            0,
             lambda _: iter(()),
         )
         for number, (topic, end) in enumerate([("in", 0), ("middle", 3)])
@@ -578,6 +607,95 @@ def test_publisher_of_another_backfill_is_refused_before_it_fences_the_first(are
     )
     assert refusals
     arena.check(with_outputs=False)
+
+
+# ---------------------------------------------------------------------- rows that go meanwhile
+
+
+def losing(arena: Arena, name: str, *, left: int) -> Arena:
+    """The same, but all rows of one name are gone, but for the first of them, once it is read."""
+
+    def rows_of(task: TaskResults) -> Callable[[int], Iterator[Result]]:
+        def rows(first: int) -> Iterator[Result]:
+            mine = [row for row in task.rows(0) if row.name != name]
+            return islice(
+                iter(mine + [r for r in task.rows(0) if r.name == name][:left]), first, None
+            )
+
+        return rows
+
+    tasks = [replace(task, rows=rows_of(task)) for task in arena.publication.tasks]
+    return replace(arena, publication=replace(arena.publication, tasks=tasks))
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_rows_that_are_gone_when_they_are_read_are_no_reason_to_hand_over(
+    arena: Arena, left: int
+) -> None:
+    with pytest.raises(
+        PublishingRefusedError, match=r"task 0_0: its results give \d+ rows, and had"
+    ):
+        losing(arena, "keys", left=left).publish()
+
+    arena.broker.settle()
+    assert not any(published_by(one.metadata) for one in arena.broker.group.offsets.values())
+
+
+def test_rows_that_come_back_are_published_where_it_had_stopped(arena: Arena) -> None:
+    with pytest.raises(PublishingRefusedError, match="Bring back what was there"):
+        losing(arena, "groups", left=0).publish()
+
+    assert arena.publish().resumed
+    arena.check(with_outputs=False)
+
+
+def test_rows_that_go_while_they_are_passed_over_are_told(arena: Arena) -> None:
+    assert not arena.publish_until_crash(60)
+
+    with pytest.raises(PublishingRefusedError, match="Bring back what was there"):
+        losing(arena, "keys", left=0).publish()
+
+
+@pytest.mark.parametrize("error", [StagingError("the file is gone"), PublishingRefusedError("?")])
+def test_rows_that_another_publisher_has_tidied_up_are_told_as_taken_over(
+    arena: Arena, error: StreamsError
+) -> None:
+    """As when it removes the default directory: there is nothing left to mend."""
+    assert not arena.publish_until_crash(60)
+
+    def gone(_: int) -> Iterator[Result]:
+        arena.publish()
+        raise error
+
+    tasks = [replace(task, rows=gone) for task in arena.publication.tasks]
+    late = replace(arena, publication=replace(arena.publication, tasks=tasks))
+    with pytest.raises(FencedPublisherError, match="taken over; nothing is repeated or lost"):
+        late.publish()
+
+    arena.check(with_outputs=False)
+
+
+def test_rows_that_are_gone_are_told_as_such_while_nobody_has_handed_over(arena: Arena) -> None:
+    def gone(_: int) -> Iterator[Result]:
+        raise StagingError("the file is gone")
+
+    tasks = [replace(task, rows=gone) for task in arena.publication.tasks]
+    with pytest.raises(StagingError, match="the file is gone"):
+        replace(arena, publication=replace(arena.publication, tasks=tasks)).publish()
+
+
+def test_running_application_after_another_publisher_is_told_as_taken_over(arena: Arena) -> None:
+    """It may go on running; only its publisher has to end."""
+    first, _ = arena.publisher()
+
+    def finish_and_start(_: PublishedRecords) -> None:
+        if not arena.broker.group.members():
+            arena.publish()
+            arena.broker.group.join("shop-1", ["in"])
+
+    first._progress = finish_and_start
+    with pytest.raises(FencedPublisherError, match="has taken over"):
+        first.run()
 
 
 # ---------------------------------------------------------------------- refusals by their command

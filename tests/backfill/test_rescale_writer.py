@@ -10,7 +10,7 @@ import pytest
 from pystreams.backfill import staged_rows
 from pystreams.backfill.rescaling import write_rows
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
-from pystreams.backfill.staged_rows import batches_of, counted
+from pystreams.backfill.staged_rows import StageFiles, counted
 
 
 def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_a_time(
@@ -30,5 +30,5 @@ def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_
     assert written == 301
     assert counted(tmp_path / "attempt", ResultKind.STATE) == {"counts": 300}
     assert counted(tmp_path / "attempt", ResultKind.END) == {"in": 1}
-    found = batches_of(tmp_path / "attempt", ResultKind.STATE, "counts", 0, ["value"])
+    found = StageFiles.of(tmp_path / "attempt").batches(ResultKind.STATE, "counts", 0, ["value"])
     assert max(batch.num_rows for batch in found) <= 10

@@ -40,7 +40,7 @@ def written(attempt: Path, batches: Iterable[ResultBatch]) -> WrittenRun:
 
 
 def sequences(attempt: Path, kind: ResultKind = ResultKind.OUTPUT, name: str = "out") -> list[int]:
-    return [row.sequence for row in StagingDirectory(attempt.parent).rows(0, kind, name, 2)]
+    return [row.sequence for row in StagingDirectory(attempt.parent).files(0).rows(kind, name, 2)]
 
 
 def files_in(attempt: Path) -> set[str]:
@@ -58,7 +58,7 @@ def test_rows_come_back_as_they_were_with_their_nulls_and_headers(attempt: Path)
     move_into_place(attempt, [written(attempt, [given])])
 
     staging = StagingDirectory(attempt.parent)
-    assert list(staging.rows(0, ResultKind.STATE, "counts", 2)) == list(given.rows())
+    assert list(staging.files(0).rows(ResultKind.STATE, "counts", 2)) == list(given.rows())
     assert counted(attempt, ResultKind.STATE) == {"counts": 3}
 
 

@@ -14,10 +14,11 @@ from pyarrow import parquet
 from pystreams import serdes
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.publication import PartitionHistory, PublishingCommand
+from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
 from pystreams.backfill.rescale import rescaled_publication
 from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
+from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import (
     BackfillIdentity,
@@ -109,6 +110,10 @@ def identity() -> BackfillIdentity:
     return BackfillIdentity.of(plan_of(), counts, {0: 1, 1: 1, 2: 1}, bounds)
 
 
+def publication_of(staged: Path, plan: TopologyPlan, *, with_outputs: bool) -> Publication:
+    return staged_publication(StagedResults.whole(staged), plan, with_outputs=with_outputs)
+
+
 def run_second_stage(staging: StagingDirectory) -> StagedStage:
     state = [row(ResultKind.STATE, "counts", number, b"c") for number in range(2)]
     return stage(staging, 1, 1, REPARTITION, [*state, row(ResultKind.END, REPARTITION, 1, b"", 8)])
@@ -128,7 +133,7 @@ def staged(tmp_path: Path) -> Path:
 
 
 def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:
-    first, second, _ = staged_publication(staged, plan_of(), with_outputs=True).tasks
+    first, second, _ = publication_of(staged, plan_of(), with_outputs=True).tasks
     rows = list(first.rows(0))
 
     assert [(one.name, one.value) for one in rows] == [("middle", b"1"), ("middle", b"2")]
@@ -143,14 +148,14 @@ def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
         content[4:20] = bytes(16)
         file.write_bytes(content)
 
-    first, second, _ = staged_publication(staged, plan_of(), with_outputs=False).tasks
+    first, second, _ = publication_of(staged, plan_of(), with_outputs=False).tasks
 
     assert list(first.rows(0)) == []
     assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_history_goes_up_to_its_bound_even_if_the_last_offsets_are_no_records(staged: Path) -> None:
-    publication = staged_publication(staged, plan_of(), with_outputs=True)
+    publication = publication_of(staged, plan_of(), with_outputs=True)
     histories = {
         partition: history
         for task in publication.tasks
@@ -168,7 +173,7 @@ def test_topics_between_sub_topologies_are_edges() -> None:
 
 
 def test_staged_rescale_reads_topics_in_the_middle_on_and_says_what_it_is(staged: Path) -> None:
-    publication = rescaled_publication(staged, plan_of())
+    publication = rescaled_publication(StagedResults.whole(staged), plan_of())
 
     assert publication.edge_topics == {"app-by-value-repartition"}
     assert publication.command is PublishingCommand.RESCALE
@@ -177,12 +182,12 @@ def test_staged_rescale_reads_topics_in_the_middle_on_and_says_what_it_is(staged
 def test_id_is_the_same_whenever_it_is_read_and_another_when_a_stage_was_run_again(
     staged: Path,
 ) -> None:
-    first, again = (staged_publication(staged, plan_of(), with_outputs=True).id for _ in range(2))
+    first, again = (publication_of(staged, plan_of(), with_outputs=True).id for _ in range(2))
     staging, manifest = StagingDirectory(staged), read_manifest(staged)
     shutil.rmtree(staging.stage_path(1))
     stages = manifest.stages[0], run_second_stage(staging), manifest.stages[2]
     staging.finish(Manifest(identity(), stages, 77, 1.0))
-    other = staged_publication(staged, plan_of(), with_outputs=True).id
+    other = publication_of(staged, plan_of(), with_outputs=True).id
 
     assert first == again != other
     assert first.split("-")[0] == other.split("-")[0]
@@ -197,27 +202,27 @@ def test_stage_that_was_run_again_by_a_driver_that_was_killed_then_is_refused(
     run_second_stage(staging)
 
     with pytest.raises(StagingError, match=r"stage-1 is not the stage that manifest\.json lists"):
-        staged_publication(staged, plan_of(), with_outputs=True)
+        publication_of(staged, plan_of(), with_outputs=True)
 
 
 def test_partition_counts_by_which_outputs_were_placed_are_known(staged: Path) -> None:
-    publication = staged_publication(staged, plan_of(), with_outputs=True)
+    publication = publication_of(staged, plan_of(), with_outputs=True)
 
     assert publication.written == {("middle", 3)}
 
 
 def test_other_application_or_topology_is_refused(staged: Path) -> None:
     with pytest.raises(PublishingRefusedError, match="results for application"):
-        staged_publication(staged, plan_of("other"), with_outputs=True)
+        publication_of(staged, plan_of("other"), with_outputs=True)
     with pytest.raises(PublishingRefusedError, match="topology is not the one"):
-        staged_publication(staged, plan_of(extra="more"), with_outputs=True)
+        publication_of(staged, plan_of(extra="more"), with_outputs=True)
 
 
 def test_unfinished_directory_is_refused(staged: Path) -> None:
     (staged / "manifest.json").unlink()
 
     with pytest.raises(StagingError, match="not complete: run it again"):
-        staged_publication(staged, plan_of(), with_outputs=True)
+        publication_of(staged, plan_of(), with_outputs=True)
 
 
 def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: Path) -> None:
@@ -226,7 +231,7 @@ def test_results_that_are_not_all_there_are_refused_with_what_to_delete(staged: 
     with pytest.raises(
         StagingError, match=r"stage-1 holds 1 records of counts, and 2 were staged.*Delete"
     ):
-        staged_publication(staged, plan_of(), with_outputs=True)
+        publication_of(staged, plan_of(), with_outputs=True)
 
 
 def test_lost_end_of_a_partition_is_refused(staged: Path) -> None:
@@ -236,7 +241,7 @@ def test_lost_end_of_a_partition_is_refused(staged: Path) -> None:
     with pytest.raises(
         StagingError, match=r"stage-0 holds 0 ends of partitions of in, and 1 were staged.*Delete"
     ):
-        staged_publication(staged, plan_of(), with_outputs=False)
+        publication_of(staged, plan_of(), with_outputs=False)
 
 
 def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:
@@ -244,7 +249,7 @@ def test_results_with_more_than_was_staged_are_refused(staged: Path) -> None:
     file.with_name("again.parquet").write_bytes(file.read_bytes())
 
     with pytest.raises(StagingError, match=r"stage-0 holds 3 records of middle, and 2 were staged"):
-        staged_publication(staged, plan_of(), with_outputs=True)
+        publication_of(staged, plan_of(), with_outputs=True)
 
 
 def test_damaged_file_is_refused_by_name(staged: Path) -> None:
@@ -252,4 +257,4 @@ def test_damaged_file_is_refused_by_name(staged: Path) -> None:
     file.write_bytes(b"PAR1" + bytes(100))
 
     with pytest.raises(StagingError, match=rf"{file.name} can't be read \(ArrowInvalid.*stage-0"):
-        staged_publication(staged, plan_of(), with_outputs=True)
+        publication_of(staged, plan_of(), with_outputs=True)

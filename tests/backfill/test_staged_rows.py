@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from pystreams.backfill import staged_rows
 from pystreams.backfill.rows import ResultKind, place_of
-from pystreams.backfill.staged_rows import batches_of, check_complete, counted
+from pystreams.backfill.staged_rows import StageFiles, check_complete, counted
 from pystreams.backfill.staging_troubles import StagingError
 
 BATCH_BYTES = 100_000
@@ -29,7 +29,7 @@ def write(stage: Path, groups: Sequence[Sequence[bytes]], file: str = "0.parquet
 def batches(stage: Path) -> list[list[bytes]]:
     return [
         batch.column(0).to_pylist()
-        for batch in batches_of(stage, ResultKind.STATE, "counts", 3, ["value"])
+        for batch in StageFiles.of(stage).batches(ResultKind.STATE, "counts", 3, ["value"])
     ]
 
 

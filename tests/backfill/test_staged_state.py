@@ -8,12 +8,12 @@ import pytest
 
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import StateColumns
-from pystreams.backfill.staged_publication import staged_publication
+from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_state import staged_state
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId
-from tests.backfill.test_staged_publication import plan_of, row, stage
+from tests.backfill.test_staged_publication import plan_of, publication_of, row, stage
 
 REPARTITION = "app-by-value-repartition"
 TASK = TaskId(1, 0)
@@ -43,11 +43,10 @@ def records(columns: StateColumns) -> list[tuple[bytes | None, bytes | None, int
 
 
 def test_state_is_what_is_published(staged: Path) -> None:
-    found = [
-        record for columns in staged_state(staged)(TASK, "counts") for record in records(columns)
-    ]
+    read = staged_state(StagedResults.whole(staged))
+    found = [record for columns in read(TASK, "counts") for record in records(columns)]
 
-    publication = staged_publication(staged, plan_of(), with_outputs=True)
+    publication = publication_of(staged, plan_of(), with_outputs=True)
     (task,) = [one for one in publication.tasks if one.task_id == TASK]
     published: list[Result] = list(task.rows(0))
     assert found == [(one.key, one.value, one.timestamp) for one in published]
@@ -55,8 +54,8 @@ def test_state_is_what_is_published(staged: Path) -> None:
 
 
 def test_store_without_state_has_no_records(staged: Path) -> None:
-    assert list(staged_state(staged)(TASK, "other")) == []
-    assert list(staged_state(staged)(TaskId(0, 0), "counts")) == []
+    assert list(staged_state(StagedResults.whole(staged))(TASK, "other")) == []
+    assert list(staged_state(StagedResults.whole(staged))(TaskId(0, 0), "counts")) == []
 
 
 def test_damaged_file_is_named(staged: Path) -> None:
@@ -64,4 +63,4 @@ def test_damaged_file_is_named(staged: Path) -> None:
     file.write_bytes(b"PAR1")
 
     with pytest.raises(StagingError, match=file.name):
-        list(staged_state(staged)(TASK, "counts"))
+        list(staged_state(StagedResults.whole(staged))(TASK, "counts"))

@@ -59,7 +59,7 @@ def write(broker: DevelopmentBroker, topic: str) -> None:
 
 def counted(done: BackfillResult) -> list[tuple[bytes | None, int]]:
     """The last count of each value."""
-    rows = StagingDirectory(done.path).rows(1, ResultKind.STATE, "counts", 0)
+    rows = StagingDirectory(done.path).files(1).rows(ResultKind.STATE, "counts", 0)
     return sorted((row.key, int.from_bytes((row.value or b"")[-8:], "big")) for row in rows)
 
 
