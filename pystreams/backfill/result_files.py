@@ -8,7 +8,9 @@ places and deletes all others:
     stage-0.<attempt>/_written/<run>/kind=0/name=out/task=3/000000.parquet
     stage-0.<attempt>/kind=0/name=out/task=3/000000-<run>.parquet
 
-A run that is late finds its directory gone, and what it still has open has no name. The columns of
+A run that is late has no row in Spark, and what it still writes is in no stage: it may make its
+directory anew, below `_written` or in an attempt that is no more, and nothing reads there. Such an
+attempt goes with the next driver (`staging.StagingDirectory.held`). The columns of
 `rows.RESULT_TYPE` that the path tells are not in the files.
 
 Rejected: rows to Spark's own Parquet writer. Its bookkeeping for each row, beside Arrow's way

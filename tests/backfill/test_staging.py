@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.result_files import ResultFiles
+from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.staging import (
     BackfillIdentity,
     StagedStage,
@@ -280,3 +282,23 @@ def test_full_disk_is_told_with_a_cure(tmp_path: Path, small_disk: Path) -> None
         StagingDirectory(small_disk / "staged").held(),
     ):
         pass
+
+
+def test_worker_that_is_late_for_its_stage_leaves_only_what_the_next_driver_clears_away(
+    tmp_path: Path,
+) -> None:
+    staging = StagingDirectory(tmp_path / "staging")
+    with staging.held():
+        attempt = staging.new_attempt(0)
+        attempt.mkdir()
+        late = ResultFiles(attempt, staging.path)
+        late.write(ResultBatch(ResultKind.OUTPUT, 0, "out", [0], 0, [(b"v", b"k", 1, ())]))
+        staging.finish_stage(stage(7), attempt)
+    late.finish()
+    was_made_again = attempt.exists()
+
+    with staging.held():
+        left = sorted(str(file.relative_to(staging.path)) for file in staging.path.rglob("*"))
+
+    assert was_made_again
+    assert left == [".lock", "stage-0", "stage-0/_stage.json"]
