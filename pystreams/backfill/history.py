@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import structlog
 
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
@@ -19,6 +22,10 @@ from pystreams.topology.plan import TopologyPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
+
+    from pystreams.backfill.staging import BackfillIdentity
+
+_log = structlog.get_logger("pystreams.backfill")
 
 _MUST_BE_SET = ("topic", "partition", "offset", "timestamp")
 
@@ -75,18 +82,30 @@ class WantedTopics:
         patterns: Patterns that more of them match.
         begun: The bounds with which this backfill was begun before; empty when it was not. A source
             that grows keeps to them: results of some stages are there.
+        begun_topics: The topics that there were then; None when it was not begun.
     """
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
     begun: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
+    begun_topics: frozenset[str] | None = None
 
     @classmethod
-    def of(
-        cls, plan: TopologyPlan, begun: Mapping[TopicPartition, PartitionBounds]
-    ) -> WantedTopics:
-        """Return what a topology reads."""
-        return cls(tuple(plan.source_topics()), tuple(plan.source_patterns()), begun)
+    def of(cls, plan: TopologyPlan, begun: BackfillIdentity | None) -> WantedTopics:
+        """Return what a topology reads.
+
+        Args:
+            plan: The topology's plan.
+            begun: What was begun before; None when nothing was.
+        """
+        names, patterns = tuple(plan.source_topics()), tuple(plan.source_patterns())
+        if begun is None:
+            return cls(names, patterns)
+        bounds = begun.partition_bounds()
+        # An archive's topic without records has a count, and no bounds; an internal one is no part.
+        counted = begun.num_partitions.keys() - plan.repartition_topics().keys()
+        topics = frozenset(counted) | {partition.topic for partition in bounds}
+        return cls(names, patterns, bounds, topics)
 
     def among(self, topics: Iterable[str]) -> list[str]:
         """Return those of some topics that are wanted, sorted."""
@@ -95,6 +114,16 @@ class WantedTopics:
             for topic in set(topics)
             if topic in self.names or any(pattern.fullmatch(topic) for pattern in self.patterns)
         )
+
+    def came_later(self, topics: Iterable[str]) -> frozenset[str]:
+        """Return those of some topics that only a pattern names, and that were not there at first.
+
+        They are no part of a backfill that was begun without them: the live application reads them,
+        from where `auto.offset.reset` says.
+        """
+        if self.begun_topics is None:
+            return frozenset()
+        return frozenset(self.among(topics)) - self.begun_topics - frozenset(self.names)
 
 
 class PartitionReader(Protocol):
@@ -145,6 +174,9 @@ def examined(
     """
     rows = _counted(frame)
     found_topics = {row.topic for row in rows if row.topic is not None}
+    num_partitions = without_later(
+        num_partitions, wanted.came_later(num_partitions.keys() - found_topics)
+    )
     topics = wanted.among([*found_topics, *num_partitions])
     if any(row.unset and (row.topic is None or row.topic in topics) for row in rows):
         raise _unset_error(frame, topics)
@@ -177,6 +209,22 @@ def examined(
         if has.records > span or (has.records < span and not gaps_allowed):
             raise _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
     return History(lambda: kept, bounds, counts, gaps_allowed)
+
+
+def without_later(num_partitions: Mapping[str, int], later: AbstractSet[str]) -> dict[str, int]:
+    """Return partition counts without those of topics that came later; tell the log of these.
+
+    Args:
+        num_partitions: Counts, by topic.
+        later: See `WantedTopics.came_later`.
+    """
+    if later:
+        _log.warning(
+            "topics that came after the backfill was begun are left to the live application, which "
+            "reads them from where auto.offset.reset says",
+            topics=sorted(later),
+        )
+    return {topic: count for topic, count in num_partitions.items() if topic not in later}
 
 
 def _counted(frame: DataFrame) -> list[Row]:

@@ -27,6 +27,7 @@ from pystreams.backfill.history import (
     PartitionBounds,
     PartitionReader,
     WantedTopics,
+    without_later,
 )
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
@@ -125,14 +126,31 @@ class KafkaSource:
             KafkaPartitionReader(own),
         )
 
-    def needs_connector(self, plan: TopologyPlan) -> bool:
+    @property
+    def asked(self) -> dict[str, str]:
+        """The bounds that are times; see `History.asked`."""
+        return {
+            f"the {what} of {topic}": datetime.fromtimestamp(ms / 1000, UTC).isoformat()
+            for what, bound in (("start", self.start), ("end", self.end))
+            for topic, ms in bound.times_ms.items()
+        }
+
+    def needs_connector(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
         """Return whether Spark's Kafka connector is needed: workers can't read all themselves.
+
+        Args:
+            plan: The topology's plan.
+            wanted: What it reads.
 
         Raises:
             BrokerNotAvailableError: No broker answered.
             TopologyError: The topology can't run as a backfill.
         """
-        return self.reader is None or merges_history(plan, self.admin.partition_counts())
+        if self.reader is None:
+            return True
+        counts = self.admin.partition_counts()
+        later = wanted.came_later(counts)
+        return merges_history(plan, {one: counts[one] for one in counts.keys() - later})
 
     def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
         """Return the history; see `HistorySource`.
@@ -151,11 +169,7 @@ class KafkaSource:
             counts,
             gaps_allowed=True,
             reader=self.reader,
-            asked={
-                f"the {what} of {topic}": datetime.fromtimestamp(ms / 1000, UTC).isoformat()
-                for what, bound in (("start", self.start), ("end", self.end))
-                for topic, ms in bound.times_ms.items()
-            },
+            asked=self.asked,
         )
 
     def bounds(
@@ -163,14 +177,16 @@ class KafkaSource:
     ) -> tuple[dict[str, int], dict[TopicPartition, PartitionBounds]]:
         """Return the partition count of all topics, and the bounds of the wanted ones.
 
-        Those with which a backfill was begun stay, whatever has come since. Whether a partition
-        still holds what is missing is seen when it is read; perhaps nothing is.
+        Those with which a backfill was begun stay, whatever has come since; topics that a pattern
+        matches since then are left out of both. Whether a partition still holds what is missing is
+        seen when it is read; perhaps nothing is.
 
         Raises:
             HistoryError: A bound is not in its partition, or not the one it was begun with.
             MissingSourceTopicError: A topic does not exist.
         """
-        counts = self.admin.partition_counts()
+        there = self.admin.partition_counts()
+        counts = without_later(there, wanted.came_later(there))
         missing = [name for name in wanted.names if name not in counts]
         if missing:
             raise MissingSourceTopicError(missing)
@@ -209,6 +225,18 @@ class KafkaSource:
         at_times = self.admin.offsets_at(times)
         return {one: at_times.get(one) for one in times} | dict(bound.offsets)
 
+    def refuse_other_bounds(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:
+        """Refuse offsets that are not those of a backfill that is complete; asks no broker.
+
+        Args:
+            begun: The bounds of all its partitions.
+
+        Raises:
+            HistoryError: A bound is another offset, or of something else.
+        """
+        self._refuse_unknown(list(begun))
+        self._refuse_other_than(begun)
+
     def _refuse_other_than(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:
         """Refuse offsets that are not those with which the backfill was begun."""
         for partition, has in begun.items():
@@ -230,13 +258,13 @@ class KafkaSource:
             for partition in bound.offsets:
                 if partition not in partitions:
                     raise HistoryError(
-                        f"the {what} of {partition} is given, which the topology does not read: "
+                        f"the {what} of {partition} is given, which the backfill does not read: "
                         f"it reads {', '.join(sorted(topics))}"
                     )
             for topic in bound.times_ms:
                 if topic not in topics:
                     raise HistoryError(
-                        f"the {what} of topic {topic!r} is given, which the topology does not "
+                        f"the {what} of topic {topic!r} is given, which the backfill does not "
                         f"read: it reads {', '.join(sorted(topics))}"
                     )
 

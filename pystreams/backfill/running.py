@@ -14,14 +14,19 @@ from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.progress import StageProgress, Teller
 from pystreams.backfill.spark import require_pyspark, spark_session
+from pystreams.backfill.staged_publication import check_identity
 from pystreams.backfill.stages import merges_history, stages_of
 from pystreams.backfill.staging import (
+    MANIFEST,
     BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
+    begun_asked,
     begun_identity,
+    read_manifest,
 )
+from pystreams.backfill.staging_checks import check_asked
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.topology.partitions import plan_partitions
@@ -76,9 +81,9 @@ def run(
 ) -> BackfillResult:
     """Run a topology over history on Spark, and stage what it gives.
 
-    Run again over the same directory, it does what is missing: nothing, when it was complete. From
-    Kafka it goes on with the bounds it was begun with; what has come since is behind them.
-    Wall-clock punctuations do not fire.
+    Run again over the same directory, it does what is missing. When nothing is, it reads nothing
+    and starts no Spark (see `complete_before`). From Kafka it goes on with the bounds it was begun
+    with; what has come since is behind them. Wall-clock punctuations do not fire.
 
     Args:
         topology: The topology, as the live application runs it.
@@ -100,22 +105,56 @@ def run(
         HistoryError: The history can't be read, or is not what it should be.
         StagingError: The directory holds something else, can't be written, or another backfill
             runs in it.
+        PublishingRefusedError: It holds complete results of another application or topology.
         TopologyError: The topology can't run as a backfill.
         BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
         BackfillError: Spark failed.
     """
-    require_pyspark()
-    clock = SystemClock()
     settings = _settings(config, needs_broker=source is None)
-    source = source or KafkaSource.of(settings)
     plan = TopologyPlan(topology, settings.application_id)
-    staging = StagingDirectory(local_path(output))
+    staging, tell = StagingDirectory(local_path(output)), Teller(progress)
+    complete = complete_before(staging.path, plan, source)
+    if complete is not None:
+        for stage in complete.stages:
+            begun = StageProgress(stage.position, len(complete.stages), stage.topics, stage.records)
+            tell(begun.done(stage.seconds, before=True))
+        return BackfillResult(staging.path, complete)
+    require_pyspark()
+    source = source or KafkaSource.of(settings)
     with staging.held():
-        begun = begun_identity(staging.path)
-        wanted = WantedTopics.of(plan, begun.partition_bounds() if begun else {})
-        with _session(source, plan, master, spark_conf or {}) as spark:
+        wanted = WantedTopics.of(plan, begun_identity(staging.path))
+        with _session(source, plan, wanted, master, spark_conf or {}) as spark:
             history = source.read(spark, wanted)
-            return _run(spark, settings, plan, history, staging, clock, Teller(progress))
+            return _run(spark, settings, plan, history, staging, SystemClock(), tell)
+
+
+def complete_before(
+    path: Path, plan: TopologyPlan, source: HistorySource | None
+) -> Manifest | None:
+    """Return what is staged in a directory where nothing is missing; else None.
+
+    Needs no Spark, and asks neither the source nor a broker: what has come since the backfill was
+    begun is behind its history.
+
+    Args:
+        path: The staging directory.
+        plan: The topology.
+        source: What would be read. A `KafkaSource` must have the bounds with which the backfill was
+            begun, as far as it has any; None has none.
+
+    Raises:
+        PublishingRefusedError: The results are of another application or topology.
+        HistoryError: They are of other offsets.
+        StagingError: They are of other times, or can't be read.
+    """
+    if not (path / MANIFEST).is_file():
+        return None
+    manifest = read_manifest(path)
+    check_identity(path, manifest.identity, plan)
+    if isinstance(source, KafkaSource):
+        source.refuse_other_bounds(manifest.identity.partition_bounds())
+        check_asked(begun_asked(path), source.asked, path)
+    return manifest
 
 
 def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: bool) -> StreamsConfig:
@@ -125,10 +164,14 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
 
 
 def _session(
-    source: HistorySource, plan: TopologyPlan, master: str | None, conf: Mapping[str, str]
+    source: HistorySource,
+    plan: TopologyPlan,
+    wanted: WantedTopics,
+    master: str | None,
+    conf: Mapping[str, str],
 ) -> AbstractContextManager[SparkSession]:
     """Return a session that can read the source; jars are fetched where they are needed only."""
-    if isinstance(source, KafkaSource) and source.needs_connector(plan):
+    if isinstance(source, KafkaSource) and source.needs_connector(plan, wanted):
         return kafka_session(master, conf)
     return spark_session(master, conf)
 

@@ -287,8 +287,7 @@ class _Backfill:
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
 
-        begun = begun_identity(self._path)
-        wanted = WantedTopics.of(self._plan, begun.partition_bounds() if begun else {})
+        wanted = WantedTopics.of(self._plan, begun_identity(self._path))
         if self._options.from_kafka:
             known, bounds = self._kafka_source().bounds(wanted)
             return planned_stages(self._plan, known, bounds)
@@ -300,16 +299,14 @@ class _Backfill:
 
     def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""
-        from pystreams.backfill.running import run
+        from pystreams.backfill.running import complete_before, run
         from pystreams.backfill.spark import require_pyspark
-        from pystreams.backfill.staged_publication import check_identity
-        from pystreams.backfill.staging import read_manifest
 
-        if (self._path / "manifest.json").is_file():
-            manifest = read_manifest(self._path)
-            check_identity(self._path, manifest.identity, self._plan)
+        is_bounded = bool(self._options.start or self._options.end)
+        complete = complete_before(self._path, self._plan, self._source() if is_bounded else None)
+        if complete is not None:
             display.note(f"The results in {self._path} are complete")
-            return manifest
+            return complete
         require_pyspark()
         self._refuse_used_group()
         display.note("Spark starts")

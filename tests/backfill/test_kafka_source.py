@@ -6,11 +6,13 @@ import re
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams.backfill.staging import BackfillIdentity
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
@@ -22,7 +24,9 @@ from pystreams.testing.simulation import (
     SimulatedClients,
 )
 from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
+from tests.backfill.covered import TEXT
 
 PARTITION = TopicPartition("in", 0)
 WANTED = WantedTopics(("in",), ())
@@ -42,9 +46,13 @@ def broker() -> SimulatedBroker:
     return made
 
 
-def bounds(broker: SimulatedBroker, wanted: WantedTopics = WANTED, **chosen: Any) -> Any:
+def source_of(broker: SimulatedBroker, **chosen: Any) -> KafkaSource:
     admin = SimulatedClients(broker, Lifeline("backfill", broker.faults)).admin()
-    return KafkaSource("none:9092", admin, **chosen).bounds(wanted)[1]
+    return KafkaSource("none:9092", admin, **chosen)
+
+
+def bounds(broker: SimulatedBroker, wanted: WantedTopics = WANTED, **chosen: Any) -> Any:
+    return source_of(broker, **chosen).bounds(wanted)[1]
 
 
 def test_default_is_from_the_first_offset_to_the_last_stable_one(broker: SimulatedBroker) -> None:
@@ -142,20 +150,115 @@ def test_topic_that_was_made_anew_since_the_backfill_was_begun_is_refused(
         bounds(broker, begun)
 
 
+# ---------------------------------------------------------------------- patterns
+
+LATER = "log-later"
+
+
+def by_pattern() -> TopologyPlan:
+    builder = StreamsBuilder()
+    builder.stream(pattern="log-.*", **TEXT).group_by(
+        lambda _, value: value, name="by-value", **TEXT
+    ).count(name="counts").to_stream().to("counted")
+    return TopologyPlan(builder.build(), "app")
+
+
+def identity_now(source: KafkaSource, begun: BackfillIdentity | None) -> BackfillIdentity:
+    """What a backfill is of that is started now."""
+    counts, found = source.bounds(WantedTopics.of(by_pattern(), begun))
+    partitions = plan_partitions(by_pattern(), counts)
+    return BackfillIdentity.of(by_pattern(), partitions.num_partitions, partitions.num_tasks, found)
+
+
+def test_topics_that_a_pattern_matches_later_are_left_to_the_live_application(
+    broker: SimulatedBroker,
+) -> None:
+    broker.create_topic("log-a", 2)
+    source = source_of(broker)
+    begun = identity_now(source, None)
+    broker.create_topic(LATER, 8)
+    broker.produce(LATER, b"k", b"v", 7)
+
+    with capture_logs() as logs:
+        resumed = identity_now(source, begun)
+    fresh = identity_now(source, None)
+
+    assert resumed == begun
+    assert [(line["topics"], line["log_level"]) for line in logs] == [([LATER], "warning")]
+    assert "left to the live application" in logs[0]["event"]
+    assert f"{LATER}-7" in fresh.bounds
+
+
+def test_bound_of_a_topic_that_came_later_is_refused(broker: SimulatedBroker) -> None:
+    broker.create_topic("log-a", 2)
+    begun = identity_now(source_of(broker), None)
+    broker.create_topic(LATER, 8)
+
+    with pytest.raises(HistoryError, match=r"log-later.* which the backfill does not read"):
+        identity_now(source_of(broker, end=KafkaBound({}, {LATER: 0})), begun)
+
+
+def test_internal_topic_that_a_pattern_matches_later_is_left_out(broker: SimulatedBroker) -> None:
+    """They are created when results are published."""
+    plan = TopologyPlan(by_pattern().topology, "log-app")
+    broker.create_topic("log-a", 2)
+    source = source_of(broker)
+    counts, found = source.bounds(WantedTopics.of(plan, None))
+    partitions = plan_partitions(plan, counts)
+    begun = BackfillIdentity.of(plan, partitions.num_partitions, partitions.num_tasks, found)
+    for topic in (*plan.repartition_topics(), plan.changelog_topic("counts")):
+        broker.create_topic(topic, 2)
+
+    assert source.bounds(WantedTopics.of(plan, begun))[1] == found
+
+
+def test_topics_that_were_there_or_have_a_name_never_come_later() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **TEXT).to("out")
+    builder.stream(pattern="log-.*", **TEXT).to("far")
+    plan = TopologyPlan(builder.build(), "app")
+    held = {TopicPartition("log-a", 0): PartitionBounds(0, 3, 3)}
+    # As an archive has it: the topic without records has a count, and no bounds.
+    begun = BackfillIdentity.of(plan, {"log-a": 1, "log-empty": 1}, {0: 1, 1: 1}, held)
+    there = ["in", "log-a", "log-empty", LATER, "elsewhere"]
+
+    assert WantedTopics.of(plan, begun).came_later(there) == {LATER}
+    assert WantedTopics.of(plan, None).came_later(there) == frozenset()
+
+
+def test_connector_is_not_needed_for_topics_that_came_later(broker: SimulatedBroker) -> None:
+    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092"})
+    builder = StreamsBuilder()
+    builder.stream("in", **TEXT).to(LATER)
+    builder.stream(pattern="log-.*", **TEXT).to("far")
+    plan = TopologyPlan(builder.build(), "app")
+    begun = BackfillIdentity.of(
+        plan, {"in": 1}, {0: 1, 1: 1}, {PARTITION: PartitionBounds(3, 9, 6)}
+    )
+    broker.create_topic(LATER, 1)
+
+    source = source_of(broker, reader=KafkaPartitionReader(config))
+
+    assert source.needs_connector(plan, WantedTopics.of(plan, None))
+    assert not source.needs_connector(plan, WantedTopics.of(plan, begun))
+
+
+# ---------------------------------------------------------------------- Spark's connector
+
+
 @pytest.mark.parametrize(("has_reader", "is_merged"), [(True, False), (True, True), (False, False)])
 def test_connector_of_spark_s_is_needed_where_workers_can_t_read_all(
     broker: SimulatedBroker, has_reader: bool, is_merged: bool
 ) -> None:
     config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092"})
-    admin = SimulatedClients(broker, Lifeline("backfill", broker.faults)).admin()
     reader = KafkaPartitionReader(config) if has_reader else None
     builder = StreamsBuilder()
     builder.stream("in").to("elsewhere" if is_merged else "out")
     builder.stream("elsewhere").to("far")
 
-    source = KafkaSource("none:9092", admin, reader=reader)
+    source = source_of(broker, reader=reader)
 
-    needed = source.needs_connector(TopologyPlan(builder.build(), "app"))
+    needed = source.needs_connector(TopologyPlan(builder.build(), "app"), WANTED)
     assert needed == (is_merged or not has_reader)
 
 

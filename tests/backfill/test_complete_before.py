@@ -1,0 +1,100 @@
+"""A backfill that is complete is not run again: no Spark, no source, and no broker is asked."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.history import HistoryError, HistorySource
+from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.progress import StagePhase, StageProgress
+from pystreams.backfill.running import BackfillResult, complete_before, run
+from pystreams.backfill.staging import Manifest, StagingDirectory, read_manifest
+from pystreams.backfill.staging_troubles import StagingError
+from pystreams.ids import TopicPartition
+from tests.backfill.test_staged_publication import identity, plan_of, staged
+
+__all__ = ["staged"]
+
+CONFIG = {"application.id": "app", "bootstrap.servers": "nobody.invalid:9092"}
+IN = TopicPartition("in", 0)
+
+
+@pytest.fixture(autouse=True)
+def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+
+def run_again(staged: Path, source: HistorySource | None = None, **more: Any) -> BackfillResult:
+    return run(plan_of().topology, CONFIG, output=staged, source=source, **more)
+
+
+def of_kafka(start: KafkaBound | None = None, end: KafkaBound | None = None) -> KafkaSource:
+    return KafkaSource.of(CONFIG, start=start, end=end)
+
+
+def test_results_are_returned_as_they_were_staged(staged: Path) -> None:
+    told: list[StageProgress] = []
+
+    done = run_again(staged, ArchiveSource("an archive that has gone"), progress=told.append)
+
+    assert done.path == staged
+    assert done.manifest == read_manifest(staged)
+    assert [(one.position, one.num_stages, one.phase) for one in told] == [
+        (number, 3, StagePhase.STAGED_BEFORE) for number in range(3)
+    ]
+
+
+def test_history_in_kafka_is_not_looked_at_again(staged: Path) -> None:
+    assert run_again(staged).manifest == read_manifest(staged)
+    assert run_again(staged, of_kafka()).manifest == read_manifest(staged)
+
+
+def test_results_of_another_topology_or_application_are_refused(staged: Path) -> None:
+    with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
+        run(plan_of(extra="more").topology, CONFIG, output=staged)
+    with pytest.raises(PublishingRefusedError, match=r"results for application\.id 'app'"):
+        run(plan_of().topology, {**CONFIG, "application.id": "other"}, output=staged)
+
+
+def test_bounds_it_was_begun_with_are_the_same_backfill(staged: Path) -> None:
+    same = of_kafka(start=KafkaBound({IN: 10}), end=KafkaBound({IN: 25}))
+
+    assert run_again(staged, same).manifest == read_manifest(staged)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "told"),
+    [
+        ({"start": KafkaBound({IN: 11})}, "in-0 is to begin at offset 11.*begun with 10"),
+        ({"end": KafkaBound({IN: 26})}, "in-0 is to end at offset 26.*begun with 25"),
+        ({"end": KafkaBound({TopicPartition("in", 1): 3})}, "end of in-1 is given, which the back"),
+        ({"end": KafkaBound(times_ms={"inn": 3})}, "end of topic 'inn' is given, which the backf"),
+    ],
+)
+def test_other_offsets_are_refused(staged: Path, bounds: dict[str, KafkaBound], told: str) -> None:
+    with pytest.raises(HistoryError, match=told):
+        run_again(staged, of_kafka(**bounds))
+
+
+def test_other_times_are_refused(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    bounded = of_kafka(end=KafkaBound(times_ms={"in": 1010}))
+    staging.begin(identity(), 77, bounded.asked)
+    staging.finish(Manifest(identity(), (), 77, 1.0))
+
+    assert complete_before(staging.path, plan_of(), bounded) == read_manifest(staging.path)
+    with pytest.raises(StagingError, match=r"the end of in is to be 1970-01-01T00:00:01\.015"):
+        run_again(staging.path, of_kafka(end=KafkaBound(times_ms={"in": 1015})))
+
+
+def test_directory_where_something_is_missing_is_not_complete(staged: Path) -> None:
+    (staged / "manifest.json").unlink()
+
+    assert complete_before(staged, plan_of(), None) is None
+    assert complete_before(staged / "elsewhere", plan_of(), None) is None
