@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -238,3 +239,19 @@ def test_headers_of_another_type_are_refused(spark: Any, tmp_path: Path) -> None
     path = write({**COLUMNS, "headers": ["a=b"]}, tmp_path / "archive")
     with pytest.raises(HistoryError, match=r"'headers' of .* is of type string, .* array<struct"):
         ArchiveSource(path).read(spark, WANTED)
+
+
+def test_topic_that_a_pattern_matches_later_is_left_to_the_live_application(
+    spark: Any, tmp_path: Path
+) -> None:
+    """The broker tells of it; the archive is as it was."""
+    patterns = (re.compile("events.*"),)
+    source = ArchiveSource(str(write_archive(ROWS, tmp_path / "archive")))
+    first = source.read(spark, WantedTopics((), patterns))
+    begun = WantedTopics((), patterns, first.bounds, frozenset(first.num_partitions))
+
+    grown = replace(source, num_partitions={"events": 1, "events-later": 4})
+    resumed = grown.read(spark, begun)
+
+    assert (resumed.bounds, resumed.num_partitions) == (first.bounds, first.num_partitions)
+    assert grown.read(spark, WantedTopics((), patterns)).num_partitions["events-later"] == 4

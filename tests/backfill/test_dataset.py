@@ -45,6 +45,16 @@ def echo() -> Topology:
     return builder.build()
 
 
+def staged_rows(path: Path, count: int) -> Path:
+    """Stage output records as `echo` would give them, without Spark."""
+    staging = StagingDirectory(path)
+    identity = BackfillIdentity.of(TopologyPlan(echo(), "app"), {"in": 1}, {0: 1}, {})
+    staging.begin(identity, 7)
+    rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(count)]
+    staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
+    return path
+
+
 def of(directory: Path) -> list[tuple[Any, Any]]:
     """Key and value of each row, in their order."""
     return [(row["key"], row["value"]) for row in parquet.read_table(directory).to_pylist()]
@@ -72,63 +82,53 @@ def test_keys_and_values_are_of_their_serde_s_type(spark: Any, tmp_path: Path) -
 def test_data_set_is_of_the_results_it_was_made_of_and_replaced_as_a_whole(
     spark: Any, tmp_path: Path
 ) -> None:
-    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
-    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
-    path = done.path / "dataset"
-    assert not is_dataset_of(path, done.path)
-    write_dataset(done.path, echo(), CONFIG, path)
-    assert is_dataset_of(path, done.path)
+    staged = staged_rows(tmp_path / "staged", 3)
+    path = staged / "dataset"
+    assert not is_dataset_of(path, staged)
+    write_dataset(staged, echo(), CONFIG, path)
+    assert is_dataset_of(path, staged)
     (path / "outputs" / "of-before").mkdir()
 
-    manifest = done.path / "manifest.json"
+    manifest = staged / "manifest.json"
     manifest.write_text(manifest.read_text("utf-8") + " ", "utf-8")
 
-    assert not is_dataset_of(path, done.path)
-    write_dataset(done.path, echo(), CONFIG, path)
-    assert is_dataset_of(path, done.path)
+    assert not is_dataset_of(path, staged)
+    write_dataset(staged, echo(), CONFIG, path)
+    assert is_dataset_of(path, staged)
+    assert of(path / "outputs" / "out") == [("k", "v")] * 3
     topics = sorted(directory.name for directory in (path / "outputs").iterdir())
     assert topics == ["out"]
-    assert not (done.path / ".dataset.unfinished").exists()
+    assert [file.name for file in staged.iterdir() if "dataset" in file.name] == ["dataset"]
 
 
-def test_results_of_another_topology_are_refused(spark: Any, tmp_path: Path) -> None:
-    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
-    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
+def test_results_of_another_topology_are_refused(tmp_path: Path) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
     other = StreamsBuilder()
     other.stream("in", **TEXT).to("elsewhere")
 
     with pytest.raises(PublishingRefusedError, match="the topology is not the one"):
-        write_dataset(done.path, other.build(), CONFIG, tmp_path / "dataset")
+        write_dataset(staged, other.build(), CONFIG, tmp_path / "dataset")
 
     assert not (tmp_path / "dataset").exists()
 
 
-def test_files_that_are_not_of_a_data_set_are_left_alone(spark: Any, tmp_path: Path) -> None:
-    rows = [Row("in", 0, 0, 1500, b"a", b"7")]
-    done, _ = run_on_spark(echo(), CONFIG, rows, {"in": 1}, tmp_path)
-    path = tmp_path / "dataset"
-    path.mkdir()
-    write_dataset(done.path, echo(), CONFIG, path)
+def test_files_that_are_not_of_a_data_set_are_left_alone(tmp_path: Path) -> None:
+    staged = staged_rows(tmp_path / "staged", 3)
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").write_text("42", "utf-8")
 
     with pytest.raises(StagingError, match=r"precious holds files that are not of a backfill's"):
-        write_dataset(done.path, echo(), CONFIG, precious)
+        write_dataset(staged, echo(), CONFIG, precious)
 
     assert (precious / "thesis.tex").read_text("utf-8") == "42"
-    assert of(path / "outputs" / "out") == [("a", "7")]
 
 
 def test_results_of_which_rows_are_gone_do_not_replace_a_data_set(tmp_path: Path) -> None:
-    staging = StagingDirectory(tmp_path / "staged")
-    identity = BackfillIdentity.of(TopologyPlan(echo(), "app"), {"in": 1}, {0: 1}, {})
-    staging.begin(identity, 7)
-    rows = [row(ResultKind.OUTPUT, "out", number, b"v") for number in range(3)]
-    staging.finish(Manifest(identity, (stage(staging, 0, 0, "in", rows),), 7, 1.0))
-    next(staging.path.rglob("*.parquet")).unlink()
+    staged = staged_rows(tmp_path / "staged", 3)
+    next(staged.rglob("*.parquet")).unlink()
 
     with pytest.raises(StagingError, match=r"stage-0 holds 2 records of out, and 3 were staged"):
-        write_dataset(staging.path, echo(), CONFIG, tmp_path / "dataset")
+        write_dataset(staged, echo(), CONFIG, tmp_path / "dataset")
 
-    assert [file.name for file in tmp_path.iterdir()] == ["staged"]
+    assert list(tmp_path.iterdir()) == [staged]
