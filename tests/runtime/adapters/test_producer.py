@@ -165,7 +165,7 @@ def test_a_record_for_a_partition_that_the_user_has_chosen_may_be_dropped(
 ) -> None:
     settings = {"producer.message.max.bytes": 2000} if limit == "client" else {}
     application = make_application(settings | {"production.exception.handler": "continue"})
-    topic = application.topic(**({"max_message_bytes": "1000"} if limit == "broker" else {}))
+    topic = application.topic(max_message_bytes="1000" if limit == "broker" else "1000000")
     producer = application.producer(topics=[topic])
     output = OutputBuffer(topic, 0)
     output.records.extend((value, b"key", 1, ()) for value in (b"1", b"x" * 5000, b"2"))

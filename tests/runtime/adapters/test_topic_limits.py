@@ -26,4 +26,4 @@ def test_smallest_limit_counts_and_a_broker_may_name_none(
 
 
 def entry(name: str, value: str | None) -> ConfigEntry:
-    return ConfigEntry(name, value)  # type: ignore[arg-type]
+    return ConfigEntry(name, value)
