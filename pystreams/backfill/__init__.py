@@ -9,9 +9,10 @@ Reading order: `stages` (what runs after what), `rows` (what goes in and comes o
 and `kafka_source` (what is read), `partition_reader` (what workers read themselves), `stage_rows`
 (the shuffle, and in which order a task takes its records), `worker` (tasks in Spark's workers),
 `execution` (stage by stage), `staging` (the results). And publishing: `publication` (what is
-published), `hand_over` (where a group stands), `publishing` (transactions and marks),
-`staged_publication`, `publish` (the call). Results for others: `dataset`. How far all
-that is: `task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
+published), `hand_over` (where a group stands), `publishing` (claim, rows, hand-over),
+`publishing_transactions`, `staged_results`, `staged_publication`, `published_note` (that it was
+done), `publish` (the call). Results for others: `dataset`. How far all that is: `task_counts`,
+`progress`, `publishing_progress`. Whether an application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """

@@ -1,6 +1,8 @@
-"""Who runs a backfill in a staging directory: an OS lock on a file there while a driver lives.
+"""Who works in a staging directory: an OS lock on a file there while a process lives.
 
-It ends with the process, however that ends: there is nothing to clean up after a crash.
+A driver has it alone; those who publish what is complete there share it, and fence one another
+(`publishing`). It ends with the process, however that ends: there is nothing to clean up after a
+crash.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ class DriverLock:
         is_exclusive: See below.
 
     Attributes:
-        is_exclusive: Whether it keeps others out; False where the file system has no locks.
+        is_exclusive: Whether it keeps all others out; False for a shared one, and where the file
+            system has no locks.
     """
 
     def __init__(self, directory: Path, descriptor: int, *, is_exclusive: bool) -> None:
@@ -39,19 +42,18 @@ class DriverLock:
 
     @classmethod
     def taken(cls, directory: Path) -> DriverLock | None:
-        """Make the directory and lock it; None when another process has it.
+        """Make the directory and lock it; None when another process works in it.
 
         Raises:
             OSError: The directory can't be made or written.
         """
-        file = directory / LOCK_FILE
         while True:
             directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            descriptor = _opened(directory)
             try:
-                is_exclusive = _locked(descriptor, directory)
+                is_exclusive = _locked(descriptor, directory, fcntl.LOCK_EX)
                 # Whoever had the lock may have removed the directory just before we got it.
-                if _is_file(descriptor, file):
+                if _is_file(descriptor, directory / LOCK_FILE):
                     _sign(descriptor)
                     return cls(directory, descriptor, is_exclusive=is_exclusive)
             except BlockingIOError:
@@ -61,6 +63,25 @@ class DriverLock:
                 os.close(descriptor)
                 raise
             os.close(descriptor)
+
+    @classmethod
+    def shared(cls, directory: Path) -> DriverLock | None:
+        """Lock a directory that exists together with others who do this; None when a driver has it.
+
+        Raises:
+            OSError: It can't be written; or it is not there.
+        """
+        descriptor = _opened(directory)
+        try:
+            _locked(descriptor, directory, fcntl.LOCK_SH)
+            _sign(descriptor)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(directory, descriptor, is_exclusive=False)
 
     @staticmethod
     def holder(directory: Path) -> str:
@@ -79,14 +100,18 @@ class DriverLock:
         os.close(self._descriptor)
 
 
-def _locked(descriptor: int, directory: Path) -> bool:
+def _opened(directory: Path) -> int:
+    return os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+
+
+def _locked(descriptor: int, directory: Path, operation: int) -> bool:
     """Lock a file; return whether its file system has locks.
 
     Raises:
         BlockingIOError: Another process has the lock.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

@@ -46,6 +46,11 @@ def partitions_of(publication: Publication) -> list[TopicPartition]:
     return sorted(partition for task in publication.tasks for partition in task.histories)
 
 
+def edges_of(publication: Publication) -> list[TopicPartition]:
+    """Return the partitions of topics that the topology both writes and reads, sorted."""
+    return [one for one in partitions_of(publication) if one.topic in publication.edge_topics]
+
+
 def marks(
     task: TaskResults,
     starts: Mapping[TopicPartition, int],

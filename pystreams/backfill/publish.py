@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pystreams.backfill.progress import Teller
+from pystreams.backfill.published_note import PublishedNote
 from pystreams.backfill.publishing import (
     Published,
     Publisher,
@@ -15,8 +17,9 @@ from pystreams.backfill.publishing import (
 from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
 from pystreams.backfill.seeding import StateSeeder
 from pystreams.backfill.staged_publication import staged_publication
-from pystreams.backfill.staged_results import StagedResults
+from pystreams.backfill.staged_results import StagedResults, kept_results
 from pystreams.backfill.staged_state import staged_state
+from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.state_directory import StateDirectory
@@ -37,7 +40,9 @@ def publish(
 ) -> Published:
     """Publish staged results to Kafka, exactly once, and hand the group over.
 
-    Needs no Spark. Call it again after whatever ended it: it goes on where it was.
+    Needs no Spark. Call it again after whatever ended it: it goes on where it was, and does nothing
+    when all is done, also while the application runs. No backfill or rescale works in the directory
+    meanwhile; of several that publish from it, one goes on.
 
     Args:
         topology: The topology the backfill ran.
@@ -50,7 +55,7 @@ def publish(
             application that starts here restores nothing.
 
     Raises:
-        StagingError: The directory is not complete.
+        StagingError: The directory is not complete, or in use; or files of it go meanwhile.
         PublishingRefusedError: The group is in use, belongs to something else, or does not fit the
             results; or another publisher took over; or there is state of something else in
             `state.dir`.
@@ -65,28 +70,25 @@ def publish(
     own = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
     plan = TopologyPlan(topology, own.application_id)
     chosen = settings or PublishingSettings()
-    results = StagedResults.whole(Path(output))
-    publication = staged_publication(results, plan, with_outputs=chosen.with_outputs)
+    waiting = replace(REAL_WAITING, transaction_timeout_ms=own.transaction_timeout_ms)
     clients = ConfluentClients(publishing_config(own))
-    topics = TopicManager(
-        plan,
-        clients.admin(),
-        own.topic_config(),
-        own.windowstore_changelog_additional_retention_ms,
-    )
-    of_records = _records_to_publish(results, plan, with_outputs=chosen.with_outputs)
-    meter = PublishingMeter(of_records, Teller(progress), SystemClock())
-    publisher = Publisher(publication, plan, topics, clients, chosen, meter.published)
-    if not seed_state:
-        return publisher.run()
-    stores = task_settings(own, num_partitions=topics.num_partitions).stores
-    directory = StateDirectory(own.state_dir, own.application_id)
-    try:
-        return publisher.run(
-            StateSeeder(publication, plan, staged_state(results), stores, directory)
-        )
-    finally:
-        directory.close()
+    additional_ms = own.windowstore_changelog_additional_retention_ms
+    topics = TopicManager(plan, clients.admin(), own.topic_config(), additional_ms)
+    with kept_results(Path(output)) as results:
+        publication = staged_publication(results, plan, with_outputs=chosen.with_outputs)
+        of_records = _records_to_publish(results, plan, with_outputs=chosen.with_outputs)
+        meter = PublishingMeter(of_records, Teller(progress), SystemClock())
+        publisher = Publisher(publication, plan, topics, clients, chosen, meter.published, waiting)
+        note = PublishedNote(results.path, publication, plan, clients.admin(), waiting)
+        if not seed_state:
+            return publisher.run(note=note)
+        stores = task_settings(own, num_partitions=topics.num_partitions).stores
+        directory = StateDirectory(own.state_dir, own.application_id)
+        try:
+            state = staged_state(results)
+            return publisher.run(StateSeeder(publication, plan, state, stores, directory), note)
+        finally:
+            directory.close()
 
 
 def _records_to_publish(results: StagedResults, plan: TopologyPlan, *, with_outputs: bool) -> int:

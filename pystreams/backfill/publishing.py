@@ -38,6 +38,7 @@ from pystreams.backfill.hand_over import (
     PublishingRefusedError,
     Standing,
     claimed_offsets,
+    edges_of,
     handed_over,
     is_handed_over,
     marks,
@@ -47,13 +48,14 @@ from pystreams.backfill.hand_over import (
     standing,
 )
 from pystreams.backfill.publication import Publication, PublishedRecords, TaskResults
+from pystreams.backfill.published_note import PublishedNote
 from pystreams.backfill.publishing_checks import PublishingChecks
 from pystreams.backfill.publishing_transactions import PublisherTransactions
 from pystreams.backfill.row_batches import RowBatches
 from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import Seeded, StateSeeder
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.backfill.waiting import ATTEMPTS, REAL_WAITING, Waiting
+from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
 from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.ids import TaskId, TopicPartition
@@ -156,12 +158,16 @@ class Publisher:
         self._records = 0
         self._done: dict[TaskId, int] = {}
 
-    def run(self, seeder: StateSeeder | None = None) -> Published:
+    def run(
+        self, seeder: StateSeeder | None = None, note: PublishedNote | None = None
+    ) -> Published:
         """Publish everything, or what an earlier run has left.
 
         Args:
             seeder: Builds the stores on this host before the group is handed over; None to leave
                 that to a restore.
+            note: Keeps that the group was handed over, when the application has run since; None
+                to go by the group alone.
 
         Raises:
             PublishingRefusedError: The group is in use, belongs to something else, or does not fit
@@ -174,17 +180,23 @@ class Publisher:
             StateStoreError: A store can't be seeded. Published again, it goes on.
             StateDirectoryError: Likewise.
         """
-        if is_handed_over(self._publication, self._committed()):
-            return _done_before(seeder)
-        consumer = self._clients.consumer(f"{self._group}-publisher", "")
-        try:
-            return self._published(consumer, seeder)
-        except TaskMigratedError as error:
-            raise self._fenced() from error
-        finally:
-            consumer.close()
+        if self._is_handed_over(self._committed(), note):
+            done = _done_before(seeder)
+        else:
+            consumer = self._clients.consumer(f"{self._group}-publisher", "")
+            try:
+                done = self._published(consumer, seeder, note)
+            except TaskMigratedError as error:
+                raise self._fenced() from error
+            finally:
+                consumer.close()
+        if note is not None:
+            note.write()
+        return done
 
-    def _published(self, consumer: ConsumerPort, seeder: StateSeeder | None) -> Published:
+    def _published(
+        self, consumer: ConsumerPort, seeder: StateSeeder | None, note: PublishedNote | None
+    ) -> Published:
         self._checks.check_partition_counts(with_outputs=self._settings.with_outputs)
         self._checks.check_members()
         self._refuse_others()
@@ -200,7 +212,7 @@ class Publisher:
             seeded = self._go_on(consumer, seeder)
         except (PublishingRefusedError, StagingError) as error:
             with suppress(RetriableClientError):
-                if self._is_handed_over(consumer):
+                if self._is_handed_over(self._stable(consumer), note):
                     raise self._fenced() from error
             raise
         resumed = before is Standing.BEGUN
@@ -223,14 +235,17 @@ class Publisher:
     def _committed(self) -> Offsets:
         return self._waiting.until_answered(lambda: self._admin.committed_offsets(self._group))
 
-    def _is_handed_over(self, consumer: ConsumerPort) -> bool:
+    def _stable(self, consumer: ConsumerPort) -> Offsets:
         partitions = partitions_of(self._publication)
-        committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
-        return is_handed_over(self._publication, committed)
+        return self._waiting.until_answered(lambda: consumer.committed(partitions))
+
+    def _is_handed_over(self, committed: Offsets, note: PublishedNote | None) -> bool:
+        if is_handed_over(self._publication, committed):
+            return True
+        return note is not None and note.is_true(committed)
 
     def _standing(self, consumer: ConsumerPort) -> Standing:
-        partitions = partitions_of(self._publication)
-        committed = self._waiting.until_answered(lambda: consumer.committed(partitions))
+        committed = self._stable(consumer)
         return standing(self._publication, committed, with_outputs=self._settings.with_outputs)
 
     def _refuse_others(self) -> tuple[Standing, Offsets]:
@@ -284,7 +299,7 @@ class Publisher:
         self._checks.check_changelogs()
         self._checks.check_sources()
         self._checks.check_edges()
-        edges = self._edges()
+        edges = edges_of(self._publication)
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
         starts = claimed_offsets(self._publication, ranges)
         mark = PublishingMark(self._publication.id, 0, self._settings.with_outputs)
@@ -305,7 +320,7 @@ class Publisher:
     def _hand_over_once(self, producer: ProducerPort, consumer: ConsumerPort) -> None:
         if self._standing(consumer) is Standing.DONE:
             return
-        edges = self._edges()
+        edges = edges_of(self._publication)
         committed = self._waiting.until_answered(lambda: consumer.committed(edges))
         offsets = {partition: committed[partition].next_offset for partition in edges}
         if self._settings.with_outputs:
@@ -318,25 +333,12 @@ class Publisher:
     def _changelog_ends(self, consumer: ConsumerPort) -> dict[TopicPartition, int]:
         """Return the offsets behind all that is published, before anybody else writes there.
 
-        Nobody did if the group is still claimed after the brokers have answered. Markers that they
-        have yet to write are waited for, so that nothing at all is left to read; one that comes
-        later would be no record.
+        Nobody did if the group is still claimed after the brokers have answered.
         """
-        changelogs = self._checks.changelogs()
-        left = ATTEMPTS
-        while True:
-            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
-            left -= 1
-            if left == 0 or all(held.end == held.high_watermark for held in ranges.values()):
-                break
-            self._waiting.before_retry()
+        ends = self._checks.changelog_ends()
         if self._standing(consumer) is not Standing.BEGUN:
             raise self._fenced()
-        return {changelog: held.high_watermark for changelog, held in ranges.items()}
-
-    def _edges(self) -> list[TopicPartition]:
-        edges = self._publication.edge_topics
-        return [one for one in partitions_of(self._publication) if one.topic in edges]
+        return ends
 
     # ------------------------------------------------------------------ rows
 

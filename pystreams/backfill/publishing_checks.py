@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pystreams.backfill.hand_over import PublishingRefusedError, start_again, why_not_free
 from pystreams.backfill.publication import Publication, PublishingCommand
-from pystreams.backfill.waiting import Waiting
+from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.ids import TopicPartition
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan import TopologyPlan
@@ -24,7 +24,7 @@ _AFTER_A_GAP = {
 
 
 class PublishingChecks:
-    """Looks before anything is written. Every check raises `PublishingRefusedError`.
+    """Looks at the brokers. Every check raises `PublishingRefusedError`.
 
     Args:
         publication: What is to be published.
@@ -106,6 +106,22 @@ class PublishingChecks:
                 self._plan.subtopologies[task.task_id.subtopology]
             )
         ]
+
+    def changelog_ends(self) -> dict[TopicPartition, int]:
+        """Return the offsets behind all that is in the changelogs of all tasks.
+
+        Markers that brokers have yet to write are waited for, so that nothing at all is left to
+        read; one that comes later would be no record.
+        """
+        changelogs = self.changelogs()
+        left = ATTEMPTS
+        while True:
+            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
+            left -= 1
+            if left == 0 or all(held.end == held.high_watermark for held in ranges.values()):
+                break
+            self._waiting.before_retry()
+        return {changelog: held.high_watermark for changelog, held in ranges.items()}
 
     def check_changelogs(self) -> None:
         """Refuse changelogs with records: a claim is always before the first record of ours."""

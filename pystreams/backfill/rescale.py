@@ -16,6 +16,7 @@ from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
+from pystreams.backfill.published_note import PublishedNote
 from pystreams.backfill.publishing import (
     Published,
     Publisher,
@@ -28,7 +29,7 @@ from pystreams.backfill.rescale_settings import RescaleSettings
 from pystreams.backfill.rescaling import Staging
 from pystreams.backfill.spark import require_pyspark
 from pystreams.backfill.staged_publication import staged_publication
-from pystreams.backfill.staged_results import StagedResults
+from pystreams.backfill.staged_results import StagedResults, kept_results
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory, begun_identity
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.clock import SystemClock
@@ -103,11 +104,16 @@ def rescale(
             with kafka_session(master, spark_conf) as spark:
                 staging.run(spark)
     plan = move.plan.new
-    publication = rescaled_publication(StagedResults.whole(directory.path), plan)
+    waiting = replace(REAL_WAITING, transaction_timeout_ms=new.transaction_timeout_ms)
     new_clients = ConfluentClients(new)
     additional_ms = new.windowstore_changelog_additional_retention_ms
     topics = TopicManager(plan, new_clients.admin(), new.topic_config(), additional_ms)
-    return Publisher(publication, plan, topics, new_clients, PublishingSettings()).run()
+    with kept_results(directory.path) as results:
+        publication = rescaled_publication(results, plan)
+        how = PublishingSettings()
+        publisher = Publisher(publication, plan, topics, new_clients, how, waiting=waiting)
+        note = PublishedNote(results.path, publication, plan, new_clients.admin(), waiting)
+        return publisher.run(note=note)
 
 
 def rescaled_publication(results: StagedResults, plan: TopologyPlan) -> Publication:

@@ -1,16 +1,22 @@
 """The results in a complete staging directory, looked at once: all that was staged was there.
 
-What is published and what stores are seeded from are read from the same look. A file that goes
-afterwards, or that is another one by then, is an error when it is read (`staged_rows.StageFiles`).
+What is published and what stores are seeded from are read from the same look. Drivers are kept out
+meanwhile. They are not the only ones who can remove files: one that goes afterwards, or that is
+another one by then, is an error when it is read (`staged_rows.StageFiles`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import structlog
+
+from pystreams.backfill.driver_lock import DriverLock
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staged_rows import StageFiles
 from pystreams.backfill.staging import (
@@ -20,7 +26,11 @@ from pystreams.backfill.staging import (
     StagingDirectory,
     read_manifest,
 )
-from pystreams.backfill.staging_troubles import StagingError, do_again
+from pystreams.backfill.staging_troubles import StagingError, do_again, in_use, told
+
+_log = structlog.get_logger("pystreams.backfill")
+
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 _ROWS_OF = {
     ResultKind.OUTPUT: "records of",
@@ -53,6 +63,39 @@ class StagedResults:
         """
         manifest = read_manifest(path)
         return cls(path, manifest, check_whole(StagingDirectory(path), manifest))
+
+
+@contextmanager
+def kept_results(path: Path) -> Iterator[StagedResults]:
+    """Look at the results in a staging directory, and keep drivers out of it meanwhile.
+
+    Others who publish them are not kept out: they fence one another. A directory that can't be
+    written is read without keeping anybody out.
+
+    Raises:
+        StagingError: As by `StagedResults.whole`; or a driver works in it.
+    """
+    read_manifest(path)  # A directory that holds something else gets no lock file.
+    lock = _shared_lock(path)
+    try:
+        yield StagedResults.whole(path)
+    finally:
+        if lock is not None:
+            lock.release()
+
+
+def _shared_lock(path: Path) -> DriverLock | None:
+    with told(path):
+        try:
+            lock = DriverLock.shared(path)
+        except OSError as error:
+            if error.errno not in _NOT_WRITABLE:
+                raise
+            _log.warning("results are read without a lock", directory=str(path), why=str(error))
+            return None
+    if lock is None:
+        raise in_use(path, DriverLock.holder(path))
+    return lock
 
 
 def check_whole(staging: StagingDirectory, manifest: Manifest) -> dict[int, StageFiles]:

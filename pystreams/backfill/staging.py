@@ -1,13 +1,14 @@
 """The staging directory: results as Parquet, one directory a stage, and what they are of.
 
     staging/
-      .lock                           held by the driver that runs
+      .lock                           held by the driver that runs, or by those who publish
       begun.json                      what the backfill is of; written first
       stage-1.<attempt>/              written by Spark, for one driver
       stage-0/                        such a directory when it is whole, renamed
         _stage.json                   its counts, and the attempt it came from
         kind=0/name=counts/task=3/*.parquet
       manifest.json                   all of it; written last, makes the whole valid
+      published.json                  that it was handed over (`published_note`)
 
 `kind` is a `ResultKind`, `name` a topic or store, `task` the task's partition. The files of one
 task's directory hold its rows in the order of `sequence`. A task that was run twice leaves one set
@@ -46,7 +47,7 @@ from pystreams.backfill.staging_notes import (
     write_first_note,
     write_note,
 )
-from pystreams.backfill.staging_troubles import StagingError, told
+from pystreams.backfill.staging_troubles import StagingError, in_use, told
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 
@@ -193,22 +194,19 @@ class StagingDirectory:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other drivers out of the directory; make it, and clear away what killed ones left.
+        """Keep all others out of the directory; make it, and clear away what killed drivers left.
 
         The lock ends with the process, however that ends. Where the file system has no locks,
         drivers are not kept out, and do no harm.
 
         Raises:
-            StagingError: Another driver runs in it, or it can't be made or written.
+            StagingError: Another driver runs in it, or somebody publishes what is there; or it
+                can't be made or written.
         """
         with told(self.path):
             lock = DriverLock.taken(self.path)
         if lock is None:
-            raise StagingError(
-                f"another backfill or rescale runs in {self.path} "
-                f"({DriverLock.holder(self.path)}): let it finish; or end it and start again, "
-                "which goes on with what is missing; or choose another directory"
-            )
+            raise in_use(self.path, DriverLock.holder(self.path))
         try:
             if lock.is_exclusive:
                 self._remove_attempts()

@@ -1,4 +1,7 @@
-"""Notes in a staging directory: JSON files, each there whole or not at all."""
+"""Notes in a staging directory: JSON files, each there whole or not at all.
+
+They survive a power failure, as far as the file system takes part.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import json
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pystreams.backfill.staging_troubles import StagingError
+from pystreams.stores.checkpoint_file import sync_directory
 
 FORMAT_VERSION = 2
 _UNFINISHED = ".unfinished"
@@ -46,6 +51,7 @@ def write_note(file: Path, content: Mapping[str, Any]) -> None:
         OSError: It can't be written.
     """
     _written(file, content).replace(file)
+    _sync_directory(file.parent)
 
 
 def write_first_note(file: Path, content: Mapping[str, Any]) -> bool:
@@ -67,6 +73,7 @@ def write_first_note(file: Path, content: Mapping[str, Any]) -> bool:
         unfinished.replace(file)
     finally:
         unfinished.unlink(missing_ok=True)
+    _sync_directory(file.parent)
     return True
 
 
@@ -79,5 +86,14 @@ def _written(file: Path, content: Mapping[str, Any]) -> Path:
     """Write a note under a name that nobody else has."""
     unfinished = file.with_name(f".{file.name}.{uuid.uuid4().hex[:12]}{_UNFINISHED}")
     note = {"format_version": FORMAT_VERSION, **content}
-    unfinished.write_text(json.dumps(note, indent=2) + "\n", "utf-8")
+    with unfinished.open("w", encoding="utf-8") as output:
+        output.write(json.dumps(note, indent=2) + "\n")
+        output.flush()
+        os.fsync(output.fileno())
     return unfinished
+
+
+def _sync_directory(directory: Path) -> None:
+    # Some network file systems can't; the note is there for whoever is alive.
+    with suppress(OSError):
+        sync_directory(directory)

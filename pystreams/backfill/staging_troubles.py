@@ -71,6 +71,19 @@ def _bring_back(stage: Path) -> str:
     )
 
 
+def in_use(directory: Path, holder: str) -> StagingError:
+    """Return what is wrong with a directory that another process works in.
+
+    Args:
+        directory: The directory.
+        holder: Who works in it.
+    """
+    return StagingError(
+        f"another backfill or rescale runs in {directory} ({holder}): let it finish; or end it and "
+        "start again, which goes on with what is missing; or choose another directory"
+    )
+
+
 def do_again(stage: Path) -> str:
     """Return what to do about a stage that is damaged."""
     return (

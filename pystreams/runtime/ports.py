@@ -212,6 +212,15 @@ class AdminPort(Protocol):
             BrokerNotAvailableError: No broker answered in time.
         """
 
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return what identifies topics: one that is deleted and created again has another id.
+
+        Those that do not exist are left out. Brokers before Kafka 2.8 give all topics the same.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.
 

@@ -119,9 +119,9 @@ def run_second_stage(staging: StagingDirectory) -> StagedStage:
     return stage(staging, 1, 1, REPARTITION, [*state, row(ResultKind.END, REPARTITION, 1, b"", 8)])
 
 
-@pytest.fixture
-def staged(tmp_path: Path) -> Path:
-    staging = StagingDirectory(tmp_path / "staged")
+def staged_in(path: Path) -> Path:
+    """Stage results of three sub-topologies; return where."""
+    staging = StagingDirectory(path / "staged")
     staging.begin(identity(), 77)
     stages = (
         stage(staging, 0, 0, "in", [*ROWS, row(ResultKind.END, "in", 22, b"", 9)]),
@@ -130,6 +130,11 @@ def staged(tmp_path: Path) -> Path:
     )
     staging.finish(Manifest(identity(), stages, 77, 1.0))
     return staging.path
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> Path:
+    return staged_in(tmp_path)
 
 
 def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:

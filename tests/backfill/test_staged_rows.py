@@ -79,3 +79,21 @@ def test_rows_that_somebody_else_has_removed_are_told(tmp_path: Path) -> None:
 
     with pytest.raises(StagingError, match=r"8 rows were written to .*, and 3 are there: somebody"):
         check_complete(tmp_path, sum(counted(tmp_path, ResultKind.STATE).values()), 8)
+
+
+def test_files_are_those_that_were_there_when_the_stage_was_looked_at(tmp_path: Path) -> None:
+    write(tmp_path, [[b"1"] * 5], "1.parquet")
+    files = StageFiles.of(tmp_path)
+    write(tmp_path, [[b"0"] * 3], "0.parquet")
+
+    found = [batch.num_rows for batch in files.batches(ResultKind.STATE, "counts", 3, ["value"])]
+    assert found == [files.num_rows(ResultKind.STATE, "counts", 3)] == [5]
+
+
+def test_file_that_has_other_rows_by_now_is_told_by_name(tmp_path: Path) -> None:
+    write(tmp_path, [[b"v"] * 5])
+    files = StageFiles.of(tmp_path)
+    write(tmp_path, [[b"v"] * 4])
+
+    with pytest.raises(StagingError, match=r"0\.parquet has 4 rows, and had 5 before.*bring back"):
+        list(files.batches(ResultKind.STATE, "counts", 3, ["value"]))

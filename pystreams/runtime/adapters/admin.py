@@ -15,6 +15,7 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
+    TopicCollection,
 )
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
@@ -28,6 +29,7 @@ from confluent_kafka.admin import NewTopic as KafkaNewTopic
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_errors import (
+    MISSING_TOPIC,
     TRANSIENT,
     BrokerOutage,
     error_of,
@@ -118,6 +120,23 @@ class ConfluentAdmin:
                         reason=error.str(),
                     )
                 time.sleep(_VISIBLE_PAUSE_S)
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return what identifies topics; those that do not exist are left out."""
+        if not topics:
+            return {}
+        described = self._client.describe_topics(
+            TopicCollection(list(topics)), request_timeout=_ANSWER_TIMEOUT_S
+        )
+        found = {}
+        for topic, answer in described.items():
+            try:
+                found[topic] = str(answer.result().topic_id)
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error.code() not in MISSING_TOPIC:
+                    raise translate(error, f"description of topic {topic!r}") from raised
+        return found
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""

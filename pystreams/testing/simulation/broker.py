@@ -52,6 +52,8 @@ class SimulatedBroker:
         self.clock = clock
         self.faults = faults
         self._topics: dict[str, list[PartitionLog]] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._created = 0
         self._background: list[Callable[[], None]] = []
         self.group = GroupCoordinator(
             lambda topic: len(self._topics[topic]),
@@ -68,13 +70,19 @@ class SimulatedBroker:
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic, unless it exists."""
         if topic not in self._topics:
+            self._created += 1
+            self._topic_ids[topic] = f"topic {self._created}"
             self._topics[topic] = [
                 PartitionLog(TopicPartition(topic, number)) for number in range(partitions)
             ]
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and all it holds."""
-        del self._topics[topic]
+        del self._topics[topic], self._topic_ids[topic]
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return what identifies each topic; one that is created again has another id."""
+        return dict(self._topic_ids)
 
     def partition_counts(self) -> dict[str, int]:
         """Return the partition count of each topic."""

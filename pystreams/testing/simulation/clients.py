@@ -237,6 +237,12 @@ class SimulatedAdmin:
         self._lifeline.pulse("partition_counts")
         return self._broker.partition_counts()
 
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return what identifies topics; those that do not exist are left out."""
+        self._lifeline.pulse("topic_ids")
+        ids = self._broker.topic_ids()
+        return {topic: ids[topic] for topic in topics if topic in ids}
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics that do not exist."""
         self._lifeline.pulse("create_topics")

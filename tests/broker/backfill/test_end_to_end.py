@@ -142,6 +142,7 @@ def test_live_application_takes_over_from_a_backfill_killed_or_not(
         offsets = committed_offsets(admin, arena.name)
         running = application.start()
         arena.wait_for_outputs(3 * ROUNDS, running)
+        assert "Published before" in backfills.done(*staging), "as a task that is tried again"
         running.stop()
         assert bool(running.lines("restoring")) == is_killed
 

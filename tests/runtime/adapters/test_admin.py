@@ -50,6 +50,23 @@ def test_a_replication_factor_that_can_not_be_had_names_the_cure(
         application.topic()
 
 
+def test_topic_that_is_created_again_has_another_id(
+    application: Application, broker: DevelopmentBroker
+) -> None:
+    admin, kept, other = application.admin, application.topic(), application.topic()
+    before = admin.topic_ids([kept, other, "nowhere"])
+    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    client.delete_topics([other])[other].result(20)
+    until(lambda: not admin.topic_ids([other]), "the deletion")
+    admin.create_topics([NewTopic(other, 1, {})])
+    until(lambda: admin.topic_ids([other]), "the creation")
+
+    again = admin.topic_ids([kept, other])
+    assert before.keys() == again.keys() == {kept, other}
+    assert again[kept] == before[kept] != before[other] != again[other]
+    assert admin.topic_ids([]) == {}
+
+
 def test_offset_ranges_tell_what_is_stable(exactly_once: Application) -> None:
     topic = exactly_once.topic(partitions=2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
