@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publishing import PublishingSettings
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, begun_identity
 from pystreams.broker import DevelopmentBroker
 from pystreams.cli.backfill import backfill
 from pystreams.ids import TopicPartition
@@ -41,7 +41,7 @@ def arena(
     delete_topics(admin, f"{unique_name}-")
 
 
-def refused(arena: Arena) -> str:
+def refused(arena: Arena, *more: str) -> str:
     """Start a backfill that must end with 1; return what it says."""
     staging = arena.directory / "staged"
     is_begun = (staging / "begun.json").exists()
@@ -51,6 +51,7 @@ def refused(arena: Arena) -> str:
             str(counting.__file__),
             *("-c", f"bootstrap.servers={arena.servers}", "-c", f"application.id={arena.name}"),
             *("--output", str(staging), "--publish-outputs", "--log-level", "error"),
+            *more,
         ],
     )
     assert result.exit_code == 1, result.output
@@ -152,3 +153,17 @@ def test_changed_partition_count_is_refused_when_a_killed_backfill_is_to_go_on(
 
     assert f"topic '{topic}' has {PARTITIONS + 1} partitions, and had {PARTITIONS}" in told
     assert "Delete the directory, and run the backfill again" in told
+
+
+def test_other_bounds_than_those_of_complete_results_are_refused(
+    arena: Arena, admin: AdminClient
+) -> None:
+    begin(arena, counting.topology())
+    staging = StagingDirectory(arena.directory / "staged")
+    identity = begun_identity(staging.path)
+    assert identity is not None
+    staging.finish(Manifest(identity, (), 1, 0.0))
+
+    told = refused(arena, "--end", f"{arena.name}-in=7")
+
+    assert "is to end at offset 7, and the backfill was begun with 0" in told
