@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import intern
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -85,6 +86,57 @@ class ConsumedMessage(Protocol):
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """Return the headers, or None when there are none."""
+
+
+@dataclass(slots=True)
+class StaticMessage:
+    """A `ConsumedMessage` made of values.
+
+    Attributes:
+        message_topic: Its topic.
+        message_partition: Its partition.
+        message_offset: Its offset.
+        message_key: Its key's bytes, or None.
+        message_value: Its value's bytes, or None.
+        timestamp_ms: Its timestamp (ms).
+        message_headers: Its headers.
+    """
+
+    message_topic: str
+    message_partition: int
+    message_offset: int
+    message_key: bytes | None
+    message_value: bytes | None
+    timestamp_ms: int
+    message_headers: Headers = ()
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self.message_topic
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self.message_partition
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self.message_offset
+
+    def key(self) -> bytes | None:
+        """Return the key's bytes."""
+        return self.message_key
+
+    def value(self) -> bytes | None:
+        """Return the value's bytes."""
+        return self.message_value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (create time, milliseconds since the epoch)."""
+        return (1, self.timestamp_ms)
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return the headers, or None when there are none."""
+        return list(self.message_headers) or None
 
 
 ProducedRecord = tuple[bytes | None, bytes | None, int, Headers]
@@ -168,7 +220,8 @@ class RecordContext:
     Owned by the task's thread. Between records it keeps the last values.
 
     Attributes:
-        message: The message being processed; None in a punctuation.
+        message: The message being processed; None in a punctuation. Where a record cache is
+            flushed, the one whose effect leaves it, without key and value.
         timestamp: Timestamp of the record at the current node (ms); operators may differ from the
             message's own.
         headers: Headers of the record at the current node.
@@ -202,6 +255,17 @@ class RecordContext:
         message = self.message
         if message is None:
             return None
-        return RecordMetadata(
-            message.topic() or "", message.partition() or 0, message.offset() or 0
-        )
+        # One name for all: record caches keep it.
+        topic = intern(message.topic() or "")
+        return RecordMetadata(topic, message.partition() or 0, message.offset() or 0)
+
+    def go_back_to(self, source: RecordMetadata | None, timestamp: int, headers: Headers) -> None:
+        """Be again at a record that was processed before; its key and value are gone.
+
+        Args:
+            source: Where it came from, None for what a punctuation has done.
+            timestamp: Timestamp (ms) at the node that goes on with it.
+            headers: Headers at that node.
+        """
+        self.message = source and StaticMessage(*source, None, None, timestamp, headers)
+        self.timestamp, self.headers = timestamp, headers

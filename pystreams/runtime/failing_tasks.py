@@ -1,4 +1,4 @@
-"""Since when no commit of a task succeeds, and for how long that may go on."""
+"""Since when no commit of a task succeeds, how long that may go on, and how to wait meanwhile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pystreams.clock import Clock
 from pystreams.errors import BrokerNotAvailableError, StreamsError
 from pystreams.ids import TaskId
 from pystreams.runtime.core.task import StreamTask
+
+_PART_OF_WAIT = 10
+_LONGEST_PAUSE_S = 1.0
 
 
 class FailingTasks:
@@ -31,17 +34,24 @@ class FailingTasks:
             if task_id in tasks and task_id not in succeeded
         }
 
-    def note(self, error: StreamsError, tasks: Iterable[StreamTask]) -> None:
+    def note(self, error: StreamsError, tasks: Iterable[StreamTask]) -> float:
         """Remember that the commit of tasks failed.
+
+        Returns:
+            How long to wait before the next try (s), which costs the broker what the last one did:
+            not at all at first, then a part of the time that they have failed for.
 
         Raises:
             BrokerNotAvailableError: None of a task has succeeded for longer than the timeout.
         """
         now = self._clock.monotonic_ms()
+        failing_ms = 0.0
         for task in tasks:
-            if now - self._since_ms.setdefault(task.task_id, now) > self._timeout_ms:
+            failing_ms = max(failing_ms, now - self._since_ms.setdefault(task.task_id, now))
+            if failing_ms > self._timeout_ms:
                 message = (
                     f"task {task.task_id}: no commit succeeded for {self._timeout_ms} ms "
                     f"(task.timeout.ms); last error: {error}"
                 )
                 raise BrokerNotAvailableError(message) from error
+        return min(failing_ms / 1000 / _PART_OF_WAIT, _LONGEST_PAUSE_S)

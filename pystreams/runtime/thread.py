@@ -297,18 +297,19 @@ class StreamThread:
         error, unit = failure.error, failure.unit
         tasks = ", ".join(str(task.task_id) for task in unit.tasks)
         if isinstance(error, RetriableClientError) and not unit.producer.transactional:
-            self._failing.note(error, unit.tasks)
+            pause_s = self._failing.note(error, unit.tasks)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
-            self._stop.wait(_RETRY_PAUSE_S)
+            self._stop.wait(max(pause_s, _RETRY_PAUSE_S))
             return
         if not isinstance(error, RetriableClientError | TransactionAbortableError):
             raise error
-        self._failing.note(error, unit.tasks)
+        pause_s = self._failing.note(error, unit.tasks)
         _log.warning(
             "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
         )
         self._abort(unit.producer, unit.tasks)
         self._revive(unit.tasks)
+        self._stop.wait(pause_s)
 
     def _revive(self, tasks: Iterable[StreamTask]) -> None:
         """Roll tasks back to their last commit; they go on from there."""

@@ -26,7 +26,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
+from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
+from pystreams.stores.cached_writes import BytesFlushListener, CachedWrite
 from pystreams.stores.changelog import log_to
 from pystreams.stores.metadata import StoreMetadata
 from pystreams.stores.opening import open_engine
@@ -44,9 +45,6 @@ ABSENT: Any = object()
 """What `dirty.get` gives for a key that has no uncommitted write (None is a deletion)."""
 
 Entries = Generator[tuple[bytes, bytes], None, None]
-
-BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
-"""Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
 
 
 class BufferedKeyValueStore(UncommittedBytes):
@@ -146,7 +144,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._spec_caching = caching
         self._sorted = SortedKeys(self.dirty)
         self.readers_keys = ReadersKeys(self.dirty)
-        self._pending: dict[bytes, tuple[bytes | None, int, Headers, bytes | None]] = {}
+        self._pending: dict[bytes, CachedWrite] = {}
         self.metadata = StoreMetadata()
         self._restored = restored
         self._logs_headers = logs_headers
@@ -283,14 +281,15 @@ class BufferedKeyValueStore(UncommittedBytes):
         else:
             self.cached_bytes += growth
             previous = entry[3]
-        pending[key] = (plain, timestamp, self._record.headers, previous)
+        record = self._record
+        pending[key] = (plain, timestamp, record.headers, previous, record.metadata())
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.
 
-        In order of last update. A key that was written and deleted again, and had no value
-        before, is neither logged nor forwarded if there is a listener. What the listener's
-        processors write into this store meanwhile is flushed as well, before this returns.
+        In order of last update, each as of the record that led to it. A key that was written and
+        deleted again, and had no value before, is neither logged nor forwarded if there is a
+        listener. What the listener's processors write into this store meanwhile is flushed as well.
         Spec: Kafka CachingKeyValueStore.putAndMaybeForward, NamedCache.flush.
         """
         log = self._log
@@ -299,7 +298,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         while self._pending:
             pending, self._pending = self._pending, {}
             self.cached_bytes = 0
-            for key, (plain, timestamp, headers, previous) in pending.items():
+            for key, (plain, timestamp, headers, previous, source) in pending.items():
                 if listener is None:
                     log((plain, key, timestamp, ()))
                     continue
@@ -309,6 +308,7 @@ class BufferedKeyValueStore(UncommittedBytes):
                     if plain is None and old is None:
                         continue
                 log((plain, key, timestamp, ()))
+                self._record.go_back_to(source, timestamp, headers)
                 listener(key, plain, old if send_old_values else None, timestamp, headers)
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:

@@ -28,7 +28,7 @@ from pystreams.config import StreamsConfig
 from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Headers, OutputBuffer, ProducedRecord
+from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import build_as_asked, task_settings
@@ -45,7 +45,6 @@ from pystreams.stores.window import TypedTimestampedWindowStore
 from pystreams.stores.windowed_api import TimestampedWindowStore
 from pystreams.testing.driver_stores import of_kind, plain_values, plain_windows
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
-from pystreams.testing.messages import StaticMessage
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology

@@ -11,11 +11,10 @@ from pystreams.backfill.publication import Publication
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import Seeded, StateColumns, StateReader, StateSeeder
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import RecordContext
+from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
-from pystreams.testing.messages import StaticMessage
 from pystreams.topology.plan import TopologyPlan
 from tests.stores.families import Families, families
 

@@ -33,10 +33,10 @@ from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import StaticMessage
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import encode_published, published_by
 from pystreams.runtime.topics import TopicManager
-from pystreams.testing.messages import StaticMessage
 from pystreams.testing.simulation import (
     FaultRates,
     Faults,

@@ -16,6 +16,7 @@ from rocksdict import Options, Rdict
 
 from pystreams import serdes
 from pystreams.ids import TopicPartition
+from pystreams.record import StaticMessage
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.checkpoint_file import write_checkpoint
 from pystreams.stores.position import Position
@@ -26,7 +27,6 @@ from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.versioned_reader import LATEST_PREFIX, pack_latest
 from pystreams.stores.window_keys import window_key
 from pystreams.stores.windowed_api import Window, Windowed
-from pystreams.testing.messages import StaticMessage
 from tests.contract.every_kind import KINDS, Slots
 from tests.every_store import BUILDERS
 from tests.stores.managed import changelog, opened

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable
 
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
-from pystreams.record import Headers, ProducedRecord
+from pystreams.record import Headers, ProducedRecord, StaticMessage
 from pystreams.runtime.core.offsets import OffsetRange
-from pystreams.testing.messages import StaticMessage
 from pystreams.testing.simulation.clock import ManualClock
 from pystreams.testing.simulation.faults import Faults
 from pystreams.testing.simulation.group import GroupCoordinator

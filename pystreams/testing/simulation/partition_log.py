@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from pystreams.ids import TopicPartition
-from pystreams.record import ProducedRecord
-from pystreams.testing.messages import StaticMessage
+from pystreams.record import ProducedRecord, StaticMessage
 
 _OFFSET = attrgetter("offset")
 

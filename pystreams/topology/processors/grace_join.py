@@ -20,48 +20,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import SerializationError
-from pystreams.record import Headers
+from pystreams.record import Headers, StaticMessage
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, WaitingRecord
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
-
-
-class WaitedMessage:
-    """Where a record that leaves the buffer came from: a `ConsumedMessage` without a payload."""
-
-    __slots__ = ("_record",)
-
-    def __init__(self, record: WaitingRecord) -> None:
-        self._record = record
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._record.topic
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._record.partition
-
-    def offset(self) -> int:
-        """Return the offset."""
-        return self._record.offset
-
-    def key(self) -> bytes:
-        """Return the key's bytes, as the join's serde has them."""
-        return self._record.key
-
-    def value(self) -> bytes:
-        """Return the value's bytes, likewise."""
-        return self._record.value
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return (create time, milliseconds since the epoch)."""
-        return 1, self._record.timestamp
-
-    def headers(self) -> list[tuple[str, bytes | None]]:
-        """Return the headers."""
-        return list(self._record.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +86,9 @@ class GraceJoinOperator:
                     report_error(error, name)
             message = context.message
             for waited in buffer.leave_until(due):
-                context.message = WaitedMessage(waited)
+                context.message = StaticMessage(
+                    *waited[4:], waited.key, waited.value, waited.timestamp, waited.headers
+                )
                 try:
                     key, value = read_key(waited.key), read_value(waited.value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything

@@ -226,11 +226,9 @@ def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> boo
             "use timestamped_key_value_store_builder or versioned_key_value_store_builder"
         )
         raise TopologyError(message)
-    forward, record = node.forward, node.task.record
+    forward = node.forward
 
     def on_flush(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
-        record.timestamp = timestamp
-        record.headers = headers
         forward(key, (new, old), timestamp, headers)
 
     return not store.set_flush_listener(on_flush, send_old_values=send_old_values)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Headers
+from pystreams.record import Headers, StaticMessage
 from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
 from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.testing.messages import StaticMessage
 from pystreams.topology.extractors import TimestampExtractor, fail_on_invalid_timestamp
 
 TASK = TaskId(0, 0)

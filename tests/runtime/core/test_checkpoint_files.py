@@ -13,13 +13,13 @@ from structlog.testing import capture_logs
 
 from pystreams.errors import StateStoreError
 from pystreams.ids import TopicPartition
+from pystreams.record import StaticMessage
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.stores.checkpoint_file import (
     CheckpointFileError,
     read_checkpoint,
     write_checkpoint,
 )
-from pystreams.testing.messages import StaticMessage
 from tests.stores.custom import (
     CustomStore,
     OffsetKeepingStore,

@@ -19,7 +19,7 @@ from pystreams.errors import (
     SerializationError,
 )
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import ProducedRecord, Record
+from pystreams.record import ProducedRecord, Record, StaticMessage
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
     ErrorHandler,
@@ -34,7 +34,6 @@ from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine
-from pystreams.testing.messages import StaticMessage
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.extractors import ConsumerRecord, fail_on_invalid_timestamp
 from pystreams.topology.plan import TopologyPlan
