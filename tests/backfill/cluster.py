@@ -40,14 +40,18 @@ class Cluster:
         assert found is not None
         self.url = found[1]
 
-    def add_worker(self) -> None:
-        """Start a worker with two cores; return when it has registered."""
+    def add_worker(self, *, own: Path | None = None) -> None:
+        """Start a worker with two cores; return when it has registered.
+
+        Args:
+            own: A directory that is another one for this worker, as on a machine without the mount.
+        """
         number = len(self._processes)
         arguments = ["--host", f"127.0.0.{number}", "--port", "0", "--webui-port", "0"]
         arguments += ["--cores", "2", "--memory", "2g"]
         arguments += ["--work-dir", str(self._directory / f"work-{number}"), self.url]
         local = self._directory / f"local-{number}"
-        log = self._start("worker.Worker", arguments, {"SPARK_LOCAL_DIRS": str(local)})
+        log = self._start("worker.Worker", arguments, {"SPARK_LOCAL_DIRS": str(local)}, own)
         self._wait(log, lambda text: _REGISTERED in text)
 
     def kill_executor(self) -> None:
@@ -63,7 +67,13 @@ class Cluster:
                 return
         raise AssertionError("no executor runs")
 
-    def _start(self, name: str, arguments: list[str], more: Mapping[str, str]) -> Path:
+    def _start(
+        self,
+        name: str,
+        arguments: list[str],
+        more: Mapping[str, str],
+        own: Path | None = None,
+    ) -> Path:
         home = Path(pyspark.__file__).parent
         java = find_spark_java().executable.resolve().parent.parent
         environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_HOME": str(home), **more}
@@ -71,6 +81,9 @@ class Cluster:
         environment["SPARK_LOCAL_IP"] = arguments[1]
         log = self._directory / f"{name}-{len(self._processes)}.log"
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
+        if own is not None:
+            mounted = ["sh", "-c", 'mount -t tmpfs tmpfs "$0" && exec "$@"', str(own)]
+            command = ["unshare", "--mount", *mounted, *command]
         with log.open("wb") as output:
             self._processes.append(
                 subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from pystreams.backfill.dataset_place import is_dataset_of
 from pystreams.backfill.executors import TIMEOUT_SETTING
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.staging import StagingDirectory, read_manifest
 from tests.backfill.cluster import Cluster
 from tests.backfill.covered import made_up
 from tests.backfill.on_spark import write_archive
+from tests.backfill.test_dataset import staged_rows
 from tests.broker.waiting import wait_until
 
 ROWS = made_up("in", 7, 200, num_partitions=4)
@@ -54,6 +57,22 @@ source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING
 source.map_values(look, with_key=True).group_by_key().count(name="counts").to_stream().to("out")
 """
 """The first attempt of one task waits in its middle until there is a second one."""
+
+WRITE_DATASET = """
+import sys
+
+from pystreams.backfill import write_dataset
+from tests.backfill.covered import CONFIG
+from tests.backfill.test_dataset import echo
+
+_, staged, path, master = sys.argv
+conf = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "600m",
+    "spark.pyspark.python": sys.executable,
+}
+write_dataset(staged, echo(), CONFIG, path, master=master, spark_conf=conf)
+"""
 
 pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(1500)]
 
@@ -172,3 +191,28 @@ def test_worker_that_comes_late_is_waited_for(
 
     assert backfill.returncode == 0, told
     assert outputs(tmp_path) == expected()
+
+
+def test_data_set_that_workers_write_elsewhere_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    may_mount = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    if may_mount.returncode:
+        pytest.skip(f"nothing can be mounted here: {may_mount.stderr.decode().strip()}")
+    mounted, local = tmp_path / "mounted", tmp_path / "local"
+    local.mkdir()
+    cluster.add_worker(own=local)
+    staged = staged_rows(mounted / "staged", 3)
+
+    told = {
+        path: subprocess.run(
+            [sys.executable, "-c", WRITE_DATASET, str(staged), str(path), cluster.url],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stderr
+        for path in (mounted / "dataset", local / "dataset")
+    }
+
+    assert is_dataset_of(mounted / "dataset", staged), told[mounted / "dataset"]
+    assert not (local / "dataset").exists()
+    missed = rf"workers have written 3 rows to {local}.*, and 0 are seen here: mount the data set's"
+    assert re.search(missed, told[local / "dataset"]), told[local / "dataset"]
