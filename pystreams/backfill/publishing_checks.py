@@ -9,6 +9,7 @@ from pystreams.backfill.publication import Publication, PublishingCommand
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.ids import TopicPartition
 from pystreams.runtime.ports import AdminPort
+from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 
 _AFTER_A_GAP = {
@@ -57,6 +58,20 @@ class PublishingChecks:
                     f"topic {topic!r} has {found} partitions, and had {count} in the "
                     f"{self._publication.command}: keys would meet another task's state. Run the "
                     f"{self._publication.command} again"
+                )
+        self._check_internal(existing)
+
+    def _check_internal(self, existing: Mapping[str, int]) -> None:
+        """Refuse what would give internal topics more partitions: a larger topic of a pattern."""
+        command, staged = self._publication.command, self._publication.num_partitions
+        wanted = plan_partitions(self._plan, {**staged, **existing}).num_partitions
+        for topic in sorted(self._plan.repartition_topics().keys() & staged.keys()):
+            if wanted[topic] != staged[topic]:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} would get {wanted[topic]} partitions, and had "
+                    f"{staged[topic]} in the {command}: since then a source's pattern matches "
+                    "another topic, with more partitions, and keys would meet another task's "
+                    f"state. Run the {command} again in another directory"
                 )
 
     def _check_outputs(self, existing: Mapping[str, int]) -> None:
