@@ -11,8 +11,8 @@ and `kafka_source` (what is read), `partition_reader` (what workers read themsel
 `execution` (stage by stage), `staging` (the results). And publishing: `publication` (what is
 published), `hand_over` (where a group stands), `publishing` (claim, rows, hand-over),
 `publishing_transactions`, `staged_results`, `staged_publication`, `published_note` (that it was
-done), `publish` (the call). Results for others: `dataset`. How far all that is: `task_counts`,
-`progress`, `publishing_progress`. Whether an application needs it: `need`.
+done), `publish` (the call). Results for others: `dataset`, `dataset_place`. How far all that is:
+`task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """
