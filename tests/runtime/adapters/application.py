@@ -10,6 +10,7 @@ from pystreams.config import StreamsConfig
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic
+from tests.broker.flushing import flush
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -123,7 +124,7 @@ class Application:
         """Write records whose values are numbers."""
         producer = self.clients.producer(f"{self.name}-filler", None)
         producer.send(numbered(topic, count, partition, start))
-        producer.flush()
+        flush(producer)
         producer.close()
 
     def close(self) -> None:

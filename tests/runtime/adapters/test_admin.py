@@ -17,6 +17,7 @@ from pystreams.runtime.adapters import admin as admin_module
 from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import OffsetRange
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, until
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_offset_ranges_tell_what_is_stable(exactly_once: Application) -> None:
     producer = exactly_once.transactional()
     producer.begin_transaction()
     producer.send(numbered(topic, 3))
-    producer.flush()
+    flush(producer)
     assert exactly_once.admin.offset_ranges([first, second]) == {
         first: OffsetRange(0, 7, 10),
         second: OffsetRange(0, 0, 0),
@@ -89,7 +90,7 @@ def test_record_at_a_time_is_looked_for_among_what_is_stable(exactly_once: Appli
     producer = exactly_once.transactional()
     producer.begin_transaction()
     producer.send(numbered(partition.topic, 3, start=7))
-    producer.flush()
+    flush(producer)
     exactly_once.fill(partition.topic, 5, start=10)
     admin = exactly_once.admin
 

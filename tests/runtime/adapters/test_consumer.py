@@ -11,6 +11,7 @@ from pystreams.errors import FatalStreamsError, IdentityTakenError, MissingSourc
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import confluent_consumer, consumer_errors, paused_partitions
 from pystreams.runtime.core.offsets import CommittedOffset
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
     Application,
     Listener,
@@ -285,7 +286,7 @@ def test_markers_of_transactions_are_not_lag(exactly_once: Application) -> None:
     producer = exactly_once.transactional()
     producer.begin_transaction()
     producer.send(numbered(topic, 10))
-    producer.flush()
+    flush(producer)
     producer.commit_transaction({}, None)
     consumer, (partition,) = _assigned(exactly_once, topic)
     consumer.start_at({partition: 0})

@@ -10,6 +10,7 @@ import pytest
 from pystreams.errors import IdentityTakenError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, until
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def test_offsets_of_an_open_transaction_are_waited_for(exactly_once: Application
     producer = exactly_once.transactional()
     producer.begin_transaction()
     producer.send(numbered(topic, 1))
-    producer.flush()
+    flush(producer)
     producer._open.send_offsets_to_transaction(  # A commit that stops half way.
         [_kafka_partition(partition, 5)], consumer.group_metadata()
     )

@@ -206,7 +206,7 @@ def test_a_record_lost_to_a_timeout_means_going_back_to_the_last_commit(
     producer = application.producer()
     producer.send(numbered(f"{application.name}-nowhere", 1, partition=None))
     with pytest.raises(TransactionAbortableError, match=f"{application.name}-nowhere"):
-        producer.flush()
+        flush(producer)
 
 
 def test_closing_throws_away_what_was_not_sent(

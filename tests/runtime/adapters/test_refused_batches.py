@@ -344,7 +344,7 @@ def send_until_taken(
     def send() -> None:
         output.records[:] = records
         producer.send(output)
-        producer.flush()
+        flush(producer)
 
     return rounds_of(send, lambda: None)
 
@@ -363,7 +363,7 @@ def commit_once(
     output.records[:] = records
     producer.begin_transaction()
     producer.send(output)
-    producer.flush()
+    flush(producer)
     producer.commit_transaction({}, None)
 
 

@@ -7,6 +7,7 @@ import pytest
 from pystreams.errors import OffsetOutOfRangeError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 
 
@@ -49,7 +50,7 @@ def test_the_end_lies_behind_the_markers_of_transactions(exactly_once: Applicati
     for start in (0, 10):
         producer.begin_transaction()
         producer.send(numbered(changelog.topic, 10, start=start))
-        producer.flush()
+        flush(producer)
         producer.commit_transaction({}, None)
     until(lambda: exactly_once.admin.offset_ranges([changelog])[changelog].end == 22)
     reader = exactly_once.restore_consumer()
@@ -62,7 +63,7 @@ def test_an_open_transaction_is_not_restored(exactly_once: Application) -> None:
     producer = exactly_once.transactional()
     producer.begin_transaction()
     producer.send(numbered(changelog.topic, 10))
-    producer.flush()
+    flush(producer)
     reader = exactly_once.restore_consumer()
     reader.assign({changelog: 0})
     assert _restore(reader, {changelog}) == {changelog: ([], 0)}

@@ -34,7 +34,7 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
         output = numbered(sink, 10, start=start)
         producer.begin_transaction()
         producer.send(output)
-        producer.flush()
+        flush(producer)
         assert output.last_offset == (9 if start == 0 else 20), "a marker lies between"
         assert _stable(application, sink) == list(range(start))
         producer.commit_transaction(
@@ -67,7 +67,7 @@ def test_a_newer_producer_fences_the_older_one(application: Application) -> None
     older = application.transactional()
     older.begin_transaction()
     older.send(numbered(topic, 5))
-    older.flush()
+    flush(older)
     newer = application.transactional()
     with pytest.raises(TaskMigratedError, match=rf"{application.name}-task.*fenced"):
         older.commit_transaction({}, None)
@@ -76,7 +76,7 @@ def test_a_newer_producer_fences_the_older_one(application: Application) -> None
     older.close()
     newer.begin_transaction()
     newer.send(numbered(topic, 1, start=7))
-    newer.flush()
+    flush(newer)
     newer.commit_transaction({}, None)
     _until_stable(application, topic, [7])
 
@@ -89,7 +89,7 @@ def test_a_fenced_producer_notices_before_its_commit(application: Application) -
 
     def commit() -> None:
         older.send(numbered(topic, 1))
-        older.flush()
+        flush(older)
         older.commit_transaction({}, None)
 
     with pytest.raises(TaskMigratedError, match="fenced"):
@@ -167,11 +167,11 @@ def test_a_restart_aborts_what_a_crash_left_open(application: Application) -> No
     crashed = application.transactional()
     crashed.begin_transaction()
     crashed.send(numbered(topic, 5))
-    crashed.flush()
+    flush(crashed)
     restarted = application.transactional()
     restarted.begin_transaction()
     restarted.send(numbered(topic, 1, start=9))
-    restarted.flush()
+    flush(restarted)
     restarted.commit_transaction({}, None)
     _until_stable(application, topic, [9])
 
@@ -185,7 +185,7 @@ def test_many_producers_commit_side_by_side(application: Application) -> None:
     def commit(producer: ConfluentProducer, output: OutputBuffer) -> int | None:
         producer.begin_transaction()
         producer.send(output)
-        producer.flush()
+        flush(producer)
         producer.commit_transaction({}, None)
         return output.last_offset
 
