@@ -16,7 +16,13 @@ from pathlib import Path
 
 import structlog
 
-from pystreams.backfill.hand_over import Offsets, goes_on, partitions_of
+from pystreams.backfill.hand_over import (
+    Offsets,
+    PublishingRefusedError,
+    goes_on,
+    partitions_of,
+    start_again,
+)
 from pystreams.backfill.publication import Publication
 from pystreams.backfill.staging_notes import read_note, write_note
 from pystreams.backfill.staging_troubles import StagingError
@@ -70,6 +76,23 @@ class PublishedNote:
             and goes_on(self._publication, committed)
             and noted == self._topic_ids()
         )
+
+    def refuse_other_topics(self) -> None:
+        """Refuse a group that still says it was handed over, when its topics are gone since.
+
+        Raises:
+            PublishingRefusedError: They are; names them.
+            RetriableClientError: The broker stays unreachable.
+        """
+        noted = self._noted()
+        now = {} if noted is None else self._topic_ids()
+        gone = [topic for topic, noted_id in (noted or {}).items() if now.get(topic) != noted_id]
+        if gone:
+            raise PublishingRefusedError(
+                f"group {self._plan.application_id!r} was handed over, and topics were deleted "
+                f"since ({', '.join(sorted(gone)[:4])}): what was published to them is lost. "
+                f"{start_again(self._publication.command)}"
+            )
 
     def write(self) -> None:
         """Note that the results were handed over.

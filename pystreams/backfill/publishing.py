@@ -181,6 +181,8 @@ class Publisher:
             StateDirectoryError: Likewise.
         """
         if self._is_handed_over(self._committed(), note):
+            if note is not None:
+                note.refuse_other_topics()
             done = _done_before(seeder)
         else:
             consumer = self._clients.consumer(f"{self._group}-publisher", "")

@@ -115,6 +115,19 @@ def test_deleted_topics_are_not_taken_for_published(
     assert "committed offsets of its own" in refusal(arena, tmp_path)
 
 
+@pytest.mark.parametrize("topic", INTERNAL)
+def test_deleted_topics_are_told_while_the_group_says_that_it_was_handed_over(
+    arena: Arena, tmp_path: Path, topic: str
+) -> None:
+    """As by who wanted to publish once more, and has forgotten to delete the offsets."""
+    publish(arena, tmp_path)
+    arena.broker.delete_topic(topic)
+
+    told = refusal(arena, tmp_path)
+    assert f"group 'app' was handed over, and topics were deleted since ({topic})" in told
+    assert "delete the application's internal topics and the group's committed offsets" in told
+
+
 def test_other_results_in_the_directory_are_not_taken_for_published(
     arena: Arena, tmp_path: Path
 ) -> None:
