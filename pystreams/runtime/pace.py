@@ -6,6 +6,9 @@ group is polled while there is still work. Otherwise slow code would outlast the
 (`max.poll.interval.ms`, `transaction.timeout.ms`), the same records would be processed again and
 take as long again, for ever.
 
+A run is as long as those of its partition before let expect: what another task costs, or the other
+side of a join, says nothing of it. Not cut is the flush of a record cache, with the code behind it.
+
 Was: the `numIterations` of Kafka's StreamThread, which a run takes of each task, halved when the
 next poll or commit comes near. Differs from Kafka: time is looked at after each run of one task,
 not of all.
@@ -14,8 +17,9 @@ not of all.
 from __future__ import annotations
 
 from pystreams.clock import Clock
+from pystreams.ids import TopicPartition
 
-_RUN_RECORDS = 1000
+RUN_RECORDS = 1000
 """The most records a task takes in one run."""
 _RUN_MS = 100.0
 """What a run is to take at most, as far as its records cost what those before it cost."""
@@ -31,31 +35,32 @@ class Pace:
         commit_interval_ms: `commit.interval.ms`.
 
     Attributes:
-        run_records: How many records the next run may take, at least 1.
         committed_ms: When the last commit ended, on the monotonic clock (ms).
     """
 
     def __init__(self, clock: Clock, commit_interval_ms: int) -> None:
         self._clock = clock
         self._commit_interval_ms = commit_interval_ms
-        self.run_records = 1
+        self._run_records: dict[TopicPartition, int] = {}
         self.committed_ms = self._polled_ms = self._run_began_ms = clock.monotonic_ms()
 
-    def begin_run(self) -> None:
-        """Take note that a run begins."""
+    def begin_run(self, partition: TopicPartition) -> int:
+        """Take note that a run of a partition's records begins; return how many it may take."""
         self._run_began_ms = self._clock.monotonic_ms()
+        return self._run_records.get(partition, 1)
 
-    def end_run(self, records: int) -> None:
-        """Learn from a run that has ended how long the next one may be.
+    def end_run(self, partition: TopicPartition, records: int) -> None:
+        """Learn from a run that has ended how long the partition's next one may be.
 
         Args:
-            records: How many records it took.
+            partition: The partition.
+            records: How many of its records the run took.
         """
         took_ms = self._clock.monotonic_ms() - self._run_began_ms
-        wanted = min(_RUN_RECORDS, _GROWTH * self.run_records)
+        wanted = min(RUN_RECORDS, _GROWTH * self._run_records.get(partition, 1))
         if took_ms * wanted > _RUN_MS * records:
             wanted = max(1, int(_RUN_MS * records / took_ms))
-        self.run_records = wanted
+        self._run_records[partition] = wanted
 
     def polled(self) -> None:
         """Take note that the group was polled."""

@@ -19,7 +19,7 @@ from pystreams.ids import TaskId
 from pystreams.runtime.core.growth import Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.pace import Pace
+from pystreams.runtime.pace import RUN_RECORDS, Pace
 from pystreams.runtime.producers import TaskProducers
 from pystreams.runtime.task_manager import TaskManager
 
@@ -82,17 +82,20 @@ class Processing:
             task.record.now_ms = now_ms
             if not task.ready(now_ms):
                 continue
-            run = task.next_run(self._pace.run_records)
+            run = task.next_run(RUN_RECORDS)
             if run is None:
                 continue
-            admission = self._admit(task, *run)
+            queue, count = run
+            count = min(count, self._pace.begin_run(queue.partition))
+            admission = self._admit(task, queue, count)
             if not admission.records:
                 if not self._commit():
                     return processed
-                admission = self._admit(task, *run)
+                self._pace.begin_run(queue.partition)
+                admission = self._admit(task, queue, count)
             if not admission.records:
                 continue
-            processed += self._run(task, run[0], admission)
+            processed += self._run(task, queue, admission)
             self._ran_last = task.task_id
             due = task.commit_requested or not self._pace.until_commit_ms()
             if (due and not self._commit()) or self._pace.poll_due():
@@ -162,10 +165,9 @@ class Processing:
         if room_bytes is not None and self._cache_max_bytes:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
-        self._pace.begin_run()
         processed = task.process(queue, admission.records, room_bytes)
         task.punctuate_stream_time()
-        self._pace.end_run(processed)
+        self._pace.end_run(queue.partition, processed)
         self.measure()
         growth_bytes = self._expected_bytes() - before
         task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)

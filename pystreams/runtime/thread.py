@@ -286,21 +286,20 @@ class StreamThread:
         if succeeded:
             self._metrics.committed(started_ms, self._pace.committed_ms)
         self._failing.keep(self._manager.tasks, succeeded)
-        for failure in failures:
-            self._recover(failure)
+        if failures:  # One pause for all, when none of them holds a transaction open any more.
+            self._stop.wait(max(map(self._recover, failures)))
         self._housekeeping.maybe_purge(self._pace.committed_ms)
         self._processing.measure()
         return not failures
 
-    def _recover(self, failure: CommitFailure) -> None:
-        """Handle a commit that did not happen; see the module."""
+    def _recover(self, failure: CommitFailure) -> float:
+        """Handle a commit that did not happen; return how long to wait before the next try (s)."""
         error, unit = failure.error, failure.unit
         tasks = ", ".join(str(task.task_id) for task in unit.tasks)
         if isinstance(error, RetriableClientError) and not unit.producer.transactional:
             pause_s = self._failing.note(error, unit.tasks)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
-            self._stop.wait(max(pause_s, _RETRY_PAUSE_S))
-            return
+            return max(pause_s, _RETRY_PAUSE_S)
         if not isinstance(error, RetriableClientError | TransactionAbortableError):
             raise error
         pause_s = self._failing.note(error, unit.tasks)
@@ -309,7 +308,7 @@ class StreamThread:
         )
         self._abort(unit.producer, unit.tasks)
         self._revive(unit.tasks)
-        self._stop.wait(pause_s)
+        return pause_s
 
     def _revive(self, tasks: Iterable[StreamTask]) -> None:
         """Roll tasks back to their last commit; they go on from there."""

@@ -133,7 +133,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.dirty: dict[bytes, bytes | None] = {}
         self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
         self.cached_bytes = self.generation = 0
-        self.caches = self.is_open = False
+        self.caches = self.is_open = self._send_old_values = False
         self.write: Callable[[bytes, bytes | None, bytes | None, int], None] = self._write_logged
         self._engine = engine
         self._directory = Path()
@@ -150,7 +150,6 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._logs_headers = logs_headers
         self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
-        self._send_old_values = False
         self._log: Callable[[ProducedRecord], None] = log_to(None)
         self._record = RecordContext()
 
@@ -282,7 +281,8 @@ class BufferedKeyValueStore(UncommittedBytes):
             self.cached_bytes += growth
             previous = entry[3]
         record = self._record
-        pending[key] = (plain, timestamp, record.headers, previous, record.metadata())
+        source = None if self._listener is None else record.metadata()
+        pending[key] = (plain, timestamp, record.headers, previous, source)
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.

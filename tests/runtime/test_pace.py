@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pystreams.ids import TopicPartition
 from pystreams.runtime.pace import Pace
 from pystreams.testing.simulation.clock import ManualClock
+
+IN = TopicPartition("in", 0)
 
 
 def after_runs(record_ms: float, runs: int) -> list[int]:
@@ -14,10 +17,10 @@ def after_runs(record_ms: float, runs: int) -> list[int]:
     pace = Pace(clock, 100)
     lengths = []
     for _ in range(runs):
-        pace.begin_run()
-        clock.advance_ms(record_ms * pace.run_records)
-        pace.end_run(pace.run_records)
-        lengths.append(pace.run_records)
+        records = pace.begin_run(IN)
+        clock.advance_ms(record_ms * records)
+        pace.end_run(IN, records)
+        lengths.append(pace.begin_run(IN))
     return lengths
 
 
@@ -35,14 +38,13 @@ def test_runs_of_slow_records_take_a_tenth_of_a_second_or_one_record(
 def test_runs_grow_again_when_records_become_fast() -> None:
     clock = ManualClock()
     pace = Pace(clock, 100)
-    pace.begin_run()
+    pace.begin_run(IN)
     clock.advance_ms(5000)
-    pace.end_run(1)
-    found = [pace.run_records]
-    for _ in range(6):
-        pace.begin_run()
-        pace.end_run(pace.run_records)
-        found.append(pace.run_records)
+    pace.end_run(IN, 1)
+    found = []
+    for _ in range(7):
+        found.append(pace.begin_run(IN))
+        pace.end_run(IN, found[-1])
 
     assert found == [1, 4, 16, 64, 256, 1000, 1000]
 
@@ -50,11 +52,23 @@ def test_runs_grow_again_when_records_become_fast() -> None:
 def test_a_run_without_records_does_not_stop_the_next() -> None:
     clock = ManualClock()
     pace = Pace(clock, 100)
-    pace.begin_run()
+    pace.begin_run(IN)
     clock.advance_ms(7)
-    pace.end_run(0)
+    pace.end_run(IN, 0)
 
-    assert pace.run_records == 1
+    assert pace.begin_run(IN) == 1
+
+
+def test_what_one_partition_costs_says_nothing_of_another() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    slow = TopicPartition("slow", 0)
+    for partition, record_ms in [(IN, 0), (slow, 50)] * 5:
+        records = pace.begin_run(partition)
+        clock.advance_ms(record_ms * records)
+        pace.end_run(partition, records)
+
+    assert (pace.begin_run(IN), pace.begin_run(slow)) == (1000, 2)
 
 
 def test_the_group_is_polled_again_after_a_second_of_work() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pystreams import serdes
 from pystreams.topology.builder import StreamsBuilder
-from tests.simulation.applications import Application, stored_counts
+from tests.simulation.applications import PATIENCE, Application, stored_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,3 +59,41 @@ def test_each_record_is_processed_once_however_long_it_takes(
         (f"key-{number}" for number in range(KEYS)), TIMES
     )
     assert stored_counts(process) == {f"key-{number}": TIMES for number in range(KEYS)}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+def test_fast_tasks_beside_slow_ones_do_not_make_these_take_more_than_they_can(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """Those that group anew are fast, and have filled the topic that the slow ones read."""
+    app = Application(tmp_path, guarantee, partitions=4)
+    worked = 0
+
+    def work(value: int) -> int:
+        nonlocal worked
+        worked += 1
+        app.clock.advance_ms(20)
+        app.broker.tick()
+        return value
+
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    counts = (
+        stream.select_key(lambda key, _: key).group_by_key().count(name="counts", caching=False)
+    )
+    counts.to_stream().map_values(work).to("out")
+    config = {"default.key.serde": serdes.STRING, "default.value.serde": serdes.LONG}
+    process = app.process(topology=builder.build(), config=config)
+    process.start()
+    app.feed(*(f"key-{number}" for number in range(KEYS) for _ in range(3 * TIMES)))
+    for _ in range(PATIENCE):
+        process.step()
+        if len(app.outputs()) == KEYS * 3 * TIMES:
+            break
+    process.stop()
+    app.broker.settle()
+
+    assert worked == KEYS * 3 * TIMES
+    assert Counter(key for key, _ in app.outputs()) == dict.fromkeys(
+        (f"key-{number}" for number in range(KEYS)), 3 * TIMES
+    )

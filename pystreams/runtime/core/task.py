@@ -122,7 +122,7 @@ class StreamTask:
             committed: Committed offsets of the task's partitions, as far as there are any.
             now_ms: Wall-clock time (ms).
         """
-        self.record.now_ms = now_ms
+        self.record.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
