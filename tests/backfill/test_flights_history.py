@@ -101,7 +101,7 @@ def test_archive_and_live_flights_together_are_what_pandas_counts(
 @pytest.mark.sweep
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_whole_story_is_told_by_one_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.flights_history", "--weeks", "1"]
     kept = tmp_path / "kept"

@@ -24,7 +24,7 @@ from tests.backfill.on_spark import write_archive
 RECORDS = 120
 FIRST_BATCH = 49
 """Of the 50 rows that the session's Arrow batches have, the first one is the marker."""
-DEADLINE_S = 60.0
+DEADLINE_S = 240.0
 ROWS = [Row("in", 0, offset, offset, b"k", str(offset).encode()) for offset in range(RECORDS)]
 
 

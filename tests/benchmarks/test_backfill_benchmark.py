@@ -32,7 +32,7 @@ def backfill_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.sweep
 @pytest.mark.broker
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_backfill_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> None:
     file = tmp_path / "results.json"
     done = backfill_benchmark(
@@ -50,7 +50,7 @@ def test_backfill_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> No
 
 @pytest.mark.sweep
 @pytest.mark.broker
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("program", ["backfill", "spark-sql"])
 def test_a_wrong_count_ends_with_exit_code_1_and_no_number(program: str) -> None:
     done = backfill_benchmark("--records=5000", f"--programs={program}", "--tamper")

@@ -24,7 +24,7 @@ def count_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_count_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     done = count_benchmark(
@@ -46,7 +46,7 @@ def test_count_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_wrong_output_ends_with_exit_code_1_and_no_number() -> None:
     done = count_benchmark(
         "--records=60000", "--keys=500", "--engines=floor", "--guarantee=at_least_once", "--tamper"

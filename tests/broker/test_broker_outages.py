@@ -133,7 +133,7 @@ def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
     assert ends == [3]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
 def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
     own_broker: DevelopmentBroker, tmp_path: Path, guarantee: str
@@ -159,7 +159,7 @@ def test_broker_is_killed_and_comes_back_and_every_record_counts_exactly_once(
     check_stores(arena)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_broker_is_killed_and_comes_back_and_at_least_once_loses_nothing(
     own_broker: DevelopmentBroker, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ class Scrape:
     """What an endpoint said."""
 
     def __init__(self, port: int) -> None:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             text = answer.read().decode()
         self.types: dict[str, str] = {}
         self.samples: dict[tuple[str, Labels], float] = {}

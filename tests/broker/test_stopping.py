@@ -130,4 +130,4 @@ def test_an_application_without_input_ends_at_once(
         running.wait_for("task running")
         running.stop()
         with reader_of(servers) as consumer:
-            assert f"{unique_name}-counts-changelog" in consumer.list_topics(timeout=10).topics
+            assert f"{unique_name}-counts-changelog" in consumer.list_topics(timeout=60).topics

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = Path(__file__).parent / "programs" / "before.py"
-END_TIMEOUT_S = 30
+END_TIMEOUT_S = 120
 
 
 class Program:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 APPLICATION = Path(__file__).parent / "programs" / "application.py"
-END_TIMEOUT_S = 30
+END_TIMEOUT_S = 120
 KILL, TERM, INT = signal.SIGKILL, signal.SIGTERM, signal.SIGINT
 
 

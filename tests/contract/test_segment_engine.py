@@ -318,7 +318,7 @@ def test_a_reader_of_another_thread_sees_whole_commits_over_all_segments(
     for commit in range(3_000):
         on_disk.write({at(n, b"a"): b"%d" % commit for n in range(8)}, {})
     for _ in range(10):
-        assert rounds.acquire(timeout=30)
+        assert rounds.acquire(timeout=120)
     done.set()
     reader.join(30)
     assert torn == []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker
 
 ROOT = Path(__file__).parents[2]
-COUNTED_WITHIN_S = 140.0  # A limit, no target: on a busy machine it took 80 s.
+COUNTED_WITHIN_S = 400.0  # A limit, no target.
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +124,13 @@ def running_application(broker: DevelopmentBroker, tmp_path: Path) -> Iterator[N
         yield
         assert process.poll() is None, (tmp_path / "log").read_text()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == 0, (tmp_path / "log").read_text()
+        assert process.wait(timeout=120) == 0, (tmp_path / "log").read_text()
     finally:
         process.kill()
         process.wait()
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_the_whole_year_through_a_broker_is_what_pandas_counts(
     broker: DevelopmentBroker, tmp_path: Path, year: pd.DataFrame
 ) -> None:

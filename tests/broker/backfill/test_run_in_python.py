@@ -28,7 +28,7 @@ RECORDS = 20
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
     # Spark's Python side leaves the sockets it collects rows through to the collector.
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]

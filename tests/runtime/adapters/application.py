@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
     from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
 
-DEADLINE_S = 20.0
+DEADLINE_S = 90.0
 
 _numbers = itertools.count(1)
 
