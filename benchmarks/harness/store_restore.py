@@ -5,55 +5,18 @@ from __future__ import annotations
 import struct
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import RecordContext
+from pystreams.record import RecordContext, StaticMessage
 from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreSpec
 
 BATCH_RECORDS = 10_000
 _CHANGELOG = TopicPartition("restore-s-changelog", 0)
-
-
-@dataclass(slots=True)
-class Message:
-    """A changelog record as the consumer hands it out."""
-
-    number: int
-    key_bytes: bytes
-    value_bytes: bytes
-
-    def topic(self) -> str:
-        """Return the changelog."""
-        return _CHANGELOG.topic
-
-    def partition(self) -> int:
-        """Return its partition."""
-        return _CHANGELOG.partition
-
-    def offset(self) -> int:
-        """Return where it stands."""
-        return self.number
-
-    def key(self) -> bytes:
-        """Return the key."""
-        return self.key_bytes
-
-    def value(self) -> bytes:
-        """Return the value."""
-        return self.value_bytes
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return its type and the time (ms)."""
-        return 1, self.number
-
-    def headers(self) -> None:
-        """Return none."""
 
 
 def restore_per_s(records: int, keys: int) -> dict[str, float]:
@@ -74,7 +37,9 @@ def _restore(spec: StoreSpec, records: int, keys: int) -> float:
         store.init(_context(Path(directory)))
         for first in range(0, records, BATCH_RECORDS):
             batch = [
-                Message(number, b"%08d" % (number % keys), pack(number) + bytes(12))
+                StaticMessage(
+                    *_CHANGELOG, number, b"%08d" % (number % keys), pack(number) + bytes(12), number
+                )
                 for number in range(first, min(first + BATCH_RECORDS, records))
             ]
             begin = time.perf_counter()

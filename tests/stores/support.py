@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import OutputBuffer, RecordContext
+from pystreams.record import OutputBuffer, RecordContext, StaticMessage
 from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import KeyValueStateStore, build_key_value_store
 from pystreams.stores.read_cache import ReadCacheBudget
@@ -22,35 +22,17 @@ if TYPE_CHECKING:
 CHANGELOG = TopicPartition("app-s-changelog", 0)
 
 
-@dataclass(slots=True)
-class Message:
+class Message(StaticMessage):
     """A changelog record as the Kafka client would hand it out."""
 
-    message_key: bytes | None
-    message_value: bytes | None
-    message_offset: int = 0
-    timestamp_ms: int = 0
-
-    def topic(self) -> str:
-        return CHANGELOG.topic
-
-    def partition(self) -> int:
-        return CHANGELOG.partition
-
-    def offset(self) -> int:
-        return self.message_offset
-
-    def key(self) -> bytes | None:
-        return self.message_key
-
-    def value(self) -> bytes | None:
-        return self.message_value
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, self.timestamp_ms
-
-    def headers(self) -> list[tuple[str, bytes | None]] | None:
-        return None
+    def __init__(
+        self,
+        message_key: bytes | None,
+        message_value: bytes | None,
+        message_offset: int = 0,
+        timestamp_ms: int = 0,
+    ) -> None:
+        super().__init__(*CHANGELOG, message_offset, message_key, message_value, timestamp_ms)
 
 
 @dataclass
