@@ -140,9 +140,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         What has been written through stays.
         """
         super().rollback()
-        segments = self._segments
-        if segments.stream_time != segments.committed_stream_time:
-            segments.rollback(self._newest_segment())
+        self._segments.rollback(self._newest_segment)
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed and not expired.

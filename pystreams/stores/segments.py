@@ -18,6 +18,7 @@ Spec: Kafka AbstractSegments, KIP-889 "Proposed Changes" (segments of versioned 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 _ID = struct.Struct(">q")
 SEGMENT_ID_BYTES = 8
@@ -75,13 +76,18 @@ class Segments:
         """Keep the stream time as it is."""
         self.committed_stream_time = self.stream_time
 
-    def rollback(self, newest_segment: int | None) -> None:
+    def rollback(self, newest_segment: Callable[[], int | None]) -> None:
         """Take the stream time back to the last commit: what moved it did not happen.
 
         Records are processed again, and none may be too late that was not before. What a store has
         written through did happen: as after `reopen`, its newest segment tells how far that went.
+
+        Args:
+            newest_segment: Returns it; asked only when the time has moved.
         """
-        self.stream_time = max(self.committed_stream_time, self._begin_of(newest_segment))
+        if self.stream_time != self.committed_stream_time:
+            written = self._begin_of(newest_segment())
+            self.stream_time = max(self.committed_stream_time, written)
 
     def _begin_of(self, segment: int | None) -> int:
         return NO_TIME if segment is None else segment * self.interval_ms

@@ -108,10 +108,8 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         What has been written through stays.
         """
         super().rollback()
-        segments = self._segments
-        # Nobody asks a store for its time that is being closed.
-        if self.is_open and segments.stream_time != segments.committed_stream_time:
-            segments.rollback(self._newest_segment())
+        if self.is_open:  # Nobody asks a store for its time that is being closed.
+            self._segments.rollback(self._newest_segment)
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Put a batch of changelog records of one partition, with the last one's offset.
