@@ -300,6 +300,11 @@ class SegmentedStoreMachine(MortalMachine):
         self.open_reads.append(read)
         return read
 
+    def remember_for_reads(self) -> None:
+        """To be called after each write of a step: an entry can come and expire within one."""
+        for read in self.open_reads:
+            read.remember(dict(self.visible(read.level)))
+
     @rule(read=reads)
     def advance_read(self, read: OpenRead) -> None:
         read.advance()
@@ -319,8 +324,7 @@ class SegmentedStoreMachine(MortalMachine):
             view, expected = self.store.read_only(level), self.shown(self.visible(level))
             assert self.plain(self.all_of(view, reverse=False)) == expected
             assert self.plain(self.all_of(view, reverse=True)) == expected[::-1]
-        for read in self.open_reads:
-            read.remember(dict(self.visible(read.level)))
+        self.remember_for_reads()
 
     def check_what_waits(self, dirty: Mapping[bytes, bytes | None]) -> None:
         counted = sum(len(key) + len(value or b"") for key, value in dirty.items())

@@ -58,6 +58,7 @@ class SessionStoreMachine(SegmentedStoreMachine):
             if not self.current.put((key, *window), number):
                 self.dropped += 1
             assert self.home.record.expired_records == self.dropped
+            self.remember_for_reads()
 
     @rule(key=KEYS, delta=DELTAS, length=LENGTHS)
     def remove(self, key: str, delta: int, length: int) -> None:

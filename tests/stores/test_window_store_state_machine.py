@@ -53,6 +53,7 @@ class WindowStoreMachine(SegmentedStoreMachine):
             if not self.put_into_model(key, value, start):
                 self.dropped += 1
             assert self.home.record.expired_records == self.dropped
+            self.remember_for_reads()
 
     def put_into_model(self, key: str, value: Any, start: int) -> bool:
         """Put or delete; return whether the window's segment is live."""
