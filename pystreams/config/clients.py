@@ -12,6 +12,8 @@ Defaults that differ from Kafka Streams':
   core, so the client's threads must never wait for it, and requests should be few and large. The
   runtime makes batches smaller where topics take less.
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
+- `heartbeat.interval.ms` is a third of a session that was made shorter than 9 s: at 3 s, a session
+  of 3 s ends between two heartbeats, and the members put each other out for ever.
 """
 
 from __future__ import annotations
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Default of `producer.transaction.timeout.ms`, as in Kafka Streams."""
+
+_SESSION_TIMEOUT_MS = 45_000
+"""Default of `consumer.session.timeout.ms`, as in Kafka."""
+
+_HEARTBEAT_INTERVAL_MS = 3000
+"""Default of `consumer.heartbeat.interval.ms`, as in Kafka."""
 
 _SOCKET_MARGIN_MS = 100
 """librdkafka wants `socket.timeout.ms` this far below `transaction.timeout.ms`."""
@@ -116,6 +124,7 @@ def consumer_config(
         result["group.remote.assignor"] = "range"
     else:
         result["partition.assignment.strategy"] = "range"
+        result["heartbeat.interval.ms"], _ = heartbeat_and_session_ms(config.overrides)
     return result | _reading_rules(config, result)
 
 
@@ -200,6 +209,14 @@ def topic_config(overrides: Mapping[str, Any]) -> dict[str, str]:
 def transaction_timeout_ms(overrides: Mapping[str, Any]) -> int:
     """Return `transaction.timeout.ms` of the producers. The overrides have been checked."""
     return _as_int(overrides.get("producer.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
+
+
+def heartbeat_and_session_ms(overrides: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how often a member sends a heartbeat, and how long it stays one without (ms)."""
+    own = _translated(overrides, "consumer.", "main.consumer.")
+    session_ms = _as_int(own.get("session.timeout.ms", _SESSION_TIMEOUT_MS))
+    default_ms = max(1, min(_HEARTBEAT_INTERVAL_MS, session_ms // 3))
+    return _as_int(own.get("heartbeat.interval.ms", default_ms)), session_ms
 
 
 def group_instance_id(overrides: Mapping[str, Any]) -> str | None:

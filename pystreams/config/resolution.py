@@ -102,6 +102,8 @@ def resolve(definitions: Sequence[KeyDefinition], sources: Sequence[Source]) -> 
     _check_overrides(entries, findings, exactly_once=exactly_once)
     if exactly_once and not findings.problems:
         _check_transaction_timeout(values["commit_interval_ms"], findings)
+    if not findings.problems:
+        _check_heartbeats(findings)
     if findings.problems:
         raise ConfigError(_in_one_message(findings.problems))
     return Resolution(values, MappingProxyType(findings.overrides), tuple(findings.ignored))
@@ -222,6 +224,17 @@ def _check_transaction_timeout(interval_ms: int, findings: _Findings) -> None:
             f"commit.interval.ms = {interval_ms} is longer than "
             f"producer.transaction.timeout.ms = {timeout_ms}: the broker would abort every "
             "transaction before its commit; lower the first or raise the second"
+        )
+
+
+def _check_heartbeats(findings: _Findings) -> None:
+    """Refuse sessions that end between two heartbeats, as Kafka does."""
+    interval_ms, session_ms = clients.heartbeat_and_session_ms(findings.overrides)
+    if interval_ms >= session_ms:
+        findings.problems.append(
+            f"consumer.heartbeat.interval.ms = {interval_ms} is not below "
+            f"consumer.session.timeout.ms = {session_ms}: the broker would put members out "
+            "between two heartbeats; lower the first to a third of the second"
         )
 
 

@@ -33,6 +33,7 @@ from pystreams.errors import (
     as_streams_error,
 )
 from pystreams.ids import TopicPartition, by_topic
+from pystreams.runtime.absence import Absence
 from pystreams.runtime.committer import CommitFailure, Committer
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -139,7 +140,7 @@ class StreamThread:
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._identity = IdentityGuard(clock)
-        self._has_assignment = False
+        self._absence = Absence(clock, watched=parts.settings.static_membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
     # ------------------------------------------------------------------ from any thread
@@ -154,7 +155,7 @@ class StreamThread:
 
         A member that the group has put out has no tasks and knows no share.
         """
-        return self._has_assignment and self._manager.settled()
+        return not self._absence.lasts and self._manager.settled()
 
     def local_tasks(self, store: str) -> list[StreamTask]:
         """Return the tasks that have a store, in whatever state, for reads of other threads."""
@@ -184,18 +185,20 @@ class StreamThread:
 
     def join_group(self) -> None:
         """Subscribe to the topology's topics."""
+        self._absence.begins()
         plan = self._parts.plan
         topics = [*plan.source_topics(), *plan.repartition_topics()]
         patterns = [pattern.pattern for pattern in plan.source_patterns()]
         self._consumer.subscribe(topics, patterns, self)
 
     def run_once(self) -> int:
-        """Run one iteration; when fenced in it, join the group again.
+        """Run one iteration; when fenced in it, or forgotten, join the group again.
 
         Returns:
             How many records were processed.
         """
         try:
+            self._absence.check()
             return self._iterate()
         except TaskMigratedError as error:
             self._rejoin(error)
@@ -241,7 +244,7 @@ class StreamThread:
         _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
         self._manager.assign(partitions)
         self._manager.close_suspended()
-        self._has_assignment = True
+        self._absence.ends()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
@@ -254,7 +257,7 @@ class StreamThread:
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else; called from within `poll`."""
         _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
-        self._has_assignment = False
+        self._absence.begins()
         before = self._manager.running()
         self._manager.lose(partitions)
         self._housekeeping.forget(partitions)
@@ -335,10 +338,9 @@ class StreamThread:
         return self._parts.clients.consumer(f"{self.name}-consumer", self._instance_id)
 
     def _rejoin(self, error: TaskMigratedError) -> None:
-        """Drop everything that belongs to somebody else and join the group again."""
+        """Drop what may belong to somebody else and join the group again with a new client."""
         self._identity.check(error)
-        _log.warning("fenced: joining the group again", thread=self.name, why=str(error))
-        self._has_assignment = False
+        _log.warning("joining the group again", thread=self.name, why=str(error))
         self._manager.close_all()
         self._producers.close()
         self._consumer.close()

@@ -26,12 +26,13 @@ _PASSING = frozenset(
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
+        KafkaError._UNKNOWN_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-"""What a broker says that has just started, or whose topic has just been made."""
+"""Of a broker that has just started or stood still, or whose topic has just been made."""
 
 T = TypeVar("T")
 

@@ -254,7 +254,7 @@ def test_frozen_process_that_wakes_after_its_task_moved_adds_nothing(
         feed(rounds)
         heir.wait_until(lambda: counted() == 2 * rounds * len(keys), "heir's")
         os.kill(zombie.process.pid, signal.SIGCONT)
-        zombie.wait_for("fenced: joining the group again", "partitions lost")
+        zombie.wait_for("joining the group again", "partitions lost")
         feed(rounds)
         zombie.wait_until(lambda: counted() == 3 * rounds * len(keys), "all")
         zombie.stop()

@@ -275,6 +275,16 @@ def test_a_longer_transaction_allows_a_longer_commit_interval() -> None:
     assert made.transaction_timeout_ms == 60_000
 
 
+@pytest.mark.parametrize("interval_ms", [3000, 6000])
+def test_a_session_must_outlive_the_pause_between_two_heartbeats(interval_ms: int) -> None:
+    told = problems(
+        {"consumer.session.timeout.ms": 3000, "consumer.heartbeat.interval.ms": interval_ms}
+    )
+
+    assert f"heartbeat.interval.ms = {interval_ms} is not below" in told
+    assert "session.timeout.ms = 3000" in told
+
+
 def test_secrets_are_never_shown() -> None:
     made = StreamsConfig.of(REQUIRED | {"sasl.password": "hunter2", "ssl.key.password": "hunter2"})
     told = problems({"saslpassword": "hunter2", "sasl.password": ["hunter2"]})

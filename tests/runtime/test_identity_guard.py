@@ -1,4 +1,4 @@
-"""A thread that its own identity fenced joins again once, and ends when that happens again soon."""
+"""A thread that its own identity fenced joins again, and ends when that goes on and on."""
 
 from __future__ import annotations
 
@@ -11,28 +11,36 @@ from pystreams.testing.simulation.clock import ManualClock
 TAKEN = IdentityTakenError("stop one of them")
 
 
-def test_the_last_request_of_a_killed_process_costs_one_more_join() -> None:
-    IdentityGuard(ManualClock()).check(TAKEN)
-
-
-def test_a_second_time_soon_after_is_another_process_and_ends_this_one() -> None:
-    clock = ManualClock()
+def taken_nine_times(clock: ManualClock, *, every_ms: int) -> IdentityGuard:
+    """Return a guard that has let its thread join again each time."""
     guard = IdentityGuard(clock)
     guard.check(TAKEN)
-    clock.advance_ms(59_999)
+    for _ in range(8):
+        clock.advance_ms(every_ms)
+        guard.check(TAKEN)
+    return guard
+
+
+def test_late_requests_of_a_killed_process_or_its_own_cost_more_joins() -> None:
+    taken_nine_times(ManualClock(), every_ms=0)
+
+
+def test_a_tenth_time_within_a_minute_is_another_process_and_ends_this_one() -> None:
+    clock = ManualClock()
+    guard = taken_nine_times(clock, every_ms=7000)
+    clock.advance_ms(3999)
     with pytest.raises(FatalStreamsError, match="stop one of them"):
         guard.check(TAKEN)
 
 
-def test_a_second_time_long_after_is_no_other_process() -> None:
+def test_a_tenth_time_after_a_minute_is_no_other_process() -> None:
     clock = ManualClock()
-    guard = IdentityGuard(clock)
-    guard.check(TAKEN)
-    clock.advance_ms(60_000)
+    guard = taken_nine_times(clock, every_ms=7000)
+    clock.advance_ms(4000)
     guard.check(TAKEN)
 
 
 def test_other_fencing_is_no_matter_of_identity() -> None:
     guard = IdentityGuard(ManualClock())
-    for _ in range(3):
+    for _ in range(10):
         guard.check(TaskMigratedError("a newer producer"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,7 @@ from tests.simulation.applications import Application, running_tasks, stored_cou
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.runtime.ports import RebalanceListener
     from pystreams.testing.simulation import SimulatedProcess
 
 pytestmark = pytest.mark.simulation
@@ -78,6 +79,41 @@ def test_a_member_that_was_put_out_is_not_settled_until_it_is_assigned_again(
     settled.append(thread.settled)
 
     assert settled == [True, False, True]
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
+def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_another_client(
+    guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Application(tmp_path, guarantee)
+    process = app.process()
+    process.start()
+    step_until_running(process, 1)
+    app.feed("a", "a")
+    app.run_until_processed(process)
+    [thread] = process.threads
+    deaf: Any = thread._consumer
+    answers = iter([deaf._follow_group])
+
+    def hear_once(told: RebalanceListener) -> None:
+        """Hear that the partitions are lost, and never of new ones."""
+        for answer in answers:
+            answer(told)
+
+    monkeypatch.setattr(deaf, "_follow_group", hear_once)
+    app.clock.advance_ms(4000)
+    app.broker.tick()
+    process.step()
+    assert not running_tasks(process)
+    app.feed("a")
+    app.clock.advance_ms(59_000)
+    process.step()
+    assert not running_tasks(process)
+    app.clock.advance_ms(1000)
+    app.run_until_processed(process)
+
+    assert app.outputs() == [("a", 1), ("a", 2), ("a", 3)]
+    assert stored_counts(process) == {"a": 3}
 
 
 @pytest.mark.parametrize("incremental", [False, True])

@@ -342,8 +342,12 @@ class ConfluentConsumer:
         try:
             in_callback = self._polling or self._closed
             answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S, here=in_callback)
-        except KafkaException as error:
-            raise translate(error_of(error), self._doing("committing offsets")) from error
+        except KafkaException as raised:
+            doing, error = self._doing("committing offsets"), error_of(raised)
+            if error.code() == KafkaError._FATAL:  # Without its reason, which the next poll gives.
+                message = f"{doing}: the client has failed; polling tells why"
+                raise RetriableClientError(message) from raised
+            raise translate(error, doing) from raised
         for one in answered or ():
             if one.error is not None:
                 raise translate(one.error, self._doing("committing offsets"))

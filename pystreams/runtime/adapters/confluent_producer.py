@@ -21,10 +21,12 @@ from pystreams.errors import (
     ProductionError,
     RetriableClientError,
     StreamsError,
+    TaskMigratedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.runtime.adapters.answers import until_answered
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.confluent import Producer
 from pystreams.runtime.adapters.confluent_errors import (
@@ -74,6 +76,7 @@ class ConfluentProducer:
         self._transactional_id: str | None = config.get("transactional.id")
         self._outage = outage
         self._commit_timeout_s = commit_timeout_s
+        self._transaction_timeout_s = config.get("transaction.timeout.ms", 60_000) / 1000
         self._in_transaction = False
         # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
         self._flush_timeout_s = 3.0 if self._transactional_id is None else _ANSWER_TIMEOUT_S
@@ -245,13 +248,22 @@ class ConfluentProducer:
         client = self._open
         if offsets:
             positions = offsets_to_commit(offsets)
-            self._until_answered(
+            until_answered(
                 lambda timeout_s: client.send_offsets_to_transaction(
                     positions, group_metadata, timeout_s
                 ),
-                "sending offsets to the transaction",
+                lambda error: self._error(error, "sending offsets to the transaction"),
+                self._transaction_timeout_s,
+                # librdkafka goes on asking a group coordinator that the cluster has put out, for
+                # ever: only a new client finds the next one. The transaction is lost by then.
+                TaskMigratedError,
             )
-        self._until_answered(client.commit_transaction, "committing")
+        until_answered(
+            client.commit_transaction,
+            lambda error: self._error(error, "committing"),
+            self._commit_timeout_s,
+            FatalStreamsError,  # Rolling back might undo a success.
+        )
         self._in_transaction = False
         self._topics.clear()
         self._reports.forget_failures()
@@ -267,24 +279,6 @@ class ConfluentProducer:
             raise self._error(error_of(error), "aborting") from error
         self._in_transaction = False
         self._reports.forget_failures()
-
-    def _until_answered(self, call: Callable[[float], None], doing: str) -> None:
-        """Repeat a step of a commit until it has an outcome: rolling back might undo a success."""
-        deadline_s = time.monotonic() + self._commit_timeout_s
-        while True:
-            try:
-                call(_ANSWER_TIMEOUT_S)
-                return
-            except CLIENT_EXCEPTIONS as raised:
-                error = error_of(raised)
-                translated = self._error(error, doing)
-                if not isinstance(translated, RetriableClientError):
-                    raise translated from raised
-                if time.monotonic() > deadline_s:
-                    message = f"{translated}; gave up after {self._commit_timeout_s:.0f} s"
-                    raise FatalStreamsError(message) from raised
-                # Usually librdkafka has waited; some errors come back at once.
-                time.sleep(_ROOM_WAIT_S)
 
     def _abortable(self, error: KafkaError, doing: str) -> StreamsError:
         """Translate an error that ends the transaction."""

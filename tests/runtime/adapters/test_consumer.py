@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from pystreams.errors import FatalStreamsError, IdentityTakenError, MissingSourceTopicError
+from pystreams.errors import (
+    FatalStreamsError,
+    IdentityTakenError,
+    MissingSourceTopicError,
+    RetriableClientError,
+)
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import confluent_consumer, consumer_errors, paused_partitions
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -314,6 +319,30 @@ def test_a_member_whose_identity_another_has_taken_says_what_to_do(
     first, _ = application.member(topic, instance="one")
     application.member(topic, instance="one")
     with pytest.raises(IdentityTakenError, match=r"stop one of them.*copy.*empty one"):
+        until(lambda: first.poll(1, 0.1))
+
+
+def test_a_commit_of_a_fenced_member_leaves_it_to_the_next_poll_to_say_why(
+    make_application: Callable[[dict[str, Any]], Application],
+) -> None:
+    application = make_application({"consumer.heartbeat.interval.ms": 100})
+    topic = application.topic()
+    first, _ = application.member(topic, instance="one")
+    application.member(topic, instance="one")
+    told = []
+
+    def client_has_failed() -> bool:
+        try:
+            first.commit({TopicPartition(topic, 0): CommittedOffset(0, "")})
+        except IdentityTakenError:
+            return False  # The broker says so; the client has not noticed yet.
+        except RetriableClientError as error:
+            told.append(str(error))
+        return bool(told)
+
+    until(client_has_failed, "the client's failure")
+    assert "polling tells why" in told[0]
+    with pytest.raises(IdentityTakenError, match="stop one of them"):
         until(lambda: first.poll(1, 0.1))
 
 

@@ -1,0 +1,73 @@
+"""A step of a commit is repeated while the broker does not answer, and not for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import repeat
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
+
+from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
+from pystreams.runtime.adapters import answers
+from pystreams.runtime.adapters.answers import until_answered
+from pystreams.runtime.adapters.confluent_errors import translate
+
+SILENCE = KafkaError._TIMED_OUT
+TOLD = "the commit waits for the broker"
+
+
+class Step:
+    """A step that gives one error after the other, and succeeds when there is none left."""
+
+    def __init__(self, errors: Iterable[int]) -> None:
+        self._errors = iter(errors)
+        self.timeouts_s: list[float] = []
+
+    def __call__(self, timeout_s: float) -> None:
+        self.timeouts_s.append(timeout_s)
+        for code in self._errors:
+            raise KafkaException(KafkaError(code))
+
+
+def meaning(error: KafkaError) -> StreamsError:
+    return translate(error, "committing")
+
+
+def test_a_step_is_repeated_until_it_succeeds() -> None:
+    step = Step([SILENCE, KafkaError.COORDINATOR_NOT_AVAILABLE])
+
+    with capture_logs() as logs:
+        until_answered(step, meaning, 60, FatalStreamsError)
+
+    assert len(step.timeouts_s) == 3
+    assert logs == []
+
+
+def test_a_step_that_fails_is_not_repeated() -> None:
+    step = Step([KafkaError.UNKNOWN_MEMBER_ID])
+
+    with pytest.raises(TaskMigratedError, match="committing"):
+        until_answered(step, meaning, 60, FatalStreamsError)
+
+    assert len(step.timeouts_s) == 1
+
+
+def test_a_step_without_an_answer_is_given_up_at_the_limit() -> None:
+    step = Step(repeat(SILENCE))
+
+    with pytest.raises(TaskMigratedError, match=r"_TIMED_OUT.*; gave up after 0 s"):
+        until_answered(step, meaning, 0.2, TaskMigratedError)
+
+    assert set(step.timeouts_s) == {0.2}, "no call outlasts the limit"
+
+
+def test_a_step_that_takes_its_time_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_TELL_AFTER_S", 0.0)
+
+    with capture_logs() as logs:
+        until_answered(Step([SILENCE] * 3), meaning, 60, FatalStreamsError)
+
+    assert [(line["event"], line["log_level"]) for line in logs] == [(TOLD, "warning")]
+    assert "_TIMED_OUT" in logs[0]["why"]
