@@ -86,6 +86,7 @@ class Restorer:
         self._restored_records = 0
         self._started_ms = 0.0
         self._logged_ms = 0.0
+        self._logged: RestoreProgress | None = None
 
     @property
     def active(self) -> bool:
@@ -273,7 +274,12 @@ class Restorer:
         if not self._restores or now - self._logged_ms < _LOG_EVERY_MS:
             return
         self._logged_ms = now
-        progress = self.progress()
+        progress, before = self.progress(), self._logged
+        self._logged = progress
+        if progress == before:
+            positions = {str(one): restore.next_offset for one, restore in self._restores.items()}
+            _log.warning("restore stands still", next_offsets=positions)
+            return
         rate = progress.restored_records / max((now - self._started_ms) / 1000, 1e-3)
         _log.info(
             "still restoring",

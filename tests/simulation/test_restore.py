@@ -210,6 +210,55 @@ def test_records_of_aborted_transactions_are_not_restored(tmp_path: Path) -> Non
     assert stored_counts(second) == {}
 
 
+def test_a_restore_that_waits_for_a_transaction_nobody_ends_says_where_it_stands(
+    tmp_path: Path,
+) -> None:
+    """A broker may forget a transaction; somebody has to end it by hand."""
+    app = Application(tmp_path)
+    process = app.process()
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    process.stop()
+    app.broker.settle()
+    log = app.broker.log(CHANGELOG)
+    forgotten = log.high_watermark
+    log.append([(b"x", b"a", 0, ())], transaction=999)
+    process.start()
+    with capture_logs() as logs:
+        until_ms = app.clock.monotonic_ms() + 40_000
+        while app.clock.monotonic_ms() < until_ms:
+            process.step()
+    log.write_marker(999, committed=False)
+    wait_until_running(process)
+
+    told = [line for line in logs if line["event"] == "restore stands still"]
+    assert told
+    assert all(line["log_level"] == "warning" for line in told)
+    assert all(line["next_offsets"] == {str(CHANGELOG): forgotten} for line in told)
+    assert stored_counts(process) == {"a": 1}
+
+
+def test_a_restore_that_moves_is_not_said_to_stand_still(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    app.feed(*(f"key-{number}" for number in range(40)))
+    app.run_until_processed(first)
+    first.stop()
+    app.broker.settle()
+    app.faults.rates = replace(NO_FAULTS, short_poll=1)
+    second.start()
+    with capture_logs() as logs:
+        while not running_tasks(second):
+            app.clock.advance_ms(2000)
+            second.step()
+
+    told = [line["event"] for line in logs]
+    assert "still restoring" in told
+    assert "restore stands still" not in told
+
+
 def test_a_crash_in_the_middle_of_a_restore_goes_on_from_there(tmp_path: Path) -> None:
     app = Application(tmp_path)
     first, second = app.process("p0"), app.process("p1")
