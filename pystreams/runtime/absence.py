@@ -20,7 +20,8 @@ class Absence:
 
     Args:
         clock: Tells how long it lasts.
-        watched: Whether `check` minds. Under KIP-848 a member whose share is empty is not told.
+        watched: Whether `check` minds: the eager protocol tells of every share, KIP-848 not of one
+            that is empty, or has only become smaller.
     """
 
     def __init__(self, clock: Clock, *, watched: bool) -> None:
@@ -36,6 +37,11 @@ class Absence:
     def begins(self) -> None:
         """Note that the thread asks for a share."""
         self._since_ms = self._clock.monotonic_ms()
+
+    def begins_by_revocation(self) -> None:
+        """Note that partitions were given up; where this is watched, a new share follows."""
+        if self._watched:
+            self.begins()
 
     def ends(self) -> None:
         """Note that it has got one, be it empty."""

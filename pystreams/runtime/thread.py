@@ -249,6 +249,7 @@ class StreamThread:
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
         _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
+        self._absence.begins_by_revocation()
         self._commit()
         keep = self._settings.static_membership and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)

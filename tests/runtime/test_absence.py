@@ -48,3 +48,12 @@ def test_a_member_that_is_not_told_of_an_empty_share_is_not_watched() -> None:
 
     absence.check()
     assert absence.lasts
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_revocation_begins_it_only_where_a_new_share_is_sure_to_follow(watched: bool) -> None:
+    absence = Absence(ManualClock(), watched=watched)
+    absence.ends()
+    absence.begins_by_revocation()
+
+    assert absence.lasts is watched

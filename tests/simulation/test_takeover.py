@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pystreams.runtime.ports import RebalanceListener
+    from pystreams.runtime.thread import StreamThread
     from pystreams.testing.simulation import SimulatedProcess
 
 pytestmark = pytest.mark.simulation
@@ -81,6 +82,18 @@ def test_a_member_that_was_put_out_is_not_settled_until_it_is_assigned_again(
     assert settled == [True, False, True]
 
 
+def goes_deaf(thread: StreamThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let its client do what the group asks for once more, and never hear of it again."""
+    client: Any = thread._consumer
+    answers = iter([client._follow_group])
+
+    def hear_once(told: RebalanceListener) -> None:
+        for answer in answers:
+            answer(told)
+
+    monkeypatch.setattr(client, "_follow_group", hear_once)
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
 def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_another_client(
     guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,15 +105,7 @@ def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_anoth
     app.feed("a", "a")
     app.run_until_processed(process)
     [thread] = process.threads
-    deaf: Any = thread._consumer
-    answers = iter([deaf._follow_group])
-
-    def hear_once(told: RebalanceListener) -> None:
-        """Hear that the partitions are lost, and never of new ones."""
-        for answer in answers:
-            answer(told)
-
-    monkeypatch.setattr(deaf, "_follow_group", hear_once)
+    goes_deaf(thread, monkeypatch)
     app.clock.advance_ms(4000)
     app.broker.tick()
     process.step()
@@ -114,6 +119,28 @@ def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_anoth
 
     assert app.outputs() == [("a", 1), ("a", 2), ("a", 3)]
     assert stored_counts(process) == {"a": 3}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
+def test_a_member_that_gave_up_its_partitions_and_hears_nothing_more_goes_on_with_another_client(
+    guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = Application(tmp_path, guarantee, partitions=2)
+    deaf, other = app.process("p0"), app.process("p1")
+    deaf.start()
+    step_until_running(deaf, 2)
+    [thread] = deaf.threads
+    other.start()
+    other.step()
+    goes_deaf(thread, monkeypatch)
+    deaf.step()
+    assert not running_tasks(deaf)
+    app.clock.advance_ms(60_000)
+    app.feed("a", "b", "c", "d")
+    app.run_until_processed(deaf, other)
+
+    assert len(running_tasks(deaf)) == len(running_tasks(other)) == 1
+    assert sorted(app.outputs()) == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
 
 
 @pytest.mark.parametrize("incremental", [False, True])
