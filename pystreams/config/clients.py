@@ -34,6 +34,9 @@ TRANSACTION_TIMEOUT_MS = 10_000
 _SESSION_TIMEOUT_MS = 45_000
 """Default of `consumer.session.timeout.ms`, as in Kafka."""
 
+_MAX_POLL_INTERVAL_MS = 300_000
+"""Default of `consumer.max.poll.interval.ms`, as in Kafka."""
+
 _HEARTBEAT_INTERVAL_MS = 3000
 """Default of `consumer.heartbeat.interval.ms`, as in Kafka."""
 
@@ -114,7 +117,7 @@ def consumer_config(
     """Return the configuration of a main consumer."""
     result = _shared(config, client_id) | _fetching(config)
     result["auto.offset.reset"] = "earliest"
-    result |= _translated(config.overrides, "consumer.", "main.consumer.")
+    result |= _main_consumer(config.overrides)
     result.pop("group.instance.id", None)
     if instance_id is not None:
         result["group.instance.id"] = instance_id
@@ -143,7 +146,7 @@ def history_consumer_config(config: StreamsConfig, client_id: str | None) -> dic
 
     It reads what is committed, whatever the guarantee: its bounds are ends of what is.
     """
-    own = _translated(config.overrides, "consumer.", "main.consumer.")
+    own = _main_consumer(config.overrides)
     result = _without_group(config, client_id, own, "history")
     return result | {"isolation.level": "read_committed"}
 
@@ -213,15 +216,20 @@ def transaction_timeout_ms(overrides: Mapping[str, Any]) -> int:
 
 def heartbeat_and_session_ms(overrides: Mapping[str, Any]) -> tuple[int, int]:
     """Return how often a member sends a heartbeat, and how long it stays one without (ms)."""
-    own = _translated(overrides, "consumer.", "main.consumer.")
+    own = _main_consumer(overrides)
     session_ms = _as_int(own.get("session.timeout.ms", _SESSION_TIMEOUT_MS))
     default_ms = max(1, min(_HEARTBEAT_INTERVAL_MS, session_ms // 3))
     return _as_int(own.get("heartbeat.interval.ms", default_ms)), session_ms
 
 
+def max_poll_interval_ms(overrides: Mapping[str, Any]) -> int:
+    """Return how long a member may process between two polls (ms)."""
+    return _as_int(_main_consumer(overrides).get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS))
+
+
 def group_instance_id(overrides: Mapping[str, Any]) -> str | None:
     """Return the user's `group.instance.id`, which is one for the whole process."""
-    own = _translated(overrides, "consumer.", "main.consumer.").get("group.instance.id")
+    own = _main_consumer(overrides).get("group.instance.id")
     return None if own is None else str(own)
 
 
@@ -309,6 +317,10 @@ def _reading_rules(config: StreamsConfig, chosen: Mapping[str, Any]) -> dict[str
         "enable.auto.offset.store": False,
         "isolation.level": isolation,
     }
+
+
+def _main_consumer(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return _translated(overrides, "consumer.", "main.consumer.")
 
 
 def _translated(overrides: Mapping[str, Any], *prefixes: str) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pystreams.clock import Clock
 from pystreams.errors import TaskMigratedError
+from pystreams.runtime.settings import ThreadSettings
 
-_TOO_LONG_MS = 60_000
-"""Longer than a group takes to share out what was lost, unless a member processes for minutes."""
+_MARGIN_MS = 15_000
 
 
 class Absence:
@@ -16,17 +16,24 @@ class Absence:
     a group coordinator it has dropped, for ever. Only a new client finds the next one. To join once
     more harms nobody: a static member is the same one to the group.
 
+    So a thread asks anew: one that has lost its partitions, which has nothing else to lose, when
+    the sessions of members that died with it have ended; one that has given its tasks up for a
+    moment, when also a member that processes for long must have joined.
+
     Owned by the thread.
 
     Args:
         clock: Tells how long it lasts.
-        watched: Whether `check` minds: the eager protocol tells of every share, KIP-848 not of one
-            that is empty, or has only become smaller.
+        settings: The thread's. Only the classic protocol tells of every share: KIP-848 does not of
+            one that is empty, or has only become smaller, and is not watched.
     """
 
-    def __init__(self, clock: Clock, *, watched: bool) -> None:
+    def __init__(self, clock: Clock, settings: ThreadSettings) -> None:
         self._clock = clock
-        self._watched = watched
+        self._watched = settings.static_membership
+        self._after_loss_ms = settings.session_timeout_ms + _MARGIN_MS
+        self._after_revocation_ms = settings.max_poll_interval_ms + _MARGIN_MS
+        self._limit_ms = self._after_loss_ms
         self._since_ms: float | None = clock.monotonic_ms()
 
     @property
@@ -35,13 +42,15 @@ class Absence:
         return self._since_ms is not None
 
     def begins(self) -> None:
-        """Note that the thread asks for a share."""
+        """Note that the thread asks for a share, and has lost what it had."""
+        self._limit_ms = self._after_loss_ms
         self._since_ms = self._clock.monotonic_ms()
 
     def begins_by_revocation(self) -> None:
-        """Note that partitions were given up; where this is watched, a new share follows."""
+        """Note that it has given its partitions up; where this is watched, a share follows."""
         if self._watched:
-            self.begins()
+            self._limit_ms = self._after_revocation_ms
+            self._since_ms = self._clock.monotonic_ms()
 
     def ends(self) -> None:
         """Note that it has got one, be it empty."""
@@ -51,9 +60,10 @@ class Absence:
         """Return when the thread need not ask anew.
 
         Raises:
-            TaskMigratedError: It has waited for a minute.
+            TaskMigratedError: It has waited too long.
         """
         if self._since_ms is None or not self._watched:
             return
-        if self._clock.monotonic_ms() - self._since_ms >= _TOO_LONG_MS:
-            raise TaskMigratedError("the group has given no partitions for a minute")
+        waited_ms = self._clock.monotonic_ms() - self._since_ms
+        if waited_ms >= self._limit_ms:
+            raise TaskMigratedError(f"the group has not answered for {waited_ms / 1000:.0f} s")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
+from pystreams.config.clients import heartbeat_and_session_ms, max_poll_interval_ms
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -25,6 +26,8 @@ class ThreadSettings:
         guarantee: The processing guarantee.
         static_membership: Whether revoked tasks are kept until the next assignment (the classic
             protocol, which revokes all before it assigns).
+        session_timeout_ms: How long a member stays one without a heartbeat (ms).
+        max_poll_interval_ms: How long a member may process between two polls (ms).
         commit_interval_ms: How often to commit (ms).
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What record caches may hold back.
@@ -39,6 +42,8 @@ class ThreadSettings:
 
     guarantee: ProcessingGuarantee
     static_membership: bool
+    session_timeout_ms: int
+    max_poll_interval_ms: int
     commit_interval_ms: int
     uncommitted_max_bytes: int
     cache_max_bytes: int
@@ -58,6 +63,8 @@ class ThreadSettings:
         return cls(
             guarantee=config.processing_guarantee,
             static_membership=config.group_protocol is GroupProtocol.CLASSIC,
+            session_timeout_ms=heartbeat_and_session_ms(config.overrides)[1],
+            max_poll_interval_ms=max_poll_interval_ms(config.overrides),
             commit_interval_ms=config.commit_interval_ms,
             uncommitted_max_bytes=limit if limit < 0 else limit // threads,
             cache_max_bytes=config.statestore_cache_max_bytes // threads,

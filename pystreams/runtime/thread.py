@@ -140,7 +140,7 @@ class StreamThread:
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._identity = IdentityGuard(clock)
-        self._absence = Absence(clock, watched=parts.settings.static_membership)
+        self._absence = Absence(clock, parts.settings)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
     # ------------------------------------------------------------------ from any thread
@@ -192,11 +192,7 @@ class StreamThread:
         self._consumer.subscribe(topics, patterns, self)
 
     def run_once(self) -> int:
-        """Run one iteration; when fenced in it, or forgotten, join the group again.
-
-        Returns:
-            How many records were processed.
-        """
+        """Run one iteration; return how many records it processed, 0 when it joined again."""
         try:
             self._absence.check()
             return self._iterate()
@@ -249,8 +245,8 @@ class StreamThread:
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
         _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
-        self._absence.begins_by_revocation()
         self._commit()
+        self._absence.begins_by_revocation()
         keep = self._settings.static_membership and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)
         self._housekeeping.forget(partitions)
@@ -342,6 +338,7 @@ class StreamThread:
         """Drop what may belong to somebody else and join the group again with a new client."""
         self._identity.check(error)
         _log.warning("joining the group again", thread=self.name, why=str(error))
+        self._absence.begins()
         self._manager.close_all()
         self._producers.close()
         self._consumer.close()

@@ -121,6 +121,28 @@ def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_anoth
     assert stored_counts(process) == {"a": 3}
 
 
+def test_a_member_that_joins_again_is_not_settled_while_it_closes_what_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stores still belong to it for readers, and its state must not count as moved away."""
+    app = Application(tmp_path, "exactly_once_v2", incremental=True)
+    process = app.process()
+    process.start()
+    step_until_running(process, 1)
+    [thread] = process.threads
+    close_all = thread._producers.close
+    settled = []
+
+    def close() -> None:
+        settled.append(thread.settled)
+        close_all()
+
+    monkeypatch.setattr(thread._producers, "close", close)
+    thread._rejoin(TaskMigratedError("fenced"))
+
+    assert settled == [False]
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
 def test_a_member_that_gave_up_its_partitions_and_hears_nothing_more_goes_on_with_another_client(
     guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,7 +157,7 @@ def test_a_member_that_gave_up_its_partitions_and_hears_nothing_more_goes_on_wit
     goes_deaf(thread, monkeypatch)
     deaf.step()
     assert not running_tasks(deaf)
-    app.clock.advance_ms(60_000)
+    app.clock.advance_ms(315_000)
     app.feed("a", "b", "c", "d")
     app.run_until_processed(deaf, other)
 

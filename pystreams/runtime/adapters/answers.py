@@ -39,7 +39,7 @@ def until_answered(
     told = False
     while True:
         try:
-            call(min(_CALL_TIMEOUT_S, limit_s))
+            call(_CALL_TIMEOUT_S)
             return
         except CLIENT_EXCEPTIONS as raised:
             error = translated(error_of(raised))

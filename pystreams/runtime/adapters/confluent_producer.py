@@ -250,10 +250,10 @@ class ConfluentProducer:
             positions = offsets_to_commit(offsets)
             until_answered(
                 lambda timeout_s: client.send_offsets_to_transaction(
-                    positions, group_metadata, timeout_s
+                    positions, group_metadata, min(timeout_s, self._transaction_timeout_s)
                 ),
                 lambda error: self._error(error, "sending offsets to the transaction"),
-                self._transaction_timeout_s,
+                min(self._transaction_timeout_s, self._commit_timeout_s),
                 # librdkafka goes on asking a group coordinator that the cluster has put out, for
                 # ever: only a new client finds the next one. The transaction is lost by then.
                 TaskMigratedError,

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import ProductionError, TaskMigratedError
 from pystreams.ids import TopicPartition
@@ -60,6 +61,29 @@ def test_an_aborted_transaction_leaves_nothing_and_the_next_one_works(
     flush(producer)
     producer.commit_transaction({}, None)
     _until_stable(application, topic, list(range(100, 105)))
+
+
+class Silent:
+    """A client whose group coordinator gives no answer."""
+
+    def send_offsets_to_transaction(self, *_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def test_offsets_that_no_coordinator_takes_cost_the_producer(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client asks one that is gone; with the next client all begins anew."""
+    producer = application.transactional()
+    producer.begin_transaction()
+    monkeypatch.setattr(producer, "_client", Silent())
+    monkeypatch.setattr(producer, "_transaction_timeout_s", 0.2)
+    offsets = {TopicPartition("any", 0): CommittedOffset(1, "")}
+
+    with pytest.raises(TaskMigratedError, match=r"sending offsets.*gave up after \d+ s"):
+        producer.commit_transaction(offsets, None)
+
+    monkeypatch.undo()
 
 
 def test_a_newer_producer_fences_the_older_one(application: Application) -> None:
