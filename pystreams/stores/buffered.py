@@ -196,41 +196,39 @@ class BufferedKeyValueStore(UncommittedBytes):
         The owner may write, commit and roll back while the iterator is open: what lies ahead of
         it is then read as it is now. The dirty map is not copied.
         """
-        keys = self._sorted
-        generation = version = -1
+        dirty = self.dirty
+        generation = -1
         committed: Iterator[tuple[bytes, bytes]] = iter(())
         head: tuple[bytes, bytes] | None = None
-        position = 0
-        step = -1 if reverse else 1
         while True:
-            keys.refresh()
             if generation != self.generation:
                 generation = self.generation
                 committed = self._engine.range(start, end, reverse=reverse)
                 head = next(committed, None)
-            if version != keys.version:
-                version = keys.version
-                position = keys.first_position(start, end, reverse=reverse)
-            dirty_key = keys.key_at(position, start, end)
-            value: bytes | None
-            if head is not None and (
-                dirty_key is None or (head[0] > dirty_key if reverse else head[0] < dirty_key)
-            ):
-                key, value = head
-                head = next(committed, None)
-            elif dirty_key is None:
-                return
-            else:
-                key, value = dirty_key, self.dirty[dirty_key]
-                position += step
-                if head is not None and head[0] == key:
+            known = len(dirty)
+            dirty_keys = self._sorted.walk(start, end, reverse=reverse)
+            dirty_key = next(dirty_keys, None)
+            while True:
+                if head is not None and (
+                    dirty_key is None or (head[0] > dirty_key if reverse else head[0] < dirty_key)
+                ):
+                    key, value = head
                     head = next(committed, None)
-            if reverse:
-                end = key
-            else:
-                start = key + b"\x00"
-            if value is not None:
+                elif dirty_key is None:
+                    return
+                else:
+                    key, written = dirty_key, dirty[dirty_key]
+                    dirty_key = next(dirty_keys, None)
+                    if head is not None and head[0] == key:
+                        head = next(committed, None)
+                    if written is None:
+                        continue
+                    value = written
                 yield key, value
+                if known != len(dirty) or generation != self.generation:
+                    break
+            # The owner wrote another key, committed or rolled back: look anew at what lies ahead.
+            start, end = (start, key) if reverse else (key + b"\x00", end)
 
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys; updated keys count twice."""

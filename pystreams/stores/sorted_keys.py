@@ -1,80 +1,85 @@
 """The keys of a growing dict in order, sorted only when somebody asks.
 
 Invariants:
-- `keys` holds, in ascending order, the first `len(keys)` keys of the dict in insertion order.
+- `_keys` and `_recent` are in ascending order; together they hold the first
+  `len(_keys) + len(_recent)` keys of the dict in insertion order.
 - The dict only grows between two calls of `clear`; a deletion is a value, not a missing key.
 
 So the keys not yet sorted are the last ones of the dict, `reversed(dict)` finds them, and a write
-to the dict pays nothing for the order. Rejected: a sorted container kept up to date by every put
-(1 to 2 microseconds on the hot path, for reads that most stores never see); a sorted copy a range
-read (the copy is what KIP-892's implementation pays).
+to the dict pays nothing for the order. Once there are many, new keys go into the small list, which
+joins the large one now and then: one more key costs a binary search, however many there are.
+Rejected: a sorted container kept up to date by every put (1 to 2 microseconds on the hot path, for
+reads that most stores never see); a sorted copy a range read (the copy is what KIP-892's
+implementation pays).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
+from heapq import merge
 from itertools import islice
 from typing import Any
 
 _FEW = 16
 """Up to this many new keys are inserted one by one; more are appended and sorted together."""
+_MANY = 4096
+"""Up to this many keys of a store's owner are in one list."""
 _RECENT_SHARE = 16
-"""One in this many of a reader's keys may be in the small list; above that the lists are joined."""
+"""One in this many keys may be in the small list; above that the lists are joined."""
 
 
 class SortedKeys:
-    """The ordered keys of one dict. Belongs to the thread that owns the dict.
+    """The ordered keys of one dict. Belongs to the thread that owns the dict."""
 
-    Attributes:
-        keys: The sorted keys; changed in place, read-only for others.
-        version: Changes whenever a position in `keys` may have moved.
-    """
-
-    __slots__ = ("_source", "keys", "version")
+    __slots__ = ("_keys", "_recent", "_source")
 
     def __init__(self, source: dict[bytes, Any]) -> None:
         """Order the keys of `source`, a dict that only grows until it is cleared."""
         self._source = source
-        self.keys: list[bytes] = []
-        self.version = 0
+        self._keys: list[bytes] = []
+        self._recent: list[bytes] = []
 
-    def refresh(self) -> None:
-        """Take in the keys added since the last call.
+    def walk(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> Iterator[bytes]:
+        """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order.
 
-        Costs nothing when there are none, a binary search each when there are few, and a merge
-        of two sorted runs when there are many.
+        Nothing is copied: the iterator is of no use any more once the dict has another key.
         """
-        keys = self.keys
-        missing = len(self._source) - len(keys)
-        if missing:
-            fresh = islice(reversed(self._source), missing)
-            if missing <= _FEW:
-                for key in fresh:
-                    insort(keys, key)
-            else:
-                keys.extend(fresh)
-                keys.sort()
-            self.version += 1
-
-    def first_position(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> int:
-        """Return where a walk from `start` to `end` (exclusive) begins; may be off the list."""
-        if reverse:
-            return (len(self.keys) if end is None else bisect_left(self.keys, end)) - 1
-        return 0 if start is None else bisect_left(self.keys, start)
-
-    def key_at(self, position: int, start: bytes | None, end: bytes | None) -> bytes | None:
-        """Return the key at a position, or None off the list or out of bounds."""
-        if not 0 <= position < len(self.keys):
-            return None
-        key = self.keys[position]
-        if (start is not None and key < start) or (end is not None and key >= end):
-            return None
-        return key
+        if len(self._source) > len(self._keys) + len(self._recent):
+            self._refresh()
+        keys, recent = self._keys, self._recent
+        first, last = _bounds(keys, start, end)
+        if not recent:
+            return _walk(keys, first, last, reverse=reverse)
+        first_recent, last_recent = _bounds(recent, start, end)
+        if first_recent >= last_recent:
+            return _walk(keys, first, last, reverse=reverse)
+        recent_walk = _walk(recent, first_recent, last_recent, reverse=reverse)
+        if first >= last:
+            return recent_walk
+        return merge(_walk(keys, first, last, reverse=reverse), recent_walk, reverse=reverse)
 
     def clear(self) -> None:
         """Forget all keys; called when the dict is cleared."""
-        self.keys.clear()
-        self.version += 1
+        self._keys.clear()
+        self._recent.clear()
+
+    def _refresh(self) -> None:
+        """Take in the keys added since the last call."""
+        keys, recent = self._keys, self._recent
+        missing = len(self._source) - len(keys) - len(recent)
+        fresh = islice(reversed(self._source), missing)
+        target = recent if len(keys) > _MANY else keys
+        if missing <= _FEW:
+            for key in fresh:
+                insort(target, key)
+        else:
+            target.extend(fresh)
+            target.sort()
+        if len(recent) * _RECENT_SHARE > len(keys):
+            keys.extend(recent)
+            keys.sort()
+            recent.clear()
 
 
 class ReadersKeys:
@@ -137,6 +142,16 @@ class ReadersKeys:
 
 
 def _between(keys: list[bytes], start: bytes | None, end: bytes | None) -> list[bytes]:
-    first = 0 if start is None else bisect_left(keys, start)
-    last = len(keys) if end is None else bisect_left(keys, end)
+    first, last = _bounds(keys, start, end)
     return keys[first:last]
+
+
+def _walk(keys: list[bytes], first: int, last: int, *, reverse: bool) -> Iterator[bytes]:
+    positions = range(last - 1, first - 1, -1) if reverse else range(first, last)
+    return map(keys.__getitem__, positions)
+
+
+def _bounds(keys: list[bytes], start: bytes | None, end: bytes | None) -> tuple[int, int]:
+    """Return the positions from `start` (inclusive) to `end` (exclusive); may be crossed."""
+    first = 0 if start is None else bisect_left(keys, start)
+    return first, len(keys) if end is None else bisect_left(keys, end)

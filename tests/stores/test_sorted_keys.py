@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores.sorted_keys import ReadersKeys
+from pystreams.stores import sorted_keys
+from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import Home, spec_of
 
@@ -20,6 +21,43 @@ MANY = 100
 
 def names(*numbers: int) -> list[bytes]:
     return [b"%05d" % number for number in numbers]
+
+
+def walked(keys: SortedKeys, start: bytes | None, end: bytes | None) -> list[bytes]:
+    """Return the keys between bounds, seen to be the same both ways."""
+    forwards = list(keys.walk(start, end, reverse=False))
+    assert list(keys.walk(start, end, reverse=True)) == forwards[::-1]
+    return forwards
+
+
+@pytest.mark.parametrize("step", [1, FEW, MANY])
+@pytest.mark.parametrize("many", [0, 50, 4096])
+def test_the_owner_walks_between_bounds_however_many_keys_there_are_and_are_new(
+    many: int, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_keys, "_MANY", many)
+    source: dict[bytes, Any] = {}
+    keys = SortedKeys(source)
+    assert walked(keys, None, None) == []
+    numbers = [number * 37 % 1000 for number in range(1000)]
+    for begin in range(0, 1000, step):
+        source.update(dict.fromkeys(names(*numbers[begin : begin + step])))
+        present = sorted(source)
+        assert walked(keys, None, None) == present
+        assert walked(keys, *names(400, 600)) == [key for key in present if 400 <= int(key) < 600]
+        assert walked(keys, *names(600, 400)) == []
+        assert walked(keys, names(700)[0], None) == [key for key in present if int(key) >= 700]
+
+
+def test_the_owner_of_a_cleared_dict_starts_again() -> None:
+    source: dict[bytes, Any] = dict.fromkeys(names(*range(MANY)))
+    keys = SortedKeys(source)
+    assert len(walked(keys, None, None)) == MANY
+    source.clear()
+    keys.clear()
+    source.update(dict.fromkeys(names(*range(MANY, 2 * MANY))))
+
+    assert walked(keys, None, None) == names(*range(MANY, 2 * MANY))
 
 
 @pytest.mark.parametrize("step", [FEW, MANY])

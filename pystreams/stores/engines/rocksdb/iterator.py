@@ -16,14 +16,11 @@ from pystreams.errors import StoreNotAvailableError
 class NativeIterator(Protocol):
     """What is used of rocksdict's `RdictIter`."""
 
-    def valid(self) -> bool:
-        """Return whether the iterator stands on an entry."""
-
     def status(self) -> None:
         """Raise if the iterator stopped at something else than the end."""
 
     def key(self) -> Any:
-        """Return the key it stands on."""
+        """Return the key it stands on, or None when it stands on none."""
 
     def value(self) -> Any:
         """Return the value it stands on."""
@@ -72,14 +69,14 @@ class RocksDBIterator:
     def __next__(self) -> tuple[bytes, bytes]:
         native = self._native
         try:
-            if native is not None and native.valid():
+            if native is not None:
                 key = native.key()
-                if key >= self._lowest:
+                if key is None:
+                    native.status()  # Raises if it stopped at an unreadable block, not at the end.
+                elif key >= self._lowest:
                     entry = (key, native.value())
                     self._step()
                     return entry
-            elif native is not None:
-                native.status()  # Raises if it stopped at an unreadable block, not at the end.
             elif not self._ended:
                 raise self._engine.closed_error()
         except StoreNotAvailableError:
