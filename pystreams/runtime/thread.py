@@ -140,7 +140,7 @@ class StreamThread:
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
         self._identity = IdentityGuard(clock)
-        self._absence = Absence(clock, parts.settings)
+        self._absence = Absence(self.name, clock, parts.settings)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
 
     # ------------------------------------------------------------------ from any thread
@@ -258,13 +258,13 @@ class StreamThread:
         before = self._manager.running()
         self._manager.lose(partitions)
         self._housekeeping.forget(partitions)
-        if self._settings.guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2:
-            return
-        for producer in self._producers.all():
-            if producer.in_transaction:
-                # It holds what the lost tasks have sent, which must never be committed.
-                self._abort(producer, before)
-                self._revive(self._manager.running())
+        if self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            for producer in self._producers.all():
+                if producer.in_transaction:
+                    # It holds what the lost tasks have sent, which must never be committed.
+                    self._abort(producer, before)
+                    self._revive(self._manager.running())
+        self._absence.begins()  # Only now: aborting may have waited long for the broker.
 
     # ------------------------------------------------------------------ commit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams.config import StreamsConfig
 from pystreams.errors import TaskMigratedError
@@ -15,7 +16,7 @@ from pystreams.testing.simulation.clock import ManualClock
 
 def absence_by(clock: ManualClock, config: dict[str, Any] | None = None) -> Absence:
     required = {"application.id": "app", "bootstrap.servers": "simulated:9092"}
-    return Absence(clock, ThreadSettings.of(StreamsConfig.of(required | (config or {}))))
+    return Absence("thread", clock, ThreadSettings.of(StreamsConfig.of(required | (config or {}))))
 
 
 def asks_anew_after(absence: Absence, clock: ManualClock, limit_ms: int) -> None:
@@ -59,6 +60,21 @@ def test_a_thread_that_gave_its_tasks_up_for_a_moment_waits_for_slow_members_too
     asks_anew_after(absence, clock, 115_000)
 
 
+def test_a_thread_that_gave_its_tasks_up_says_once_that_it_waits() -> None:
+    clock = ManualClock()
+    absence = absence_by(clock, {"consumer.session.timeout.ms": 45_000})
+    told: list[list[int]] = []
+    for _ in range(2):
+        absence.begins_by_revocation()
+        with capture_logs() as logs:
+            for step_ms in (59_999, 1, 1000):
+                clock.advance_ms(step_ms)
+                absence.check()
+        told.append([line["joins_again_in_s"] for line in logs])
+
+    assert told == [[255], [255]]
+
+
 def test_a_thread_with_a_share_never_asks_anew() -> None:
     clock = ManualClock()
     absence = absence_by(clock)
@@ -68,13 +84,15 @@ def test_a_thread_with_a_share_never_asks_anew() -> None:
     absence.check()
 
 
-def test_a_member_that_is_not_told_of_an_empty_share_is_not_watched() -> None:
+def test_a_member_that_is_not_told_of_an_empty_share_takes_silence_for_one() -> None:
     clock = ManualClock()
     absence = absence_by(clock, {"group.protocol": "consumer"})
-    clock.advance_ms(3_600_000)
+    clock.advance_ms(59_999)
+    lasted = absence.lasts
+    clock.advance_ms(1)
 
     absence.check()
-    assert absence.lasts
+    assert (lasted, absence.lasts) == (True, False)
 
 
 @pytest.mark.parametrize(("protocol", "lasts"), [("classic", True), ("consumer", False)])
