@@ -127,7 +127,7 @@ def consumer_config(
         result["group.remote.assignor"] = "range"
     else:
         result["partition.assignment.strategy"] = "range"
-        result["heartbeat.interval.ms"], _ = heartbeat_and_session_ms(config.overrides)
+        result["heartbeat.interval.ms"] = heartbeat_interval_ms(config.overrides)
     return result | _reading_rules(config, result)
 
 
@@ -214,12 +214,15 @@ def transaction_timeout_ms(overrides: Mapping[str, Any]) -> int:
     return _as_int(overrides.get("producer.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS))
 
 
-def heartbeat_and_session_ms(overrides: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how often a member sends a heartbeat, and how long it stays one without (ms)."""
-    own = _main_consumer(overrides)
-    session_ms = _as_int(own.get("session.timeout.ms", _SESSION_TIMEOUT_MS))
-    default_ms = max(1, min(_HEARTBEAT_INTERVAL_MS, session_ms // 3))
-    return _as_int(own.get("heartbeat.interval.ms", default_ms)), session_ms
+def session_timeout_ms(overrides: Mapping[str, Any]) -> int:
+    """Return how long a member stays one without a heartbeat (ms)."""
+    return _as_int(_main_consumer(overrides).get("session.timeout.ms", _SESSION_TIMEOUT_MS))
+
+
+def heartbeat_interval_ms(overrides: Mapping[str, Any]) -> int:
+    """Return how often a member sends a heartbeat (ms)."""
+    default_ms = max(1, min(_HEARTBEAT_INTERVAL_MS, session_timeout_ms(overrides) // 3))
+    return _as_int(_main_consumer(overrides).get("heartbeat.interval.ms", default_ms))
 
 
 def max_poll_interval_ms(overrides: Mapping[str, Any]) -> int:

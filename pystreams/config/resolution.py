@@ -229,7 +229,8 @@ def _check_transaction_timeout(interval_ms: int, findings: _Findings) -> None:
 
 def _check_heartbeats(findings: _Findings) -> None:
     """Refuse sessions that end between two heartbeats, as Kafka does."""
-    interval_ms, session_ms = clients.heartbeat_and_session_ms(findings.overrides)
+    interval_ms = clients.heartbeat_interval_ms(findings.overrides)
+    session_ms = clients.session_timeout_ms(findings.overrides)
     if interval_ms >= session_ms:
         findings.problems.append(
             f"consumer.heartbeat.interval.ms = {interval_ms} is not below "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
-from pystreams.config.clients import heartbeat_and_session_ms, max_poll_interval_ms
+from pystreams.config.clients import max_poll_interval_ms, session_timeout_ms
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -63,7 +63,7 @@ class ThreadSettings:
         return cls(
             guarantee=config.processing_guarantee,
             static_membership=config.group_protocol is GroupProtocol.CLASSIC,
-            session_timeout_ms=heartbeat_and_session_ms(config.overrides)[1],
+            session_timeout_ms=session_timeout_ms(config.overrides),
             max_poll_interval_ms=max_poll_interval_ms(config.overrides),
             commit_interval_ms=config.commit_interval_ms,
             uncommitted_max_bytes=limit if limit < 0 else limit // threads,

@@ -46,6 +46,18 @@ def wait_until_running(process: SimulatedProcess) -> None:
     raise AssertionError("it does not start")
 
 
+def forty_to_restore(root: Path) -> tuple[Application, SimulatedProcess]:
+    """Return an application that has counted forty keys, and a process that has none of them."""
+    app = Application(root)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    app.feed(*(f"key-{number}" for number in range(40)))
+    app.run_until_processed(first)
+    first.stop()
+    app.broker.settle()
+    return app, second
+
+
 def newest_offset(process: SimulatedProcess) -> int:
     """Return the changelog offset that the disk holds, -1 without one."""
     for _, name, files in process.disk.stores():
@@ -240,13 +252,7 @@ def test_a_restore_that_waits_for_a_transaction_nobody_ends_says_where_it_stands
 
 
 def test_a_restore_that_moves_is_not_said_to_stand_still(tmp_path: Path) -> None:
-    app = Application(tmp_path)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    app.feed(*(f"key-{number}" for number in range(40)))
-    app.run_until_processed(first)
-    first.stop()
-    app.broker.settle()
+    app, second = forty_to_restore(tmp_path)
     app.faults.rates = replace(NO_FAULTS, short_poll=1)
     second.start()
     with capture_logs() as logs:
@@ -260,13 +266,7 @@ def test_a_restore_that_moves_is_not_said_to_stand_still(tmp_path: Path) -> None
 
 
 def test_a_crash_in_the_middle_of_a_restore_goes_on_from_there(tmp_path: Path) -> None:
-    app = Application(tmp_path)
-    first, second = app.process("p0"), app.process("p1")
-    first.start()
-    app.feed(*(f"key-{number}" for number in range(40)))
-    app.run_until_processed(first)
-    first.stop()
-    app.broker.settle()
+    app, second = forty_to_restore(tmp_path)
     app.faults.rates = replace(NO_FAULTS, short_poll=1, background=1)
     crashes = 0
     restored = 0

@@ -311,28 +311,34 @@ def test_a_static_member_that_is_back_gets_its_partitions_at_once(
     assert second.group_metadata() is not metadata
 
 
-def test_a_member_whose_identity_another_has_taken_says_what_to_do(
+@pytest.fixture
+def ousted(
     make_application: Callable[[dict[str, Any]], Application],
-) -> None:
+) -> tuple[ConfluentConsumer, TopicPartition]:
+    """A member whose identity another has taken, and the partition it had."""
     application = make_application({"consumer.heartbeat.interval.ms": 100})
     topic = application.topic()
-    first, _ = application.member(topic, instance="one")
+    member, _ = application.member(topic, instance="one")
     application.member(topic, instance="one")
+    return member, TopicPartition(topic, 0)
+
+
+def test_a_member_whose_identity_another_has_taken_says_what_to_do(
+    ousted: tuple[ConfluentConsumer, TopicPartition],
+) -> None:
+    member, _ = ousted
     with pytest.raises(IdentityTakenError, match=r"stop one of them.*copy.*empty one"):
-        until(lambda: first.poll(1, 0.1))
+        until(lambda: member.poll(1, 0.1))
 
 
 def test_a_commit_of_a_fenced_member_leaves_it_to_the_next_poll_to_say_why(
-    make_application: Callable[[dict[str, Any]], Application],
+    ousted: tuple[ConfluentConsumer, TopicPartition],
 ) -> None:
-    application = make_application({"consumer.heartbeat.interval.ms": 100})
-    topic = application.topic()
-    first, _ = application.member(topic, instance="one")
-    application.member(topic, instance="one")
+    member, partition = ousted
 
     def client_has_failed() -> bool:
         try:
-            first.commit({TopicPartition(topic, 0): CommittedOffset(0, "")})
+            member.commit({partition: CommittedOffset(0, "")})
         except IdentityTakenError:
             return False  # The broker says so; the client has not noticed yet.
         except RetriableClientError as error:
@@ -341,7 +347,7 @@ def test_a_commit_of_a_fenced_member_leaves_it_to_the_next_poll_to_say_why(
 
     until(client_has_failed, "the client's failure")
     with pytest.raises(IdentityTakenError, match="stop one of them"):
-        until(lambda: first.poll(1, 0.1))
+        until(lambda: member.poll(1, 0.1))
 
 
 def test_a_topic_in_doubt_is_taken_for_granted_while_no_broker_answers(
