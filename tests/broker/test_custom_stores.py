@@ -185,8 +185,12 @@ def test_killed_application_with_a_custom_store_counts_right(
 
     counts = counting.counts()
     if guarantee == "at_least_once":
-        counts = {key: sorted(set(numbers))[: counting.fed] for key, numbers in counts.items()}
-    assert counts == {key: list(range(1, counting.fed + 1)) for key in KEYS}
+        # They may jump, where store or changelog were ahead of the output when the process died.
+        assert counts.keys() == set(KEYS)
+        assert all(len(numbers) >= counting.fed for numbers in counts.values())
+        assert all(numbers[-1] >= counting.fed for numbers in counts.values())
+    else:
+        assert counts == {key: list(range(1, counting.fed + 1)) for key in KEYS}
     if store == MINIMAL and guarantee != "at_least_once":
         assert rebuilt(again) == ["counts"]
     else:
