@@ -2,12 +2,13 @@
 
     python benchmarks/stores.py --operations 300000
 
-Puts, gets, read-modify-writes and short ranges on one store of each kind, ours transactional and
-written through. These two are then run in pairs, each one first in turn, because machines change
-their speed from one minute to the next: a ratio within a pair says more than two medians. What
-reads give is added up in every program; a sum that differs ends with exit
-code 1 and no number. Kafka Streams times itself, without its start and with a JVM that warms up on
-the way. Restore is measured last: changelog records into our store, in the runtime's batches.
+Puts, gets, read-modify-writes, short ranges, and puts and ranges in turn, on one store of each
+kind, ours transactional and written through. These two are then run in pairs, each one first in
+turn, because machines change their speed from one minute to the next: a ratio within a pair says
+more than two medians. What reads give is added up in every program; a sum that differs ends with
+exit code 1 and no number. Kafka Streams times itself, without its start and with a JVM that warms
+up on the way. Restore is measured last: changelog records into our
+store, in the runtime's batches.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Program = Callable[[Path], list[Measured]]
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0], context_settings={"show_default": True})
-@click.option("--operations", type=click.IntRange(100), default=300_000, help="Of each job.")
+@click.option("--operations", type=click.IntRange(1000), default=300_000, help="Of each job.")
 @click.option("--keys", type=click.IntRange(100), default=100_000, help="Different keys.")
 @click.option("--value-bytes", type=click.IntRange(8), default=100, help="Length of a value.")
 @click.option("--kinds", default=",".join(KINDS), help="What to measure, with commas.")
@@ -120,8 +121,9 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
         measured: dict[bool, list[Measured]] = {}
         for transactional in (True, False) if number % 2 == 0 else (False, True):
             with tempfile.TemporaryDirectory(prefix="stores-") as directory:
-                subject = ours(kind, Path(directory), transactional=transactional)
-                measured[transactional] = measure(subject, size)
+                measured[transactional] = measure_ours(
+                    kind, size, Path(directory), transactional=transactional
+                )
         for mine, plain in zip(measured[True], measured[False], strict=True):
             if mine.checksum != plain.checksum:
                 raise click.ClickException(f"{kind}, {mine.job}: a pair read different sums")
@@ -134,14 +136,19 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
 
 def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Program]]:
     """Return what is measured on a kind, by title."""
-    yield "pystreams", lambda at: measure(ours(kind, at, transactional=True), size)
+    yield "pystreams", lambda at: measure_ours(kind, size, at, transactional=True)
     yield (
         "pystreams, not transactional",
-        lambda at: measure(ours(kind, at, transactional=False), size),
+        lambda at: measure_ours(kind, size, at, transactional=False),
     )
-    yield "rocksdict by hand", lambda at: measure(by_hand(kind, at), size)
+    yield "rocksdict by hand", lambda at: measure(lambda: by_hand(kind, at), at, size)
     if java:
         yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
+
+
+def measure_ours(kind: str, size: Size, at: Path, *, transactional: bool) -> list[Measured]:
+    """Measure our store of a kind."""
+    return measure(lambda: ours(kind, at, transactional=transactional), at, size)
 
 
 def kafka_streams(kind: str, size: Size, directory: Path) -> list[Measured]:

@@ -1,7 +1,6 @@
 """Programs that read a topic from its beginning to its end, and end themselves.
 
-- `backfill`: `pystreams backfill`, its results staged; publishing them is a second command, timed
-  apart.
+- `backfill`: apps/backfill_app.py, results staged; publishing them is its second step, timed apart.
 - `spark-sql`: peers/spark_sql, which counts and does nothing else.
 
 A program's time is that of its process, from start to exit, so it includes starting Python, a JVM
@@ -93,13 +92,14 @@ class BatchBench:
         home = self._home(app)
         output = f"{app}-output"
         self.cluster.create_topic(output, source.partitions)
-        environment = {"BENCHMARK_INPUT": source.topic, "BENCHMARK_OUTPUT": output, **extra}
-        command = self._backfill_command(home, app, conf)
-        tree = run_to_end([*command, "--no-publish"], home / "backfill.log", environment)
+        arguments = [f"--input={source.topic}", f"--output={output}", *self._arguments(home, app)]
+        arguments += [f"--spark-conf={one}" for one in conf]
+        command = [sys.executable, "-m", "benchmarks.apps.backfill_app"]
+        tree = run_to_end([*command, "stage", *arguments], home / "backfill.log", extra)
         manifest = read_manifest(home / "staged")
         truth = self._truth(source)
         check_staged(home / "staged", output, truth, every_count=self.cache_bytes == 0)
-        publishing = run_to_end(command, home / "publishing.log", environment)
+        publishing = run_to_end([*command, "publish", *arguments], home / "publishing.log", extra)
         changelog = f"{app}-{_STATE}-changelog"
         check_output(self.cluster, changelog, truth, every_count=False)
         self.cluster.keep_only([source.topic])
@@ -130,23 +130,17 @@ class BatchBench:
         shutil.rmtree(home, ignore_errors=True)
         return tree.run()
 
-    def _backfill_command(self, home: Path, app: str, conf: Sequence[str]) -> list[str]:
+    def _arguments(self, home: Path, app: str) -> list[str]:
         settings = {
             "application.id": app,
             "bootstrap.servers": self.cluster.bootstrap_servers,
             "statestore.cache.max.bytes": str(self.cache_bytes),
         }
         return [
-            sys.executable,
-            "-m",
-            "pystreams",
-            "backfill",
-            str(BENCHMARKS / "apps" / "backfill_topology.py"),
+            f"--staging={home / 'staged'}",
             f"--master=local[{self.cores}]",
-            f"--output={home / 'staged'}",
             *(f"-c{key}={value}" for key, value in settings.items()),
             f"--spark-conf=spark.local.dir={home}",
-            *(f"--spark-conf={one}" for one in conf),
         ]
 
     def _home(self, app: str) -> Path:

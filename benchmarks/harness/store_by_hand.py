@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rocksdict import Options, Rdict, ReadOptions, WriteOptions
+from rocksdict import DBCompressionType, Options, Rdict, ReadOptions, WriteOptions
 
 from benchmarks.harness.store_jobs import SPAN_MS, Get, Put, Range, Subject, name_of
+from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
 
 _SECOND_MS = 1000
 _pack = struct.Struct(">q").pack
@@ -33,6 +34,9 @@ class _Table:
     def __init__(self, path: Path) -> None:
         options = Options(raw_mode=True)
         options.create_if_missing(True)
+        # As ours: with the default of 64 MiB nothing would ever be read from a file.
+        options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+        options.set_compression_type(DBCompressionType.none())
         self.database: Any = Rdict(str(path), options)
         self._no_log = WriteOptions()
         self._no_log.disable_wal = True  # type: ignore[method-assign, assignment]

@@ -10,8 +10,8 @@ from benchmarks.harness.results import markdown_table
 
 Content = Mapping[str, Any]
 
-JOBS = ("put", "get", "read-modify-write", "range")
-ALL_JOBS = "all four"
+JOBS = ("put", "get", "read-modify-write", "range", "puts-and-range")
+ALL_JOBS = "all five"
 RATIO_COLUMNS = ("kind", *JOBS, ALL_JOBS)
 _RESTORE_COLUMNS = (
     "changelog records",
@@ -43,9 +43,10 @@ def store_tables(content: Content) -> dict[str, str]:
     ]
     given = content["settings"]
     said = (
-        f"{given['operations']:,} operations of each job ({given['operations'] // 100:,} ranges) "
-        f"over {given['keys']:,} keys, {given['value_bytes']}-byte values, a commit every 10,000; "
-        f"median of {given['runs']} runs."
+        f"{given['operations']:,} operations of each job ({given['operations'] // 100:,} ranges; "
+        f"then {given['operations'] // 20:,} times ten puts and a range) over {given['keys']:,} "
+        f"keys, {given['value_bytes']}-byte values, a commit every 10,000; median of "
+        f"{given['runs']} runs."
     )
     blocks = {
         "stores": f"{markdown_table(('kind', 'program', *(f'{job} (k/s)' for job in JOBS)), lines)}"

@@ -26,7 +26,7 @@ import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
 
 /**
- * One store, the four jobs of benchmarks/stores.py: the same keys, values and times in the same
+ * One store, the five jobs of benchmarks/stores.py: the same keys, values and times in the same
  * order. Prints a line a job: name, operations, nanoseconds, checksum.
  *
  * Arguments: kind, operations, keys, value bytes, directory.
@@ -36,6 +36,7 @@ public final class StoreBench {
     private static final Serde<byte[]> VALUES = Serdes.ByteArray();
     private static final Duration RETENTION = Duration.ofHours(1);
     private static final long SPAN_MS = 60_000;
+    private static final int PUTS_PER_RANGE = 10;
     private static final long MULTIPLIER = 2_654_435_761L;
 
     interface Store {
@@ -71,9 +72,7 @@ public final class StoreBench {
 
     private void run() {
         measure("put", operations, () -> {
-            for (int i = 0; i < operations; i++) {
-                store.put(name(number(i)), value(i), time(i));
-            }
+            put(0, operations);
             return operations;
         });
         measure("get", operations, () -> {
@@ -95,7 +94,7 @@ public final class StoreBench {
             }
             return sum;
         });
-        int ranges = Math.max(1, operations / 100);
+        int ranges = operations / 100;
         measure("range", ranges, () -> {
             long sum = 0;
             for (int i = 0; i < ranges; i++) {
@@ -103,6 +102,22 @@ public final class StoreBench {
             }
             return sum;
         });
+        int together = operations / 2 / PUTS_PER_RANGE;
+        measure("puts-and-range", together, () -> {
+            long sum = 0;
+            for (int range = 0; range < together; range++) {
+                int begin = range * PUTS_PER_RANGE;
+                put(begin, begin + PUTS_PER_RANGE);
+                sum += store.range(number(begin), keys);
+            }
+            return sum;
+        });
+    }
+
+    private void put(int begin, int end) {
+        for (int i = begin; i < end; i++) {
+            store.put(name(number(i)), value(i), time(i));
+        }
     }
 
     interface Job {
