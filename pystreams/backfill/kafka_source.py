@@ -185,7 +185,7 @@ class KafkaSource:
             HistoryError: A bound is not in its partition, or not the one it was begun with.
             MissingSourceTopicError: A topic does not exist.
         """
-        there = self.admin.partition_counts()
+        there = self.admin.partition_counts(awaited=wanted.names)
         counts = without_later(there, wanted.came_later(there))
         missing = [name for name in wanted.names if name not in counts]
         if missing:

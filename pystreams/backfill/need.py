@@ -88,7 +88,7 @@ class Lookout:
             RetriableClientError: The broker stays silent.
         """
         # Asked first: without a broker it says so, where the others would be asked again.
-        counts = self._admin.partition_counts()
+        counts = self._admin.partition_counts(awaited=self._plan.source_topics())
         group = self._plan.application_id
         held = self._waiting.until_answered(lambda: self._admin.committed_offsets(group))
         committed = {one: at for one, at in held.items() if self._plan.source_of_topic(one.topic)}

@@ -205,8 +205,12 @@ class RestoreConsumerPort(Protocol):
 class AdminPort(Protocol):
     """Topics and their offsets; may be called from any thread."""
 
-    def partition_counts(self) -> dict[str, int]:
+    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows.
+
+        Args:
+            awaited: Topics that should exist. A broker may show one late that was created just
+                now: while one is missing, it is asked again for a moment.
 
         Raises:
             BrokerNotAvailableError: No broker answered in time.

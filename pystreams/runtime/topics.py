@@ -50,8 +50,9 @@ class TopicManager:
                 exists with another count.
             BrokerNotAvailableError: No broker answered.
         """
-        existing = self._admin.partition_counts()
-        missing = [topic for topic in self._plan.source_topics() if topic not in existing]
+        sources = self._plan.source_topics()
+        existing = self._admin.partition_counts(awaited=sources)
+        missing = [topic for topic in sources if topic not in existing]
         if missing:
             raise MissingSourceTopicError(missing)
         self._warn_of_missing_sinks(existing)
@@ -105,7 +106,7 @@ class TopicManager:
             known = self._partitions.num_partitions.get(topic)
         if known is not None:
             return known
-        counts = self._admin.partition_counts()
+        counts = self._admin.partition_counts(awaited=[topic])
         if topic not in counts:
             raise MissingSourceTopicError([topic])
         with self._lock:

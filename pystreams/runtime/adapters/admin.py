@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, Retriab
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
+    SHOWN_AFTER_S,
     TRANSIENT,
     BrokerOutage,
     error_of,
@@ -81,12 +82,26 @@ class ConfluentAdmin:
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
 
-    def partition_counts(self) -> dict[str, int]:
+    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
+
+        Args:
+            awaited: Topics that should exist: while one is missing, it asks again for a moment.
 
         Raises:
             BrokerNotAvailableError: None answered for fifteen seconds.
         """
+        return self._counts_with(awaited, SHOWN_AFTER_S)
+
+    def _counts_with(self, awaited: Collection[str], patience_s: float) -> dict[str, int]:
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            counts = self._counts()
+            if counts.keys() >= set(awaited) or time.monotonic() > deadline_s:
+                return counts
+            time.sleep(_VISIBLE_PAUSE_S)
+
+    def _counts(self) -> dict[str, int]:
         metadata = self._metadata(time.monotonic() + _METADATA_TIMEOUT_S)
         if self._outage.lasting:
             self._outage.ends()
@@ -174,12 +189,10 @@ class ConfluentAdmin:
 
     def _wait_until_visible(self, names: set[str]) -> None:
         """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
-        deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
-        while missing := names - self.partition_counts().keys():
-            if time.monotonic() > deadline_s:
-                text = f"topics {sorted(missing)} were created and are not shown by the broker"
-                raise RetriableClientError(text)
-            time.sleep(_VISIBLE_PAUSE_S)
+        missing = names - self._counts_with(names, _ANSWER_TIMEOUT_S).keys()
+        if missing:
+            text = f"topics {sorted(missing)} were created and are not shown by the broker"
+            raise RetriableClientError(text)
 
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]

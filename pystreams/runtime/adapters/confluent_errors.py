@@ -121,6 +121,8 @@ MISSING_TOPIC = frozenset(
     }
 )
 """The topic may still be created."""
+SHOWN_AFTER_S = 5.0
+"""How late a broker may show a topic that was created just now."""
 
 OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 """The broker does not hold the offset to be read, and nothing says where to go on."""

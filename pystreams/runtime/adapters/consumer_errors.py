@@ -14,6 +14,7 @@ from pystreams.runtime.adapters.confluent import Consumer, Message
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
     OUT_OF_RANGE,
+    SHOWN_AFTER_S,
     error_of,
     translate,
 )
@@ -24,13 +25,15 @@ _ANSWER_TIMEOUT_S = 10.0
 _AGAIN_TIMEOUT_S = 3.0
 """How long a stop may have to wait while a topic is in doubt."""
 _ASK_AGAIN_S = 10.0
+_MISSING_PAUSE_S = 0.5
 
 
 class ConsumerErrors:
     """Judges the errors of one consumer; owned by its thread.
 
     librdkafka tells once that a topic is missing. Where no broker confirms it, for then it may be
-    an outage that makes topics disappear, the question is kept until one does or denies it.
+    an outage that makes topics disappear, the question is kept until one does or denies it. One
+    that was created just now may be missing for a moment at this broker, though another shows it.
 
     Args:
         client: The consumer; asked for the topics there are.
@@ -40,7 +43,8 @@ class ConsumerErrors:
     def __init__(self, client: Consumer, doing: str) -> None:
         self._client = client
         self._doing = doing
-        self._in_doubt: set[str] = set()
+        self._in_doubt: dict[str, float] = {}
+        """Topics, and since when each is in doubt (s)."""
         self._ask_at_s = 0.0
 
     def take(self, error: KafkaError, message: Message) -> None:
@@ -59,7 +63,7 @@ class ConsumerErrors:
         if code in MISSING_TOPIC:
             topic = message.topic() or "^"
             if not topic.startswith("^"):  # That nothing matches a pattern yet is no error.
-                self._in_doubt.add(topic)
+                self._in_doubt.setdefault(topic, time.monotonic())
                 self._ask(_ANSWER_TIMEOUT_S)
         elif code in OUT_OF_RANGE:
             text = (
@@ -76,7 +80,7 @@ class ConsumerErrors:
             self._raise_if_lasting(error)
 
     def ask_again(self) -> None:
-        """Ask about topics in doubt, if there are any, every ten seconds; raises as `take` does."""
+        """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
         if self._in_doubt and time.monotonic() >= self._ask_at_s:
             self._ask(_AGAIN_TIMEOUT_S)
 
@@ -88,10 +92,12 @@ class ConsumerErrors:
             self._ask_at_s = time.monotonic() + _ASK_AGAIN_S
             self._raise_if_lasting(error_of(raised))
             return
-        missing = sorted(self._in_doubt - known.keys())
-        self._in_doubt.clear()
-        if missing:
-            raise MissingSourceTopicError(missing)
+        now_s = time.monotonic()
+        self._in_doubt = {one: at for one, at in self._in_doubt.items() if one not in known}
+        lasting = [one for one, at in self._in_doubt.items() if now_s - at >= SHOWN_AFTER_S]
+        if lasting:
+            raise MissingSourceTopicError(lasting)
+        self._ask_at_s = now_s + _MISSING_PAUSE_S
 
     def _raise_if_lasting(self, error: KafkaError) -> None:
         translated = translate(error, self._doing)

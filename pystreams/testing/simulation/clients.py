@@ -232,8 +232,8 @@ class SimulatedAdmin:
         self._broker = broker
         self._lifeline = lifeline
 
-    def partition_counts(self) -> dict[str, int]:
-        """Return the partition count of each topic."""
+    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
+        """Return the partition count of each topic; this broker shows new ones at once."""
         self._lifeline.pulse("partition_counts")
         return self._broker.partition_counts()
 

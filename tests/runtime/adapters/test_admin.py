@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from structlog.testing import capture_logs
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import admin as admin_module
+from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import OffsetRange
@@ -41,6 +43,44 @@ def test_created_topics_have_their_partitions_and_settings(
     settings = client.describe_configs([resource])[resource].result(20)
     assert settings["cleanup.policy"].value == "compact"
     assert settings["retention.ms"].value == "-1"
+
+
+def unconnected() -> ConfluentAdmin:
+    """Return an admin on whatever `make_client` gives."""
+    return ConfluentAdmin({"bootstrap.servers": "one:9092"}, BrokerOutage("one:9092"))
+
+
+class LateBroker:
+    """Stands in for the client: shows a topic that was created just now the third time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def list_topics(self, timeout: float) -> Any:
+        self.asked += 1
+        shown = ["old", "new"] if self.asked > 2 else ["old"]
+        topic = SimpleNamespace(partitions=[0, 1], error=None)
+        return SimpleNamespace(topics=dict.fromkeys(shown, topic))
+
+
+def test_a_topic_that_a_broker_shows_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = LateBroker()
+    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
+    admin = unconnected()
+    assert admin.partition_counts() == {"old": 2}
+    assert admin.partition_counts(awaited=["old"]) == {"old": 2}
+    assert client.asked == 2
+
+    assert admin.partition_counts(awaited=["new"]) == {"old": 2, "new": 2}
+
+
+def test_a_topic_that_a_broker_never_shows_is_not_waited_for_any_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admin_module, "make_client", lambda *_: LateBroker())
+    monkeypatch.setattr(admin_module, "SHOWN_AFTER_S", 0.2)
+    admin = unconnected()
+    assert "missing" not in admin.partition_counts(awaited=["old", "missing"])
 
 
 def test_a_replication_factor_that_can_not_be_had_names_the_cure(
@@ -137,8 +177,7 @@ def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads(
     """The client does not do so by itself: nothing would be purged until the next restart."""
     client = OldLeaders()
     monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
-    config = {"bootstrap.servers": "one:9092"}
-    admin = admin_module.ConfluentAdmin(config, BrokerOutage("one:9092"))
+    admin = unconnected()
     partition = TopicPartition("app-repartition", 0)
 
     with capture_logs() as lines:

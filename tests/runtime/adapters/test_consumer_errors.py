@@ -32,7 +32,8 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_errors, "_ASK_AGAIN_S", 0.0)
+    for name in ("_ASK_AGAIN_S", "_MISSING_PAUSE_S", "SHOWN_AFTER_S"):
+        monkeypatch.setattr(consumer_errors, name, 0.0)
 
 
 def errors_in(cluster: Cluster) -> ConsumerErrors:
@@ -55,6 +56,30 @@ def test_a_topic_that_is_there_is_in_doubt_no_more() -> None:
     errors.take(*missing("there"))
     errors.ask_again()
     assert cluster.answers == []
+
+
+def test_a_topic_that_this_broker_shows_late_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 1_000.0)
+    cluster = Cluster({"other"}, {"other"}, {"new", "other"})
+    errors = errors_in(cluster)
+    errors.take(*missing("new"))
+    for _ in range(5):
+        errors.ask_again()
+    assert cluster.answers == []
+
+
+def test_a_topic_that_this_broker_does_not_show_in_time_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 1_000.0)
+    errors = errors_in(Cluster({"other"}, {"new"}, {"other"}))
+    errors.take(*missing("deleted"))
+    errors.take(*missing("new"))
+    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 0.0)
+    with pytest.raises(MissingSourceTopicError, match="source topic 'deleted' does"):
+        errors.ask_again()
 
 
 def test_a_topic_that_was_deleted_in_an_outage_is_named_at_its_end() -> None:
