@@ -5,10 +5,10 @@
 Puts, gets, read-modify-writes, short ranges, and puts and ranges in turn, on one store of each
 kind, ours transactional and written through. These two are then run in pairs, each one first in
 turn, because machines change their speed from one minute to the next: a ratio within a pair says
-more than two medians. What reads give is added up in every program; a sum that differs ends with
-exit code 1 and no number. Kafka Streams times itself, without its start and with a JVM that warms
-up on the way. Restore is measured last: changelog records into our
-store, in the runtime's batches.
+more than two medians. Each measurement has a process of its own. What reads give is added up in
+every program; a sum that differs ends with exit code 1 and no number. Kafka Streams times itself,
+without its start and with a JVM that warms up on the way. Restore is measured last: changelog
+records into our store, in the runtime's batches.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.harness import results
+from benchmarks.harness.own_process import in_own_process
 from benchmarks.harness.programs import build_kafka_streams, store_bench_command
 from benchmarks.harness.store_by_hand import by_hand
 from benchmarks.harness.store_jobs import KINDS, Measured, Size, measure, ours
@@ -121,8 +122,8 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
         measured: dict[bool, list[Measured]] = {}
         for transactional in (True, False) if number % 2 == 0 else (False, True):
             with tempfile.TemporaryDirectory(prefix="stores-") as directory:
-                measured[transactional] = measure_ours(
-                    kind, size, Path(directory), transactional=transactional
+                measured[transactional] = in_own_process(
+                    measure_ours, kind, size, Path(directory), transactional=transactional
                 )
         for mine, plain in zip(measured[True], measured[False], strict=True):
             if mine.checksum != plain.checksum:
@@ -136,12 +137,12 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
 
 def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Program]]:
     """Return what is measured on a kind, by title."""
-    yield "pystreams", lambda at: measure_ours(kind, size, at, transactional=True)
+    yield "pystreams", lambda at: in_own_process(measure_ours, kind, size, at, transactional=True)
     yield (
         "pystreams, not transactional",
-        lambda at: measure_ours(kind, size, at, transactional=False),
+        lambda at: in_own_process(measure_ours, kind, size, at, transactional=False),
     )
-    yield "rocksdict by hand", lambda at: measure(lambda: by_hand(kind, at), at, size)
+    yield "rocksdict by hand", lambda at: in_own_process(measure_by_hand, kind, size, at)
     if java:
         yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
 
@@ -149,6 +150,11 @@ def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Progra
 def measure_ours(kind: str, size: Size, at: Path, *, transactional: bool) -> list[Measured]:
     """Measure our store of a kind."""
     return measure(lambda: ours(kind, at, transactional=transactional), at, size)
+
+
+def measure_by_hand(kind: str, size: Size, at: Path) -> list[Measured]:
+    """Measure rocksdict without a framework on a kind."""
+    return measure(lambda: by_hand(kind, at), at, size)
 
 
 def kafka_streams(kind: str, size: Size, directory: Path) -> list[Measured]:
