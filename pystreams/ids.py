@@ -18,6 +18,11 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def firsts_of(topics: Iterable[str]) -> list[TopicPartition]:
+    """Return the first partition of each topic: what every topic has."""
+    return [TopicPartition(topic, 0) for topic in topics]
+
+
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Return the partition numbers of each topic, sorted: the short form for a log."""
     numbers: dict[str, list[int]] = {}

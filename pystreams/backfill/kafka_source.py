@@ -34,7 +34,7 @@ from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.stages import merges_history
 from pystreams.config import StreamsConfig
 from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan import TopologyPlan
@@ -185,7 +185,7 @@ class KafkaSource:
             HistoryError: A bound is not in its partition, or not the one it was begun with.
             MissingSourceTopicError: A topic does not exist.
         """
-        there = self.admin.partition_counts(awaited=wanted.names)
+        there = self.admin.partition_counts(awaited=firsts_of(wanted.names))
         counts = without_later(there, wanted.came_later(there))
         missing = [name for name in wanted.names if name not in counts]
         if missing:

@@ -19,7 +19,7 @@ from pystreams.backfill.history import WantedTopics
 from pystreams.backfill.staging import begun_identity
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.publishing_mark import (
     PublishingMark,
@@ -88,7 +88,7 @@ class Lookout:
             RetriableClientError: The broker stays silent.
         """
         # Asked first: without a broker it says so, where the others would be asked again.
-        counts = self._admin.partition_counts(awaited=self._plan.source_topics())
+        counts = self._admin.partition_counts(awaited=firsts_of(self._plan.source_topics()))
         group = self._plan.application_id
         held = self._waiting.until_answered(lambda: self._admin.committed_offsets(group))
         committed = {one: at for one, at in held.items() if self._plan.source_of_topic(one.topic)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pystreams.backfill.hand_over import PublishingRefusedError, start_again, why_not_free
 from pystreams.backfill.publication import Publication, PublishingCommand
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
@@ -239,9 +239,10 @@ def refuse_used_group(
         BrokerNotAvailableError: No broker answered.
     """
     group, command = plan.application_id, PublishingCommand.BACKFILL
-    counts = admin.partition_counts()
-    missing = [topic for topic in plan.sink_topics() if topic not in counts]
-    if with_outputs and missing:
+    outputs = plan.sink_topics() if with_outputs else []
+    counts = admin.partition_counts(awaited=firsts_of(outputs))
+    missing = [topic for topic in outputs if topic not in counts]
+    if missing:
         raise PublishingRefusedError(
             f"there is no topic {missing[0]!r}, which output records are for: create it first, "
             "since they are placed by its number of partitions; or publish without outputs"

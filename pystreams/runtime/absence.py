@@ -32,7 +32,7 @@ class Absence:
         clock: Tells how long it lasts.
         settings: The thread's. Only the classic protocol tells of every share: KIP-848 does not of
             one that is empty, or has only become smaller. It is not watched: a thread that hears
-            nothing for as long as members' sessions last has an empty share.
+            nothing for a session and 15 s has an empty share.
     """
 
     def __init__(self, thread: str, clock: Clock, settings: ThreadSettings) -> None:

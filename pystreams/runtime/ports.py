@@ -205,11 +205,11 @@ class RestoreConsumerPort(Protocol):
 class AdminPort(Protocol):
     """Topics and their offsets; may be called from any thread."""
 
-    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
+    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows.
 
         Args:
-            awaited: Topics that should exist. A broker may show one late that was created just
+            awaited: Partitions that should exist. A broker may show late what was created just
                 now: while one is missing, it is asked again for a moment.
 
         Raises:

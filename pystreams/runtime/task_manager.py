@@ -17,7 +17,7 @@ Spec: DESIGN "Groups": tasks follow partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -85,7 +85,7 @@ class TaskManager:
         *,
         plan: TopologyPlan,
         settings: TaskSettings,
-        partition_counts: Callable[[Iterable[TopicPartition]], Mapping[str, int]],
+        partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]],
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
         side_by_side: SideBySide,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -50,6 +50,6 @@ class ThreadParts:
     process_id: str
     client_id: str
     group_instance_id: str
-    partition_counts: Callable[[Iterable[TopicPartition]], Mapping[str, int]]
+    partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 
-from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.core.internal_topics import check_existing_topics, internal_topics
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import PartitionPlan, plan_partitions
@@ -41,8 +41,11 @@ class TopicManager:
         self._lock = threading.Lock()
         self._partitions = PartitionPlan({}, {})
 
-    def prepare(self) -> PartitionPlan:
+    def prepare(self, assigned: Collection[TopicPartition] = ()) -> PartitionPlan:
         """Check source topics and create internal ones.
+
+        Args:
+            assigned: Partitions that the group has given out: the brokers must show them soon.
 
         Raises:
             MissingSourceTopicError: A source topic does not exist.
@@ -51,7 +54,7 @@ class TopicManager:
             BrokerNotAvailableError: No broker answered.
         """
         sources = self._plan.source_topics()
-        existing = self._admin.partition_counts(awaited=sources)
+        existing = self._admin.partition_counts(awaited=[*firsts_of(sources), *assigned])
         missing = [topic for topic in sources if topic not in existing]
         if missing:
             raise MissingSourceTopicError(missing)
@@ -78,7 +81,7 @@ class TopicManager:
                 topics=missing,
             )
 
-    def partition_counts(self, assigned: Iterable[TopicPartition] = ()) -> Mapping[str, int]:
+    def partition_counts(self, assigned: Collection[TopicPartition] = ()) -> Mapping[str, int]:
         """Return partition counts of source and repartition topics by real name.
 
         Args:
@@ -88,7 +91,7 @@ class TopicManager:
             counts = self._partitions.num_partitions
         if all(part.partition < counts.get(part.topic, 0) for part in assigned):
             return counts
-        return self.prepare().num_partitions
+        return self.prepare(assigned).num_partitions
 
     def num_partitions_of_store(self, store: str) -> int:
         """Return how many partitions a state store has, over all instances."""
@@ -97,18 +100,21 @@ class TopicManager:
         return sum(num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores)
 
     def num_partitions(self, topic: str) -> int:
-        """Return the partition count of any topic, asking the broker when it is not known.
+        """Return the partition count of a topic to write to, asking the broker if not known.
 
         Raises:
-            MissingSourceTopicError: There is no such topic.
+            FatalStreamsError: There is no such topic.
         """
         with self._lock:
             known = self._partitions.num_partitions.get(topic)
         if known is not None:
             return known
-        counts = self._admin.partition_counts(awaited=[topic])
+        counts = self._admin.partition_counts(awaited=firsts_of([topic]))
         if topic not in counts:
-            raise MissingSourceTopicError([topic])
+            raise FatalStreamsError(
+                f"output topic {topic!r} does not exist on the broker, and its sink's partitioner "
+                "has to know how many partitions it has: create it and start again"
+            )
         with self._lock:
             merged = {**counts, **self._partitions.num_partitions}
             self._partitions = PartitionPlan(merged, self._partitions.num_tasks)

@@ -97,8 +97,8 @@ class SegmentedReader:
     ) -> Generator[tuple[bytes, bytes], None, None]:
         """Iterate over the segments of some times, and over some keys in each.
 
-        Gives more than was asked for: the caller leaves out what is of another time, and what was
-        older than `oldest_readable` when it asked.
+        Gives more than was asked for: the caller leaves out what is of another time, or older than
+        `oldest_readable`.
 
         Args:
             times: First and last time (ms), both inclusive.

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
     SHOWN_AFTER_S,
@@ -82,22 +82,25 @@ class ConfluentAdmin:
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
 
-    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
+    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
 
         Args:
-            awaited: Topics that should exist: while one is missing, it asks again for a moment.
+            awaited: What should exist: while one is missing, it asks again for a moment.
 
         Raises:
             BrokerNotAvailableError: None answered for fifteen seconds.
         """
         return self._counts_with(awaited, SHOWN_AFTER_S)
 
-    def _counts_with(self, awaited: Collection[str], patience_s: float) -> dict[str, int]:
+    def _counts_with(
+        self, awaited: Collection[TopicPartition], patience_s: float
+    ) -> dict[str, int]:
         deadline_s = time.monotonic() + patience_s
         while True:
             counts = self._counts()
-            if counts.keys() >= set(awaited) or time.monotonic() > deadline_s:
+            all_there = all(one.partition < counts.get(one.topic, 0) for one in awaited)
+            if all_there or time.monotonic() > deadline_s:
                 return counts
             time.sleep(_VISIBLE_PAUSE_S)
 
@@ -189,7 +192,7 @@ class ConfluentAdmin:
 
     def _wait_until_visible(self, names: set[str]) -> None:
         """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
-        missing = names - self._counts_with(names, _ANSWER_TIMEOUT_S).keys()
+        missing = names - self._counts_with(firsts_of(names), _ANSWER_TIMEOUT_S).keys()
         if missing:
             text = f"topics {sorted(missing)} were created and are not shown by the broker"
             raise RetriableClientError(text)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import time
+from time import monotonic
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -43,8 +43,9 @@ class ConsumerErrors:
     def __init__(self, client: Consumer, doing: str) -> None:
         self._client = client
         self._doing = doing
-        self._in_doubt: dict[str, float] = {}
-        """Topics, and since when each is in doubt (s)."""
+        self._in_doubt: set[str] = set()
+        # Since when (s) a broker has been without them.
+        self._missing_since_s: dict[str, float] = {}
         self._ask_at_s = 0.0
 
     def take(self, error: KafkaError, message: Message) -> None:
@@ -63,7 +64,7 @@ class ConsumerErrors:
         if code in MISSING_TOPIC:
             topic = message.topic() or "^"
             if not topic.startswith("^"):  # That nothing matches a pattern yet is no error.
-                self._in_doubt.setdefault(topic, time.monotonic())
+                self._in_doubt.add(topic)
                 self._ask(_ANSWER_TIMEOUT_S)
         elif code in OUT_OF_RANGE:
             text = (
@@ -81,7 +82,7 @@ class ConsumerErrors:
 
     def ask_again(self) -> None:
         """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
-        if self._in_doubt and time.monotonic() >= self._ask_at_s:
+        if self._in_doubt and monotonic() >= self._ask_at_s:
             self._ask(_AGAIN_TIMEOUT_S)
 
     def _ask(self, timeout_s: float) -> None:
@@ -89,13 +90,14 @@ class ConsumerErrors:
         try:
             known = self._client.list_topics(timeout=timeout_s).topics
         except KafkaException as raised:
-            self._ask_at_s = time.monotonic() + _ASK_AGAIN_S
+            self._ask_at_s = monotonic() + _ASK_AGAIN_S
             self._raise_if_lasting(error_of(raised))
             return
-        now_s = time.monotonic()
-        self._in_doubt = {one: at for one, at in self._in_doubt.items() if one not in known}
-        lasting = [one for one, at in self._in_doubt.items() if now_s - at >= SHOWN_AFTER_S]
-        if lasting:
+        now_s = monotonic()
+        self._in_doubt -= known.keys()
+        since_s = {one: self._missing_since_s.get(one, now_s) for one in self._in_doubt}
+        self._missing_since_s = since_s
+        if lasting := [one for one in since_s if now_s - since_s[one] >= SHOWN_AFTER_S]:
             raise MissingSourceTopicError(lasting)
         self._ask_at_s = now_s + _MISSING_PAUSE_S
 

@@ -232,7 +232,7 @@ class SimulatedAdmin:
         self._broker = broker
         self._lifeline = lifeline
 
-    def partition_counts(self, awaited: Collection[str] = ()) -> dict[str, int]:
+    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
         """Return the partition count of each topic; this broker shows new ones at once."""
         self._lifeline.pulse("partition_counts")
         return self._broker.partition_counts()

@@ -51,36 +51,43 @@ def unconnected() -> ConfluentAdmin:
 
 
 class LateBroker:
-    """Stands in for the client: shows a topic that was created just now the third time."""
+    """Stands in for the client: it shows topic "new" from the fifth time, and 2 partitions."""
 
     def __init__(self) -> None:
         self.asked = 0
 
     def list_topics(self, timeout: float) -> Any:
         self.asked += 1
-        shown = ["old", "new"] if self.asked > 2 else ["old"]
+        shown = ["old", "new"] if self.asked >= 5 else ["old"]
         topic = SimpleNamespace(partitions=[0, 1], error=None)
         return SimpleNamespace(topics=dict.fromkeys(shown, topic))
 
 
-def test_a_topic_that_a_broker_shows_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def late_broker(monkeypatch: pytest.MonkeyPatch) -> LateBroker:
     client = LateBroker()
     monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
+    return client
+
+
+def test_a_topic_that_a_broker_shows_late_is_waited_for(late_broker: LateBroker) -> None:
     admin = unconnected()
     assert admin.partition_counts() == {"old": 2}
-    assert admin.partition_counts(awaited=["old"]) == {"old": 2}
-    assert client.asked == 2
+    assert admin.partition_counts(awaited=[TopicPartition("old", 1)]) == {"old": 2}
+    assert late_broker.asked == 2
 
-    assert admin.partition_counts(awaited=["new"]) == {"old": 2, "new": 2}
+    counts = admin.partition_counts(awaited=[TopicPartition("new", 0), TopicPartition("old", 0)])
+    assert counts == {"old": 2, "new": 2}
+    assert late_broker.asked == 5
 
 
-def test_a_topic_that_a_broker_never_shows_is_not_waited_for_any_longer(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("awaited", [TopicPartition("missing", 0), TopicPartition("old", 2)])
+def test_what_a_broker_does_not_show_in_time_is_left_out(
+    awaited: TopicPartition, late_broker: LateBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_module, "make_client", lambda *_: LateBroker())
     monkeypatch.setattr(admin_module, "SHOWN_AFTER_S", 0.2)
-    admin = unconnected()
-    assert "missing" not in admin.partition_counts(awaited=["old", "missing"])
+    assert unconnected().partition_counts(awaited=[awaited])["old"] == 2
+    assert late_broker.asked > 1
 
 
 def test_a_replication_factor_that_can_not_be_had_names_the_cure(

@@ -82,6 +82,18 @@ def test_a_topic_that_this_broker_does_not_show_in_time_is_named(
         errors.ask_again()
 
 
+def test_silence_is_not_time_in_which_a_topic_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    times_s = iter((0.0, 10.0, 10.0, 14.0, 14.0))
+    monkeypatch.setattr(consumer_errors, "monotonic", lambda: next(times_s))
+    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 5.0)
+    cluster = Cluster(SILENCE, {"other"}, {"new"})
+    errors = errors_in(cluster)
+    errors.take(*missing("new"))
+    errors.ask_again()
+    errors.ask_again()
+    assert cluster.answers == []
+
+
 def test_a_topic_that_was_deleted_in_an_outage_is_named_at_its_end() -> None:
     """The client tells it once, and would be idle for ever."""
     errors = errors_in(Cluster(SILENCE, SILENCE, {"other"}))

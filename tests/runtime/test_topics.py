@@ -1,0 +1,78 @@
+"""What an application's topics are, when brokers show them late or not at all."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.topics import TopicManager
+from pystreams.serdes import STRING
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pystreams.runtime.ports import AdminPort
+
+
+class LateBroker:
+    """Stands in for the admin client: shows new partitions only to those who wait for them."""
+
+    def __init__(self, shown: dict[str, int], late: dict[str, int]) -> None:
+        self._shown = shown
+        self._late = late
+
+    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
+        for topic, number in awaited:
+            if number < self._late.get(topic, 0):
+                self._shown[topic] = self._late[topic]
+        return dict(self._shown)
+
+
+def topics_of(builder: StreamsBuilder, broker: LateBroker) -> TopicManager:
+    plan = TopologyPlan(builder.build(), "app")
+    return TopicManager(plan, cast("AdminPort", broker), {}, 0)
+
+
+def reading(*topics: str) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream(list(topics), key_serde=STRING, value_serde=STRING)
+    return builder
+
+
+def test_source_topics_that_were_created_just_now_are_waited_for() -> None:
+    topics = topics_of(reading("in", "new"), LateBroker({"in": 2}, {"new": 3}))
+
+    assert topics.prepare().num_partitions == {"in": 2, "new": 3}
+
+
+def test_a_source_topic_that_does_not_come_is_named() -> None:
+    with pytest.raises(MissingSourceTopicError, match="source topic 'gone' does not exist"):
+        topics_of(reading("in", "gone"), LateBroker({"in": 2}, {})).prepare()
+
+
+@pytest.mark.parametrize("late", [{"in-new": 1}, {"in-old": 2}])
+def test_partitions_of_a_pattern_that_the_group_gave_out_are_waited_for(
+    late: dict[str, int],
+) -> None:
+    """The group's broker knows them already; a task is made only of what is known here."""
+    builder = StreamsBuilder()
+    builder.stream(pattern=re.compile("in-.*"), key_serde=STRING, value_serde=STRING)
+    topics = topics_of(builder, LateBroker({"in-old": 1}, late))
+    assert topics.prepare().num_partitions == {"in-old": 1}
+
+    assigned = [TopicPartition(topic, count - 1) for topic, count in late.items()]
+    assert topics.partition_counts(assigned) == {"in-old": 1} | late
+
+
+def test_an_output_topic_that_a_partitioner_needs_is_waited_for_and_named() -> None:
+    topics = topics_of(reading("in"), LateBroker({"in": 2}, {"out": 3}))
+
+    assert topics.num_partitions("out") == 3
+    with pytest.raises(FatalStreamsError, match=r"output topic 'gone' does not exist.*partitioner"):
+        topics.num_partitions("gone")
