@@ -16,7 +16,7 @@ import structlog
 
 from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.ids import TaskId
-from pystreams.runtime.core.growth import Admission, FlushGrowth
+from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.pace import RUN_RECORDS, Pace
@@ -106,12 +106,26 @@ class Processing:
         """Fire wall-clock punctuations of all tasks; return how many fired."""
         fired = 0
         for task in list(self._manager.running()):
+            if not task.wall_clock_due(now_ms):
+                continue
+            growth, limit_bytes = task.growth, self._uncommitted_max_bytes
+            before = self._expected_bytes()
+            if not growth.admits_punctuations(before, limit_bytes):
+                if not self._commit():
+                    break
+                before = self._expected_bytes()
             task.record.now_ms = now_ms
-            here = task.punctuate_wall_clock(now_ms)
-            if here:
-                self.send(task)
-                fired += here
+            fired += task.punctuate_wall_clock(now_ms)
+            self.measure()
+            growth.observe_punctuations(self._expected_bytes() - before)
+            self.send(task)
         return fired
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether stores hold more uncommitted than they may: a commit is due."""
+        limit_bytes = self._uncommitted_max_bytes
+        return limit_bytes != UNLIMITED and self._expected_bytes() > limit_bytes
 
     def send(self, task: StreamTask) -> None:
         """Hand what a task left in its buffers to its producer.

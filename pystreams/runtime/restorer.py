@@ -84,6 +84,7 @@ class Restorer:
         self._clock = clock
         self._restores: dict[TopicPartition, _ChangelogRestore] = {}
         self._restored_records = 0
+        self._restored_before = 0
         self._started_ms = 0.0
         self._logged_ms = 0.0
         self._logged: RestoreProgress | None = None
@@ -131,6 +132,7 @@ class Restorer:
             return True
         if not self._restores:
             self._started_ms = self._logged_ms = self._clock.monotonic_ms()
+            self._restored_before = self._restored_records
         self._restores.update(found)
         self._assign()
         for changelog, restore in found.items():
@@ -280,7 +282,8 @@ class Restorer:
             positions = {str(one): restore.next_offset for one, restore in self._restores.items()}
             _log.warning("restore stands still", next_offsets=positions)
             return
-        rate = progress.restored_records / max((now - self._started_ms) / 1000, 1e-3)
+        restored = progress.restored_records - self._restored_before
+        rate = restored / max((now - self._started_ms) / 1000, 1e-3)
         _log.info(
             "still restoring",
             changelogs=progress.changelogs,

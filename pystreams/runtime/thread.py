@@ -153,7 +153,8 @@ class StreamThread:
     def settled(self) -> bool:
         """Whether it knows its share of the group's partitions and all their tasks run.
 
-        A member that the group has put out has no tasks and knows no share.
+        A member that the group has put out has no tasks and knows no share. Under KIP-848 that
+        is believed for a session and 15 s: then it is taken for one without partitions.
         """
         return not self._absence.lasts and self._manager.settled()
 
@@ -264,13 +265,13 @@ class StreamThread:
                     # It holds what the lost tasks have sent, which must never be committed.
                     self._abort(producer, before)
                     self._revive(self._manager.running())
-        self._absence.begins()  # Only now: aborting may have waited long for the broker.
+        self._absence.begins()  # Again: aborting may have waited long for the broker.
 
     # ------------------------------------------------------------------ commit
 
     def _maybe_commit(self) -> None:
         asked = any(task.commit_requested for task in self._manager.running())
-        if asked or not self._pace.until_commit_ms():
+        if asked or self._processing.over_limit or not self._pace.until_commit_ms():
             self._commit()
 
     def _commit(self) -> bool:

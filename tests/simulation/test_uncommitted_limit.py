@@ -18,7 +18,7 @@ from pystreams.testing.simulation import (
     SimulatedProcess,
 )
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext
+from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,3 +258,69 @@ def test_what_a_processor_writes_at_its_start_does_not_keep_large_records_out(
     run(builder.build(), gauge, tmp_path, [("a", "v" * 2 * LIMIT_BYTES)])
 
     assert gauge.highest >= 2 * LIMIT_BYTES
+
+
+class Ticking(Keeper):
+    """Writes new keys once a second, without any input."""
+
+    ticks = 0
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        super().init(context)
+        context.schedule(1000, PunctuationType.WALL_CLOCK_TIME, self._tick)
+
+    def _tick(self, now_ms: int) -> None:
+        self.ticks += 1
+        for number in range(20):
+            self._stores[0].put(f"{self.ticks}-{number}", self._written("500"))
+            self._gauge.look()
+
+
+def ticking(
+    gauge: Gauge, root: Path, written: Callable[[str], str] = value_of_size
+) -> SimulatedProcess:
+    """Let a punctuation fire two hundred times while nothing is read."""
+    clock, faults = ManualClock(), Faults(1)
+    broker = SimulatedBroker(clock, faults, session_timeout_ms=10_000_000)
+    broker.create_topic("in", 1)
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_key_value_store("store")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(lambda: Ticking(gauge, ["store"], written), stores=["store"])
+    config = {
+        "application.id": "app",
+        "commit.interval.ms": 1_000_000,
+        "statestore.uncommitted.max.bytes": LIMIT_BYTES,
+    }
+    process = SimulatedProcess(builder.build(), config, broker, SimulatedDisk(root, faults))
+    gauge.process = process
+    process.start()
+    for _ in range(200):
+        clock.advance_ms(1000)
+        process.step()
+    return process
+
+
+def test_what_punctuations_write_without_any_input_does_not_exceed_it(tmp_path: Path) -> None:
+    gauge = Gauge()
+
+    process = ticking(gauge, tmp_path)
+
+    [thread] = process.threads
+    written = thread.statistics().max_uncommitted_bytes
+    assert LIMIT_BYTES / 2 < written <= gauge.highest <= LIMIT_BYTES
+    assert thread._committer.commits <= 1.5 * 200 * 20 * 510 / LIMIT_BYTES + 1
+
+
+def test_punctuations_that_write_more_than_the_limit_are_committed_at_once(tmp_path: Path) -> None:
+    def much(size: str) -> str:
+        return "v" * int(size) * 10
+
+    gauge = Gauge()
+
+    process = ticking(gauge, tmp_path, much)
+
+    [thread] = process.threads
+    assert LIMIT_BYTES < gauge.highest < 2 * LIMIT_BYTES, "one round of punctuations, not two"
+    assert thread.statistics().uncommitted_bytes == 0

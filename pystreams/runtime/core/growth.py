@@ -20,8 +20,12 @@ What is guaranteed, for growth measured over a run:
 - with records that write up to a quarter of the limit, a commit comes only after at least
   `1 - 1/32 - 1/4` of the limit was written: fewer than 1.5 x bytes / limit commits.
 
-What is not covered: punctuators and the start of processors write outside of runs; what a flushed
-record cache writes downstream is predicted (`FlushGrowth`), not watched.
+Punctuations on the wall clock write outside of runs: what those of a task wrote at worst at one
+time is left for the next time, and a commit follows when they exceed the limit all the same. So
+does one after the start of processors. Those on stream time belong to the run before them.
+
+What is not covered: what a flushed record cache writes downstream is predicted (`FlushGrowth`), not
+watched.
 
 Spec: KIP-892 "In-memory Transaction Buffers": pre-emptively commit if the next iteration is
 likely to cross the threshold. Differs from Kafka: there the average growth of past iterations is
@@ -71,12 +75,20 @@ class GrowthEstimate:
         worst_run_bytes: The most a run of records that were not large has written.
         bytes_per_large_byte: What large records write per byte read: the worst, fading, and
             never below 1.
+        worst_punctuations_bytes: The most that wall-clock punctuations have written at one time,
+            fading.
     """
 
-    __slots__ = ("_large_seen", "bytes_per_large_byte", "worst_run_bytes")
+    __slots__ = (
+        "_large_seen",
+        "bytes_per_large_byte",
+        "worst_punctuations_bytes",
+        "worst_run_bytes",
+    )
 
     def __init__(self, stores: int = 1) -> None:
         self.worst_run_bytes = 0.0
+        self.worst_punctuations_bytes = 0.0
         self.bytes_per_large_byte = max(FIRST_GUESS, float(stores))
         self._large_seen = False
 
@@ -131,6 +143,22 @@ class GrowthEstimate:
         if beyond > 0:
             worst_run -= beyond * _FADE
         self.worst_run_bytes = max(growth, worst_run)
+
+    def admits_punctuations(self, uncommitted_bytes: int, limit_bytes: int) -> bool:
+        """Return whether punctuations may fire; if not, a commit must come first.
+
+        Args:
+            uncommitted_bytes: As for `admit`.
+            limit_bytes: As for `admit`.
+        """
+        if limit_bytes == UNLIMITED or not uncommitted_bytes:
+            return True
+        return uncommitted_bytes + self.worst_punctuations_bytes <= limit_bytes
+
+    def observe_punctuations(self, growth_bytes: int) -> None:
+        """Learn from the punctuations that were due at one time."""
+        faded = self.worst_punctuations_bytes * (1 - _FADE)
+        self.worst_punctuations_bytes = max(growth_bytes, faded)
 
 
 class FlushGrowth:

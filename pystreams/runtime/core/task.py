@@ -275,6 +275,11 @@ class StreamTask:
             return 0
         return self._fire(PunctuationType.STREAM_TIME, stream_time)
 
+    def wall_clock_due(self, now_ms: int) -> bool:
+        """Return whether the wall clock has made a punctuation due."""
+        due_ms = self._operators.punctuations.next_due_ms(PunctuationType.WALL_CLOCK_TIME)
+        return due_ms is not None and due_ms <= now_ms
+
     def punctuate_wall_clock(self, now_ms: int) -> int:
         """Fire what the wall clock has made due; return how many fired."""
         return self._fire(PunctuationType.WALL_CLOCK_TIME, now_ms)

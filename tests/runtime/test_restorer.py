@@ -1,0 +1,74 @@
+"""What a thread's restorer says of its speed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from structlog.testing import capture_logs
+
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.restorer import Restorer
+from pystreams.testing.simulation.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pystreams.runtime.core.task import StreamTask
+    from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
+
+RECORDS_PER_POLL = 100
+
+
+class Changelogs:
+    """Stands in for the admin client and the restore consumer: gives 100 records a poll."""
+
+    def __init__(self, end_offset: int) -> None:
+        self.end_offset = end_offset
+        self._next: dict[TopicPartition, int] = {}
+
+    def offset_ranges(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        return {one: OffsetRange(0, self.end_offset, self.end_offset) for one in partitions}
+
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._next = dict(positions)
+
+    def poll(self, _records: int, _timeout_s: float) -> list[Any]:
+        found = []
+        for changelog, begin in self._next.items():
+            end = self._next[changelog] = begin + RECORDS_PER_POLL
+            offsets = (SimpleNamespace(offset=lambda at=at: at) for at in range(begin, end))
+            found.append((changelog, list(offsets), None))
+        return found
+
+
+def task_with_nothing(number: int) -> StreamTask:
+    """Return a task with one store that has nothing yet."""
+    manager = SimpleNamespace(
+        restore_positions=lambda: {TopicPartition("app-s-changelog", number): None},
+        restore=lambda _changelog, _messages: None,
+    )
+    return cast("StreamTask", SimpleNamespace(task_id=TaskId(0, number), state_manager=manager))
+
+
+def test_the_rate_told_is_that_of_the_restore_that_goes_on() -> None:
+    """Not of what the thread has restored hours before."""
+    changelogs, clock = Changelogs(end_offset=5000), ManualClock()
+    admin, consumer = cast("AdminPort", changelogs), cast("RestoreConsumerPort", changelogs)
+    restorer = Restorer(lambda: consumer, admin, clock)
+    told: list[list[tuple[int, int]]] = []
+    for number in range(2):
+        restorer.begin(task_with_nothing(number))
+        with capture_logs() as lines:
+            while restorer.active:
+                clock.advance_ms(1000)
+                restorer.poll(0.0)
+        progress = [line for line in lines if line["event"] == "still restoring"]
+        told.append([(line["records_per_s"], line["seconds_left"]) for line in progress])
+        clock.advance_ms(3_600_000)
+
+    assert told[0] == told[1]
+    assert told[0][:2] == [(100, 40), (100, 30)]
