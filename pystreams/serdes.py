@@ -87,6 +87,25 @@ def _fixed_width(width: struct.Struct) -> Callable[[bytes], Any]:
     return deserialize
 
 
+def _bytes_as_they_are(value: bytes) -> bytes:
+    # `bytes(value)` would make NUL bytes of a number.
+    if type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise _wrong_type("BYTES", "bytes, a bytearray or a memoryview", value)
+
+
+def _uuid_to_text(value: uuid.UUID) -> bytes:
+    if not isinstance(value, uuid.UUID):
+        raise _wrong_type("UUID", "a uuid.UUID", value)
+    return str(value).encode()
+
+
+def _wrong_type(serde: str, takes: str, value: object) -> TypeError:
+    return TypeError(f"serdes.{serde} takes {takes}, not {type(value).__name__}")
+
+
 def _uuid_from_text(data: bytes) -> uuid.UUID:
     return uuid.UUID(data.decode())
 
@@ -104,8 +123,8 @@ def serde_of(
     return FunctionSerde(serialize, deserialize, name)
 
 
-BYTES: Serde[bytes] = FunctionSerde(bytes, bytes, "BYTES")
-"""Bytes as they are."""
+BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES")
+"""Bytes as they are; a bytearray or a memoryview is copied."""
 STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING")
 """UTF-8 text."""
 INT: Serde[int] = FunctionSerde(_INT.pack, _fixed_width(_INT), "INT")
@@ -114,7 +133,7 @@ LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG")
 """An 8-byte signed integer, big-endian (Kafka's LongSerde)."""
 DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE")
 """An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
-UUID: Serde[uuid.UUID] = FunctionSerde(lambda value: str(value).encode(), _uuid_from_text, "UUID")
+UUID: Serde[uuid.UUID] = FunctionSerde(_uuid_to_text, _uuid_from_text, "UUID")
 """A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
 JSON: Serde[Any] = FunctionSerde(orjson.dumps, orjson.loads, "JSON")
 """Any JSON value, through orjson."""

@@ -41,7 +41,7 @@ class ConsumerRecord:
 
 TimestampExtractor = Callable[[ConsumerRecord, int], int]
 """Given the record and the highest timestamp of its partition so far (ms, -1 if none), returns
-event time in ms; a negative one drops the record."""
+event time in ms; a negative one drops the record, with a warning."""
 
 
 def fail_on_invalid_timestamp(record: ConsumerRecord, partition_time: int) -> int:  # noqa: ARG001
@@ -61,13 +61,28 @@ def fail_on_invalid_timestamp(record: ConsumerRecord, partition_time: int) -> in
 
 
 def log_and_skip_on_invalid_timestamp(record: ConsumerRecord, partition_time: int) -> int:  # noqa: ARG001
-    """Return the message's timestamp; a negative one drops the record (counted as dropped)."""
+    """Return the message's timestamp; a negative one drops the record, with a warning."""
     return record.timestamp
 
 
 def use_partition_time_on_invalid_timestamp(record: ConsumerRecord, partition_time: int) -> int:
-    """Return the message's timestamp, or the partition's highest so far when it is negative."""
-    return record.timestamp if record.timestamp >= 0 else partition_time
+    """Return the message's timestamp, or the partition's highest so far when it is negative.
+
+    Raises:
+        StreamsError: The timestamp is negative, and the partition has had no record before; names
+            the record and the alternatives.
+    """
+    if record.timestamp >= 0:
+        return record.timestamp
+    if partition_time < 0:
+        message = (
+            f"record at {record.topic}-{record.partition} offset {record.offset} has no valid "
+            f"timestamp ({record.timestamp}), and can't take its partition's: that is not known, "
+            "no record came before it. Set default.timestamp.extractor (or the source's) to "
+            "log_and_skip_on_invalid_timestamp, wallclock_timestamp or a function of your own"
+        )
+        raise StreamsError(message)
+    return partition_time
 
 
 def wallclock_timestamp(record: ConsumerRecord, partition_time: int) -> int:  # noqa: ARG001

@@ -13,6 +13,7 @@ from typing import Any
 from pystreams.errors import ConfigError, ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, RecordContext
+from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
     ErrorHandler,
@@ -95,6 +96,7 @@ class OperatorContext:
         self.punctuations = PunctuationQueue()
         self.commit_requested = False
         self.dropped_records = 0
+        self._drop_warnings = DropWarnings(task_id, record)
         self._end_run = end_run
         self._plan = plan
         self._settings = settings
@@ -124,6 +126,7 @@ class OperatorContext:
         Raises:
             ProcessingError: A processor's `close` raised.
         """
+        self._drop_warnings.tell_rest()
         closing, self._on_close = self._on_close, []
         self.punctuations.clear()
         for action in closing:
@@ -214,8 +217,9 @@ class OperatorContext:
         ) from error
 
     def record_dropped(self, node: str, reason: str) -> None:
-        """Count a record dropped by an operation's semantics."""
+        """Count a record dropped by an operation's semantics, and warn of it now and then."""
         self.dropped_records += 1
+        self._drop_warnings.add(node, reason)
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator

@@ -6,7 +6,8 @@ below the other queues' heads, so that a task with one partition takes whole bat
 
 A task whose queues are not all filled may wait (`max.task.idle.ms`), so that records of joined
 topics are processed in timestamp order: 0 waits only while the broker is known to hold more for
-the empty partition, -1 never waits, a positive number waits that long for data to arrive.
+the empty partition, -1 never waits, a positive number waits that long for data to arrive: for each
+partition from when it is found empty, with nothing more on the broker.
 
 Spec: KIP-353, KIP-695 "Proposed Changes". Differs from Kafka: ties between queues are broken by
 a fixed order, where Kafka Streams leaves them to its priority queue; a rerun sees the same order.
@@ -14,7 +15,7 @@ a fixed order, where Kafka Streams leaves them to its priority queue; a rerun se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.record_queue import RecordQueue
@@ -46,7 +47,8 @@ class PartitionGroup:
             self.add(queue)
         self._max_task_idle_ms = max_task_idle_ms
         self._known_lag = known_lag
-        self._idle_since_ms: int | None = None
+        # Until when (ms) each partition that is known to be empty is waited for.
+        self._idle_deadlines_ms: dict[TopicPartition, int] = {}
 
     def add(self, queue: RecordQueue) -> None:
         """Take one more queue."""
@@ -72,18 +74,16 @@ class PartitionGroup:
         if self._single is not None:
             return len(self._single) > 0
         empty = [queue for queue in self._ordered if not len(queue)]
-        if len(empty) == len(self._ordered):
-            return False
-        if not empty or self._max_task_idle_ms == NEVER_WAIT:
-            self._idle_since_ms = None
+        if not empty:
+            if self._idle_deadlines_ms:
+                self._idle_deadlines_ms.clear()
             return True
-        if any(self._known_lag(queue.partition) != 0 for queue in empty):
-            # More is on its way (or nothing is known yet): a fetch tells soon.
-            self._idle_since_ms = None
+        any_waits = len(empty) < len(self._ordered)
+        if self._max_task_idle_ms <= 0 and not any_waits:
             return False
-        if self._idle_since_ms is None:
-            self._idle_since_ms = now_ms
-        return now_ms - self._idle_since_ms >= self._max_task_idle_ms
+        if self._max_task_idle_ms == NEVER_WAIT:
+            return True
+        return self._waited_for(empty, now_ms) and any_waits
 
     def next_run(self, limit: int) -> tuple[RecordQueue, int] | None:
         """Return the queue to take from and how many records, or None when nothing waits."""
@@ -116,6 +116,17 @@ class PartitionGroup:
 
     def clear(self) -> None:
         """Forget all waiting records."""
-        self._idle_since_ms = None
+        self._idle_deadlines_ms.clear()
         for queue in self._ordered:
             queue.clear()
+
+    def _waited_for(self, empty: Sequence[RecordQueue], now_ms: int) -> bool:
+        """Return whether the deadlines of all empty queues have passed; begin those of new ones."""
+        begun = self._idle_deadlines_ms
+        # Of others more is on its way (or nothing is known yet): a fetch tells soon.
+        deadlines = self._idle_deadlines_ms = {
+            queue.partition: begun.get(queue.partition, now_ms + self._max_task_idle_ms)
+            for queue in empty
+            if self._known_lag(queue.partition) == 0
+        }
+        return len(deadlines) == len(empty) and max(deadlines.values()) <= now_ms

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+import structlog
+
 from pystreams.errors import ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, Headers
@@ -29,6 +31,8 @@ Item = tuple[int, Any, Any, Headers, ConsumedMessage]
 """One decoded record: (timestamp in ms, key, value, headers, message)."""
 
 _TIMESTAMP = itemgetter(0)
+
+_log = structlog.get_logger("pystreams.processing")
 
 Deserialize = Callable[[bytes], Any]
 
@@ -292,7 +296,11 @@ class RecordQueue:
     def _extract_timestamps(
         self, items: list[Item], sizes: list[int]
     ) -> tuple[list[Item], list[int]]:
-        """Ask the extractor for each record; a negative answer drops the record."""
+        """Ask the extractor for each record; a negative answer drops the record.
+
+        One warning a batch tells of those that are dropped.
+        """
+        first_skipped: tuple[ConsumerRecord, int] | None = None
         kept: list[Item] = []
         kept_sizes: list[int] = []
         topic, partition = self.partition
@@ -309,12 +317,28 @@ class RecordQueue:
             except Exception as error:
                 raise self._extractor_failed(error, record) from error
             if extracted < 0:
+                first_skipped = first_skipped or (record, extracted)
                 self.dropped += 1
                 continue
             highest = max(highest, extracted)
             kept.append((extracted, key, value, headers, message))
             kept_sizes.append(size)
+        if first_skipped is not None:
+            self._tell_skipped(*first_skipped, more=len(items) - len(kept) - 1)
         return kept, kept_sizes
+
+    def _tell_skipped(self, record: ConsumerRecord, extracted: int, more: int) -> None:
+        _log.warning(
+            "record without a valid timestamp skipped",
+            task=str(self._task_id),
+            node=self._node,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            timestamp=record.timestamp,
+            extracted=extracted,
+            more=more,
+        )
 
     def _extractor_failed(self, error: Exception, record: ConsumerRecord) -> ProcessingError:
         """Return the error for an extractor that raised: as in Kafka, no handler is asked."""

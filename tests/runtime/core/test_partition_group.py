@@ -143,6 +143,39 @@ def test_a_positive_time_is_waited_from_when_the_partition_is_known_to_be_empty(
     assert group.ready(150)
 
 
+def test_each_partition_is_waited_for_from_when_it_is_found_empty() -> None:
+    emptied = filled("c", 1)
+    group = group_of(filled("a", 5, 9), queue_of("b"), emptied, idle_ms=50)
+
+    assert not group.ready(0)
+    assert group.ready(50), "b has been waited for"
+    emptied.take(1)
+    assert not group.ready(60)
+    assert not group.ready(109)
+    assert group.ready(110)
+
+
+def test_a_partition_that_lags_does_not_prolong_the_waiting_for_another() -> None:
+    lags: dict[str, int | None] = {"c": 1}
+    lagging = queue_of("c")
+    group = group_of(filled("a", 5, 9), queue_of("b"), lagging, idle_ms=50, lags=lags)
+
+    assert not group.ready(0)
+    assert not group.ready(60)
+    lagging.add([message(0, 7)])
+    assert group.ready(70)
+
+
+def test_a_partition_that_was_empty_before_the_others_had_records_is_not_waited_for_again() -> None:
+    arriving = queue_of("a")
+    group = group_of(arriving, queue_of("b"), idle_ms=50)
+
+    assert not group.ready(0)
+    arriving.add([message(0, 5)])
+    assert not group.ready(49)
+    assert group.ready(50)
+
+
 def test_records_that_arrive_end_the_waiting_and_the_next_begins_anew() -> None:
     empty = queue_of("b")
     group = group_of(filled("a", 5, 9), empty, idle_ms=50)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from pystreams.errors import SerializationError, StreamsError
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse, log_and_continue
@@ -96,6 +97,51 @@ def test_a_negative_timestamp_may_drop_the_record() -> None:
     assert [item[0] for item in queue.take(9)] == [5, 6]
     assert queue.dropped == 1
     assert queue.next_offset == 3
+
+
+def test_records_that_are_dropped_for_their_timestamp_are_warned_of_once_a_batch() -> None:
+    queue = queue_of(extractor=log_and_skip_on_invalid_timestamp)
+    with capture_logs() as logs:
+        queue.add([message(0, 5)])
+        queue.add([message(1, 5), message(2, -7), message(3, 6), message(4, -1), message(5, -1)])
+        queue.add([message(6, -1)])
+
+    assert [(line["log_level"], line["event"], line["more"]) for line in logs] == [
+        ("warning", "record without a valid timestamp skipped", 2),
+        ("warning", "record without a valid timestamp skipped", 0),
+    ]
+    first = logs[0]
+    assert (first["task"], first["node"]) == ("0_0", "source")
+    assert (first["topic"], first["partition"], first["offset"]) == ("t", 0, 2)
+    assert (first["timestamp"], first["extracted"]) == (-7, -7)
+    assert queue.dropped == 4
+
+
+def test_a_record_that_the_users_extractor_drops_is_warned_of() -> None:
+    queue = queue_of(extractor=lambda _record, _partition_time: -2)
+    with capture_logs() as logs:
+        queue.add([message(3, 5)])
+
+    (line,) = logs
+    assert (line["offset"], line["timestamp"], line["extracted"]) == (3, 5, -2)
+
+
+def test_a_partition_time_that_is_not_known_replaces_no_timestamp() -> None:
+    queue = queue_of(extractor=use_partition_time_on_invalid_timestamp)
+
+    with pytest.raises(StreamsError, match=r"t-0 offset 4 .*not known.*log_and_skip") as caught:
+        queue.add([message(4, -1), message(5, 9)])
+
+    assert "(-1)" in str(caught.value)
+    assert queue.dropped == 0
+
+
+def test_the_partition_time_that_was_committed_replaces_a_negative_timestamp() -> None:
+    queue = queue_of(extractor=use_partition_time_on_invalid_timestamp)
+    queue.partition_time = 8
+    queue.add([message(4, -1)])
+
+    assert queue.take(1)[0][0] == 8
 
 
 def test_a_negative_timestamp_may_become_the_highest_of_the_partition_so_far() -> None:

@@ -325,6 +325,26 @@ def test_a_result_that_does_not_fit_the_sink_goes_to_the_production_handler(
     assert lenient.offsets_to_commit()[IN].next_offset == 1
 
 
+@pytest.mark.parametrize(
+    "topology", [mapping(len, serdes.BYTES), mapping(lambda value: value, serdes.UUID)]
+)
+def test_what_is_of_another_type_than_the_serde_takes_goes_to_the_production_handler(
+    topology: Topology,
+) -> None:
+    asked: list[str] = []
+
+    def leave_out(context: ErrorContext, _error: Exception) -> ErrorResponse:
+        asked.append(context.stage)
+        return ErrorResponse.CONTINUE
+
+    task = started(topology, handler=leave_out)
+    add(task, (0, "abc"))
+    process_all(task)
+
+    assert sent(task) == []
+    assert asked == ["production"]
+
+
 def test_a_skipped_record_is_logged_with_the_users_lines() -> None:
     task = started(mapping(fail), handler=log_and_continue)
     add(task, (0, "bad"))
@@ -383,11 +403,17 @@ def test_an_extractor_that_raises_stops_with_its_source_and_the_record() -> None
 
 
 def test_a_supplier_that_raises_is_named_with_its_task() -> None:
-    def supply() -> Processor[str, str, str, str]:
-        raise LookupError("no such service")
+    services = ["one"]
 
+    def supply() -> Processor[str, str, str, str]:
+        if not services:
+            raise LookupError("no such service")
+        return Processor()
+
+    topology = processing(supply)
+    services.clear()
     with pytest.raises(ProcessingError, match="task 0_0: the supplier of processor 'user' raised"):
-        started(processing(supply))
+        started(topology)
 
 
 @pytest.mark.parametrize("handler", [log_and_fail, log_and_continue])

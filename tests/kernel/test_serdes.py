@@ -1,0 +1,65 @@
+"""The built-in serdes refuse what is not of their type, rather than write something else."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Any
+
+import pytest
+
+from pystreams import serdes
+
+WRONG: list[tuple[str, Any]] = [
+    ("bytes", 3),
+    ("bytes", "text"),
+    ("bytes", [1, 2]),
+    ("bytes", None),
+    ("uuid", "x"),
+    ("uuid", str(uuid.UUID(int=1))),
+    ("uuid", 1),
+    ("uuid", None),
+    ("string", 3),
+    ("string", b"text"),
+    ("int", "3"),
+    ("int", 3.0),
+    ("long", "3"),
+    ("long", 3.0),
+    ("double", "3"),
+    ("json", object()),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
+    with pytest.raises((TypeError, struct.error)):
+        serdes.BY_NAME[name].serializer("topic")(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("bytes", 3, r"serdes\.BYTES takes bytes, a bytearray or a memoryview, not int"),
+        ("uuid", "x", r"serdes\.UUID takes a uuid\.UUID, not str"),
+    ],
+)
+def test_the_error_says_what_came_and_what_is_taken(name: str, value: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        serdes.BY_NAME[name].serializer("topic")(value)
+
+
+@pytest.mark.parametrize("value", [b"ab", bytearray(b"ab"), memoryview(b"ab")])
+def test_bytes_are_taken_in_each_of_their_forms(value: Any) -> None:
+    written = serdes.BYTES.serializer("topic")(value)
+
+    assert written == b"ab"
+    assert type(written) is bytes
+
+
+def test_a_uuid_is_written_as_its_text_and_read_again() -> None:
+    one = uuid.uuid4()
+
+    written = serdes.UUID.serializer("topic")(one)
+
+    assert written == str(one).encode()
+    assert serdes.UUID.deserializer("topic")(written) == one
