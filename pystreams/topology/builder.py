@@ -16,7 +16,8 @@ from pystreams.topology.ktable import KTable
 from pystreams.topology.materialization import TableStore
 from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
 from pystreams.topology.processors.table import TableSourceOperator
-from pystreams.topology.topology import Topology
+from pystreams.topology.source_topics import compiled_pattern
+from pystreams.topology.topology import Topology, check_store_builder
 from pystreams.topology.type_variables import K, V
 
 
@@ -54,7 +55,7 @@ class StreamsBuilder:
                 `offset_reset`, `name`.
 
         Raises:
-            TopologyError: Topics and pattern are both given, or neither is.
+            TopologyError: Topics and pattern are both given, or neither is, or one is not right.
         """
         chosen = options_of(Consumed, consumed, options, "stream")
         names = _topic_names(topics)
@@ -62,7 +63,7 @@ class StreamsBuilder:
             raise TopologyError("stream(...) needs topics or a pattern, one of the two")
         for topic in names:
             naming.check_name(topic, "a topic")
-        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+        compiled = compiled_pattern(pattern, "stream")
         name = self._graph.names.node_or(chosen.name, naming.STREAM_SOURCE)
         node = StreamSourceNode(name, names, compiled, chosen)
         self._graph.add(node)
@@ -139,12 +140,7 @@ class StreamsBuilder:
         Raises:
             TopologyError: It is not a store builder.
         """
-        if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
-            message = (
-                f"add_state_store takes a store builder, not {builder!r}: make one with "
-                "Stores.key_value_store_builder(...)"
-            )
-            raise TopologyError(message)
+        check_store_builder(builder, "add_state_store")
         self._graph.add(StateStoreNode(builder))
         return self
 

@@ -1,4 +1,4 @@
-"""Checks the user's functions when they are declared, not when the first record arrives."""
+"""Checks the user's functions and suppliers when they are declared, not at the first record."""
 
 from __future__ import annotations
 
@@ -42,6 +42,50 @@ def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> 
     raise TopologyError(message)
 
 
+def checked_supplier(function: Function, node: str) -> Function:
+    """Return the supplier of a node's processors if it makes a new one at each call.
+
+    It is called twice to see that, as Kafka Streams does; `init` and `close` of what it returns
+    are not. So a supplier should only make a processor, and leave the rest to `init`.
+
+    Args:
+        function: The user's supplier.
+        node: Name of the node.
+
+    Raises:
+        TopologyError: It is no function without parameters, it raises, or it returns the same
+            object twice or something that is no processor; names the node and the cure.
+    """
+    where = f"processor {node!r}"
+    if not callable(function):
+        raise _no_supplier(function, where)
+    checked(function, where, ())
+    try:
+        first, second = function(), function()
+    except Exception as error:
+        raise TopologyError(f"the supplier of {where} raised {error!r}") from error
+    check_processor(first, node)
+    if first is second:
+        raise TopologyError(
+            f"the supplier of {where} returned the same object twice, {first!r}: tasks and threads "
+            "would share it. Make a new processor at each call, as in lambda: MyProcessor(...)"
+        )
+    return function
+
+
+def check_processor(processor: object, node: str) -> None:
+    """Refuse what a supplier returned if it is no processor.
+
+    Raises:
+        TopologyError: It can't process records; names the node.
+    """
+    if not callable(getattr(processor, "process", None)):
+        raise TopologyError(
+            f"processor {node!r}: its supplier returned {processor!r}, "
+            "which has no method process(record)"
+        )
+
+
 def with_or_without_key(
     function: Function,
     operation: str,
@@ -55,6 +99,14 @@ def with_or_without_key(
         TopologyError: As `checked` does.
     """
     return checked(function, operation, ("key", *parameters) if with_key else parameters)
+
+
+def _no_supplier(given: object, where: str) -> TopologyError:
+    kind = type(given).__name__ if hasattr(given, "process") else "MyProcessor"
+    return TopologyError(
+        f"{where} takes a supplier that makes a processor for each task, such as {kind} or "
+        f"lambda: {kind}(...), not {given!r}"
+    )
 
 
 def _accepts(signature: inspect.Signature, parameters: tuple[str, ...]) -> bool:

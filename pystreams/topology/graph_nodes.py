@@ -211,7 +211,7 @@ class UserProcessorNode(GraphNode):
     def write(self, topology: Topology) -> None:
         """Add the processor, the stores it brings, and connect those it names."""
         parents = self.parent_names()
-        topology.add_processor(self.name, self._supplier, *parents, fixed_key=self._fixed_key)
+        topology.add_user_processor(self.name, self._supplier, parents, fixed_key=self._fixed_key)
         topology.connect_processor_and_state_stores(self.name, *self._stores)
 
 

@@ -11,7 +11,13 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology import naming
 from pystreams.topology.branched import BranchedKStream
-from pystreams.topology.functions import KEY_VALUE, VALUE, checked, with_or_without_key
+from pystreams.topology.functions import (
+    KEY_VALUE,
+    VALUE,
+    checked,
+    checked_supplier,
+    with_or_without_key,
+)
 from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import (
     GraphNode,
@@ -381,16 +387,18 @@ class KStream(JoinableStream[K, V]):
         """Run a processor of your own on each record; what it forwards is the new stream.
 
         Args:
-            supplier: Makes a new processor for each task; the class itself will do. Stores that
-                its method `stores()` returns are added and connected.
+            supplier: Makes a new processor for each task; the class itself will do. Is called
+                twice at once, as in `Topology.add_processor`. Stores that its method `stores()`
+                returns are added and connected.
             stores: Names of stores the processor uses, added with `add_state_store`.
             name: Name of the node.
 
         Raises:
-            TopologyError: `stores` are not names.
+            TopologyError: `supplier` does not make a new processor at each call, or `stores` are
+                not names.
         """
-        checked(supplier, "process", ())
-        node_name = name or self._graph.names.node(naming.STREAM_PROCESS)
+        node_name = self._processor_name(name, naming.STREAM_PROCESS)
+        checked_supplier(supplier, node_name)
         names = _store_names(stores, node_name)
         node = UserProcessorNode(node_name, supplier, names, fixed_key=False)
         self._graph.add(node, self._node)
@@ -407,14 +415,21 @@ class KStream(JoinableStream[K, V]):
 
         Takes the same arguments as `process`.
         """
-        checked(supplier, "process_values", ())
-        node_name = name or self._graph.names.node(naming.STREAM_PROCESS_VALUES)
+        node_name = self._processor_name(name, naming.STREAM_PROCESS_VALUES)
+        checked_supplier(supplier, node_name)
         names = _store_names(stores, node_name)
         node = UserProcessorNode(node_name, supplier, names, fixed_key=True)
         self._graph.add(node, self._node)
         return self._after(node, self._key_serde, None)
 
     # ------------------------------------------------------------------ inside
+
+    def _processor_name(self, given: str | None, prefix: str) -> str:
+        """Return the name of a processor; no number is used up when it is given."""
+        if given is None:
+            return self._graph.names.node(prefix)
+        naming.check_name(given, "a node")
+        return given
 
     def _after(
         self,

@@ -51,6 +51,12 @@ class SourceNode:
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
 
+    def reads(self, topic: str) -> bool:
+        """Return whether it reads a topic; internal topics by their names without prefix."""
+        if self.pattern is not None:
+            return self.pattern.fullmatch(topic) is not None
+        return topic in self.topics
+
 
 @dataclass(slots=True)
 class ProcessorNode:

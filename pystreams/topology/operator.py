@@ -94,7 +94,7 @@ class TaskContext(Protocol):
         """
 
     def record_dropped(self, node: str, reason: str) -> None:
-        """Count a record that the operation's semantics drop (null key, late, ...)."""
+        """Count a record that the operation's semantics drop (null key, ...); the log says why."""
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator

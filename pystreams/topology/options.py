@@ -215,7 +215,10 @@ class Materialized(Generic[K, V]):
             under exactly-once the store is then wiped and restored after each aborted
             transaction and each end that is not a clean one. Spec: KIP-844.
         history_retention_ms: Makes the store a versioned one, which must be named: how far back,
-            in stream time, old versions can be read and late ones are taken.
+            in stream time, old versions can be read and late ones are taken. Changing it changes
+            the segments, unless `segment_interval_ms` says what they were; a store on disk with
+            other segments is refused until its directory is deleted. Its changelog topic keeps
+            the `min.compaction.lag.ms` it was made with: raise that first.
         segment_interval_ms: Portions in which old versions go away; None chooses by the retention.
         supplier: Where the store's bytes live, made with `Stores`, in place of `name`,
             `store_type` and `history_retention_ms`.
@@ -307,25 +310,38 @@ def options_of(
 
 def check_options(options: Any) -> None:
     """Refuse values that would only fail when the first record arrives."""
-    for option in fields(options):
-        value = getattr(options, option.name)
+    values = {option.name: getattr(options, option.name) for option in fields(options)}
+    check_values(type(options).__name__, **values)
+
+
+def check_values(operation: str, **values: object) -> None:
+    """Refuse values of options, by their names; None is always right.
+
+    Args:
+        operation: The operation or the node they are for; begins the error's message.
+        values: The options.
+
+    Raises:
+        TopologyError: One is of a wrong type; says which, and what it should be.
+    """
+    for option, value in values.items():
         if value is None:
             continue
-        where = f"{type(options).__name__}: {option.name}"
-        if option.name.endswith("serde"):
+        where = f"{operation}: {option}"
+        if option.endswith("serde"):
             if isinstance(value, type) or not _is_serde(value):
                 message = (
                     f"{where} must be a serde, an object with serializer(topic) and "
                     f"deserializer(topic) such as serdes.STRING, not {value!r}"
                 )
                 raise TopologyError(message)
-        elif option.name in {"timestamp_extractor", "partitioner"} and not callable(value):
+        elif option in {"timestamp_extractor", "partitioner"} and not callable(value):
             raise TopologyError(f"{where} must be a function, not {value!r}")
-        elif option.name in {"name", "store_name"}:
+        elif option in {"name", "store_name"}:
             check_name(value, "a node or store")
-        elif option.name == "offset_reset" and value not in _OFFSET_RESETS:
+        elif option == "offset_reset" and value not in _OFFSET_RESETS:
             raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")
-        elif option.name == "store_type" and not isinstance(value, StoreEngine):
+        elif option == "store_type" and not isinstance(value, StoreEngine):
             raise TopologyError(f"{where} must be a StoreEngine, not {value!r}")
 
 

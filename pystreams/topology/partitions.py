@@ -17,6 +17,7 @@ from pystreams.errors import TopologyError
 from pystreams.ids import TaskId
 from pystreams.topology.nodes import SourceNode
 from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.source_topics import read_by_two
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ def plan_partitions(plan: TopologyPlan, existing: Mapping[str, int]) -> Partitio
             that match a source pattern are included.
 
     Raises:
-        TopologyError: Co-partitioned topics differ, or no count can be derived; names the topics,
-            and the node that they differ for.
+        TopologyError: Co-partitioned topics differ, no count can be derived, or patterns of two
+            sources match one topic; names the topics, and the nodes that it matters to.
     """
     counts = _source_counts(plan, existing)
     _count_repartition_topics(plan, counts)
@@ -69,9 +70,13 @@ def topics_of_source(plan: TopologyPlan, source: SourceNode, known: Mapping[str,
 
 def _source_counts(plan: TopologyPlan, existing: Mapping[str, int]) -> dict[str, int]:
     counts: dict[str, int] = {}
+    readers: dict[str, SourceNode] = {}
     internal = plan.repartition_topics()
     for source in plan.sources():
         for topic in topics_of_source(plan, source, existing):
+            first = readers.setdefault(topic, source)
+            if first is not source:
+                raise read_by_two(topic, first, source)
             if topic not in internal and topic in existing:
                 counts[topic] = existing[topic]
     return counts

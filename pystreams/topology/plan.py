@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pystreams.errors import TopologyError
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from pystreams.topology.source_topics import read_by_two
 from pystreams.topology.topology import Topology
 
 
@@ -77,7 +78,8 @@ class TopologyPlan:
         application_id: The application's id, prefix of internal topics.
 
     Raises:
-        TopologyError: The topology reads nothing, or has a store that no processor uses.
+        TopologyError: The topology reads nothing, has a store that no processor uses, or two of
+            its sources read one topic.
 
     Attributes:
         topology: The topology.
@@ -174,13 +176,15 @@ class TopologyPlan:
         return [node for node in nodes if isinstance(node, SourceNode)]
 
     def source_of_topic(self, topic: str) -> SourceNode | None:
-        """Return the source node that reads a topic (by real name), or None."""
-        for node in self.sources():
-            if topic in map(self.topic_name, node.topics):
-                return node
-            if node.pattern is not None and node.pattern.fullmatch(topic):
-                return node
-        return None
+        """Return the source node that reads a topic (by real name), or None.
+
+        Raises:
+            TopologyError: Two sources read it, which shows late where their patterns overlap.
+        """
+        readers = [node for node in self.sources() if self._reads(node, topic)]
+        if len(readers) > 1:
+            raise read_by_two(topic, readers[0], readers[1])
+        return readers[0] if readers else None
 
     def subtopology_of_topic(self, topic: str) -> Subtopology | None:
         """Return the sub-topology that reads a topic (by real name), or None."""
@@ -197,6 +201,11 @@ class TopologyPlan:
             if isinstance(node, SinkNode) and node.topic == repartition_topic
         ]
         return list(dict.fromkeys(writers))
+
+    def _reads(self, source: SourceNode, topic: str) -> bool:
+        if source.pattern is not None:
+            return source.reads(topic)
+        return topic in map(self.topic_name, source.topics)
 
     # ------------------------------------------------------------------ checks
 
@@ -215,3 +224,6 @@ class TopologyPlan:
             if not self.sources_of(part):
                 message = f"node {part.nodes[0]!r} receives nothing: no source leads to it"
                 raise TopologyError(message)
+        for source in self.sources():
+            for topic in source.topics:
+                self.source_of_topic(self.topic_name(topic))

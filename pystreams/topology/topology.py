@@ -19,6 +19,8 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.extractors import TimestampExtractor
+from pystreams.topology.functions import KEY_VALUE, checked, checked_supplier
+from pystreams.topology.naming import check_name
 from pystreams.topology.nodes import (
     CopartitionGroup,
     Node,
@@ -30,14 +32,13 @@ from pystreams.topology.nodes import (
     TopicNameExtractor,
 )
 from pystreams.topology.operator import Operator
+from pystreams.topology.options import check_values
 from pystreams.topology.processor import ConnectsStores, FixedKeyProcessor, Processor
 from pystreams.topology.processors.user_processor import UserProcessorOperator
+from pystreams.topology.source_topics import compiled_pattern, refuse_overlap
 
 if TYPE_CHECKING:
     from pystreams.topology.description import TopologyDescription
-
-_VALID_NAME = re.compile(r"^[a-zA-Z0-9._-]{1,249}$")
-_OFFSET_RESETS = ("earliest", "latest", "none")
 
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 
@@ -81,25 +82,34 @@ class Topology:
                 configured `auto.offset.reset` when None.
 
         Raises:
-            TopologyError: The name is taken, no topic is given, or a topic is read twice.
+            TopologyError: The name is taken, no topic is given, a topic is read twice, or an
+                argument is of a wrong type.
         """
         self._check_new(name)
         if bool(topics) == (pattern is not None):
             raise TopologyError(f"source {name!r} needs topics or a pattern, one of the two")
-        if offset_reset is not None and offset_reset not in _OFFSET_RESETS:
-            message = f"source {name!r}: offset_reset {offset_reset!r} is none of {_OFFSET_RESETS}"
-            raise TopologyError(message)
         for topic in topics:
-            self._check_unread(name, topic)
-        self._nodes[name] = SourceNode(
+            check_name(topic, f"a topic of source {name!r}")
+        check_values(
+            f"source {name!r}",
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
+        )
+        source = SourceNode(
             name,
             tuple(dict.fromkeys(topics)),
-            re.compile(pattern) if isinstance(pattern, str) else pattern,
+            compiled_pattern(pattern, f"source {name!r}"),
             key_serde,
             value_serde,
             timestamp_extractor,
             offset_reset,
         )
+        for other in self._nodes.values():
+            if isinstance(other, SourceNode):
+                refuse_overlap(other, source)
+        self._nodes[name] = source
         self._children[name] = []
         return self
 
@@ -114,20 +124,20 @@ class Topology:
 
         Args:
             name: The node's name, unique in the topology.
-            supplier: Makes a new processor for each task (the class itself will do). When it has
-                a method `stores()`, the stores that returns are added and connected.
+            supplier: Makes a new processor for each task (the class itself will do). Is called
+                twice at once, to see that the two differ: leave files and connections to `init`.
+                When it has a method `stores()`, the stores that returns are added and connected.
             parents: Nodes whose records it receives.
             fixed_key: Refuse to forward a record whose key is not the input's.
 
         Raises:
-            TopologyError: The name is taken or a parent does not exist.
+            TopologyError: The name is taken, a parent does not exist, the supplier does not make
+                a new processor at each call, or another store has the name of one it brings.
         """
-        self.add_operator(name, UserProcessorOperator(supplier, fixed_key=fixed_key), parents)
-        # A class that is its own supplier has `stores` as a method of its objects, if at all.
-        brings: object = supplier
-        if isinstance(brings, ConnectsStores) and not isinstance(brings, type):
-            for builder in brings.stores():
-                self.add_state_store(builder, name)
+        self._check_new(name)
+        self._check_parents(name, parents)
+        checked_supplier(supplier, name)
+        self.add_user_processor(name, supplier, parents, fixed_key=fixed_key)
         return self
 
     def add_sink(
@@ -150,10 +160,21 @@ class Topology:
             partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
 
         Raises:
-            TopologyError: The name is taken or a parent does not exist.
+            TopologyError: The name is taken, a parent does not exist, or an argument is of a
+                wrong type.
         """
         self._check_new(name)
         self._check_parents(name, parents)
+        if callable(topic):
+            checked(topic, f"sink {name!r}", (*KEY_VALUE, "record"))
+        else:
+            check_name(topic, f"the topic of sink {name!r}")
+        check_values(
+            f"sink {name!r}",
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=partitioner,
+        )
         self._nodes[name] = SinkNode(name, topic, parents, key_serde, value_serde, partitioner)
         self._link(name, parents)
         return self
@@ -161,15 +182,17 @@ class Topology:
     def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
         """Add a store and connect it to processors.
 
-        Adding the same builder again only connects it.
+        Adding the same builder again only connects it. Another one is another store, even if it
+        is equal.
 
         Raises:
-            TopologyError: Another store has the name, or a processor does not exist.
+            TopologyError: It is no store builder, another store has the name, or a processor does
+                not exist.
         """
+        check_store_builder(builder, "add_state_store")
         present = self._stores.get(builder.name)
-        if present is not None and present != builder:
-            message = f"two different state stores are named {builder.name!r}: rename one of them"
-            raise TopologyError(message)
+        if present is not None and present is not builder:
+            raise self._two_stores(builder.name, processors)
         self._stores[builder.name] = builder
         for processor in processors:
             self.connect_processor_and_state_stores(processor, builder.name)
@@ -186,6 +209,10 @@ class Topology:
             message = f"can't connect a state store to {processor!r}: no processor has that name"
             raise TopologyError(message)
         for store in stores:
+            if not isinstance(store, str):
+                raise TopologyError(
+                    f"processor {processor!r}: {store!r} is no store's name: give its name"
+                )
             if store not in self._stores:
                 message = (
                     f"processor {processor!r} uses state store {store!r}, which does not exist: "
@@ -213,6 +240,23 @@ class Topology:
         self._nodes[name] = ProcessorNode(name, operator, tuple(parents))
         self._link(name, parents)
         self.connect_processor_and_state_stores(name, *stores)
+
+    def add_user_processor(
+        self,
+        name: str,
+        supplier: Callable[[], AnyProcessor],
+        parents: Iterable[str],
+        *,
+        fixed_key: bool,
+    ) -> None:
+        """Add a node that runs a processor of the user's, whose supplier has been checked."""
+        self.add_operator(name, UserProcessorOperator(supplier, fixed_key=fixed_key), parents)
+        # A class that is its own supplier has `stores` as a method of its objects, if at all.
+        brings: object = supplier
+        if isinstance(brings, ConnectsStores) and not isinstance(brings, type):
+            for builder in brings.stores() or ():
+                check_store_builder(builder, f"stores() of the supplier of processor {name!r}")
+                self.add_state_store(builder, name)
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """Declare that a topic name (used by a sink and a source) is an internal one."""
@@ -263,11 +307,7 @@ class Topology:
             self._children[parent].append(name)
 
     def _check_new(self, name: str) -> None:
-        if not _VALID_NAME.match(name):
-            message = (
-                f"{name!r} can't be a node's name: use 1 to 249 letters, digits, '.', '_' or '-'"
-            )
-            raise TopologyError(message)
+        check_name(name, "a node")
         if name in self._nodes:
             raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
 
@@ -275,6 +315,10 @@ class Topology:
         if not parents:
             raise TopologyError(f"node {name!r} has no parent: name the nodes it reads from")
         for parent in parents:
+            if not isinstance(parent, str):
+                raise TopologyError(
+                    f"node {name!r}: {parent!r} is no node's name: give each parent's name"
+                )
             node = self._nodes.get(parent)
             if node is None:
                 message = f"node {name!r} names the parent {parent!r}, which does not exist (yet)"
@@ -282,13 +326,35 @@ class Topology:
             if isinstance(node, SinkNode):
                 raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
 
-    def _check_unread(self, name: str, topic: str) -> None:
-        for node in self._nodes.values():
-            if not isinstance(node, SourceNode):
-                continue
-            if topic in node.topics or (node.pattern and node.pattern.fullmatch(topic)):
-                message = (
-                    f"topic {topic!r} is read by two sources, {node.name!r} and {name!r}: "
-                    "read it once and use the stream twice"
-                )
-                raise TopologyError(message)
+    def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
+        """Return the error of two builders of one name; names the processors of both."""
+        users = [
+            node.name
+            for node in self._nodes.values()
+            if isinstance(node, ProcessorNode) and store in node.stores
+        ]
+        named = ", ".join(map(repr, (*users, *processors)))
+        used_by = f" (processors {named})" if named else ""
+        return TopologyError(
+            f"two different state stores are named {store!r}{used_by}: rename one of them; to "
+            "share a store, make one builder, and give that same object wherever it is added"
+        )
+
+
+def check_store_builder(builder: object, operation: str) -> None:
+    """Refuse what can't build a store.
+
+    Args:
+        builder: What the user gave.
+        operation: Where; begins the error's message.
+
+    Raises:
+        TopologyError: It is not a store builder.
+    """
+    if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
+        message = (
+            f"{operation} takes a store builder, not {builder!r}: make one with "
+            "Stores.key_value_store_builder(...)"
+        )
+        raise TopologyError(message)
+    check_name(builder.name, "a state store")

@@ -173,6 +173,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "add_copartition_group",
         "add_operator",
         "add_repartition_topic",
+        "add_user_processor",
         # What is in it.
         "children",
         "copartition_groups",

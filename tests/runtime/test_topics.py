@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError, TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.topics import TopicManager
 from pystreams.serdes import STRING
@@ -68,6 +68,17 @@ def test_partitions_of_a_pattern_that_the_group_gave_out_are_waited_for(
 
     assigned = [TopicPartition(topic, count - 1) for topic, count in late.items()]
     assert topics.partition_counts(assigned) == {"in-old": 1} | late
+
+
+def test_a_new_topic_that_two_patterns_match_is_refused_when_the_group_gives_it_out() -> None:
+    builder = StreamsBuilder()
+    builder.stream(pattern="in-.*", name="first")
+    builder.stream(pattern=".*-new", name="second")
+    topics = topics_of(builder, LateBroker({"in-old": 1}, {"in-new": 1}))
+    topics.prepare()
+
+    with pytest.raises(TopologyError, match=r"'in-new' is read by two sources, 'first'.*'second'"):
+        topics.partition_counts([TopicPartition("in-new", 0)])
 
 
 def test_an_output_topic_that_a_partitioner_needs_is_waited_for_and_named() -> None:

@@ -11,6 +11,7 @@ import pytest
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.nodes import SinkNode, SourceNode
+from pystreams.topology.processor import FixedKeyProcessor, Processor
 from pystreams.topology.topology import Topology
 
 
@@ -54,7 +55,7 @@ def test_a_given_name_uses_up_a_number_all_the_same(builder: StreamsBuilder) -> 
 
 def test_a_given_name_of_a_processor_uses_up_none(builder: StreamsBuilder) -> None:
     """One of the places where Kafka is not like everywhere else."""
-    builder.stream("in").process(anything, name="mine").to("out")
+    builder.stream("in").process(Processor, name="mine").to("out")
 
     assert list(builder.build().nodes)[-1] == "KSTREAM-SINK-0000000001"
 
@@ -73,8 +74,8 @@ def test_a_given_name_of_a_processor_uses_up_none(builder: StreamsBuilder) -> No
         (lambda s: s.merge(s), "KSTREAM-MERGE-0000000001"),
         (lambda s: s.split(), "KSTREAM-BRANCH-0000000001"),
         (lambda s: s.to_table(), "KSTREAM-TOTABLE-0000000001"),
-        (lambda s: s.process(anything), "KSTREAM-PROCESSOR-0000000001"),
-        (lambda s: s.process_values(anything), "KSTREAM-PROCESSVALUES-0000000001"),
+        (lambda s: s.process(Processor), "KSTREAM-PROCESSOR-0000000001"),
+        (lambda s: s.process_values(FixedKeyProcessor), "KSTREAM-PROCESSVALUES-0000000001"),
         (lambda s: s.repartition(), "KSTREAM-FILTER-0000000003"),
         (lambda s: s.group_by_key().count(), "KSTREAM-AGGREGATE-0000000002"),
         (lambda s: s.group_by_key().count(name="c"), "KSTREAM-AGGREGATE-0000000001"),

@@ -102,7 +102,7 @@ def coming(drawn: list[tuple[str, str, int]]) -> list[Came]:
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(drawn=records, windows=windows_of_any_shape, kind=st.sampled_from(KINDS))
 def test_each_pair_in_a_window_meets_once(
     drawn: list[tuple[str, str, int]], windows: JoinWindows, kind: Kind
@@ -121,7 +121,7 @@ def test_each_pair_in_a_window_meets_once(
     assert results == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(
     drawn=records,
     windows=windows_of_any_shape,
@@ -148,7 +148,7 @@ def test_each_record_comes_out_with_a_match_or_alone_and_alone_once(
             assert min(met[one.number]) > one.number
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(drawn=records, windows=windows_of_any_shape)
 def test_a_record_whose_match_comes_within_window_and_grace_is_never_alone(
     drawn: list[tuple[str, str, int]], windows: JoinWindows

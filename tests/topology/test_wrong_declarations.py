@@ -12,6 +12,14 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Consumed, Grouped, Materialized, Repartitioned
+from pystreams.topology.processor import Processor
+
+
+class Nothing(Processor[str, str, None, None]):
+    """Takes records and keeps them to itself."""
+
+
+NOTHING = Nothing()
 
 
 def test_two_nodes_of_one_name(builder: StreamsBuilder) -> None:
@@ -25,6 +33,23 @@ def test_two_stores_of_one_name(builder: StreamsBuilder) -> None:
     grouped = builder.stream("in").group_by_key()
     grouped.count(name="same")
     grouped.reduce(max, name="same")
+
+    with pytest.raises(TopologyError, match="two different state stores are named 'same'"):
+        builder.build()
+
+
+def test_two_equal_aggregations_of_one_name_are_two_stores(builder: StreamsBuilder) -> None:
+    builder.stream("in").group_by_key().count(name="same", node_name="first")
+    builder.stream("other").group_by_key().count(name="same", node_name="second")
+
+    message = r"two different state stores are named 'same' \(processors 'first', 'second'\)"
+    with pytest.raises(TopologyError, match=message):
+        builder.build()
+
+
+def test_two_tables_of_one_name_are_two_stores(builder: StreamsBuilder) -> None:
+    builder.table("in", name="same")
+    builder.table("other", name="same")
 
     with pytest.raises(TopologyError, match="two different state stores are named 'same'"):
         builder.build()
@@ -132,6 +157,37 @@ def test_state_store_that_is_no_builder(builder: StreamsBuilder) -> None:
 
     with pytest.raises(TopologyError, match="takes a store builder, not 'store'"):
         builder.add_state_store(wrong)
+
+
+@pytest.mark.parametrize("operation", ["process", "process_values"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (Nothing(), r"processor 'work' takes a supplier .* such as Nothing or lambda: Nothing\("),
+        (lambda: NOTHING, "supplier of processor 'work' returned the same object twice"),
+        (dict, "processor 'work': its supplier returned {}, which has no method process"),
+    ],
+)
+def test_supplier_that_makes_no_processor_for_each_task(
+    builder: StreamsBuilder, operation: str, wrong: Any, message: str
+) -> None:
+    with pytest.raises(TopologyError, match=message):
+        getattr(builder.stream("in"), operation)(wrong, name="work")
+
+
+def test_supplier_is_called_twice_when_it_is_declared_and_not_when_built(
+    builder: StreamsBuilder,
+) -> None:
+    made: list[Nothing] = []
+
+    def supply() -> Nothing:
+        made.append(Nothing())
+        return made[-1]
+
+    builder.stream("in").process(supply)
+    builder.build()
+
+    assert len(made) == 2
 
 
 def one(value: str) -> Any:

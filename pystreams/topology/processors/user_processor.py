@@ -8,6 +8,7 @@ from typing import Any
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.topology.functions import check_processor
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processor import (
     Cancellable,
@@ -35,12 +36,7 @@ class UserProcessorOperator:
     def attach(self, node: NodeContext) -> Step:
         """Make the task's processor and return the step that feeds it."""
         processor = self._supplied(node)
-        if not hasattr(processor, "process"):
-            message = (
-                f"processor {node.name!r}: its supplier returned {processor!r}, "
-                "which has no method process(record)"
-            )
-            raise TopologyError(message)
+        check_processor(processor, node.name)
         context = _NodeProcessorContext(node, fixed_key=self._fixed_key)
         node.task.on_init(lambda: processor.init(context))
         node.task.on_close(processor.close)
