@@ -62,8 +62,9 @@ UNSUPPORTED = {
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(
         ("true",),
-        "stores are always transactional here; to let queries see uncommitted writes, set "
-        "default.state.isolation.level to READ_UNCOMMITTED",
+        "stores are transactional unless one is told otherwise: Materialized(transactional=False), "
+        "or with_transactional_disabled() on its builder; to let queries see uncommitted writes, "
+        "set default.state.isolation.level to READ_UNCOMMITTED",
     ),
     "default.dsl.store": Unsupported(
         ("rocksdb",), "choose the engine on the operation, through Materialized"

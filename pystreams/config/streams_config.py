@@ -227,8 +227,8 @@ class StreamsConfig:
     windowstore_changelog_additional_retention_ms: int = key(
         whole_number(0),
         86_400_000,
-        """Added to the retention of window and session stores in their changelog topics, and to
-        the compaction lag of versioned ones, so that clocks may drift.""",
+        """Added to the retention of window and session stores in their changelog topics, so that
+        clocks may drift.""",
     )
     outer_join_emit_interval_ms: int = key(
         _MILLISECONDS,

@@ -192,4 +192,8 @@ def _rocksdb_engine(spec: StoreSpec) -> RocksDBEngine | RocksDBSegmentEngine:
         return RocksDBSegmentEngine(
             spec.name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped
         )
-    return RocksDBEngine(spec.name, timestamped=spec.engine_timestamped)
+    return RocksDBEngine(
+        spec.name,
+        timestamped=spec.engine_timestamped,
+        versioned=spec.kind is StoreKind.VERSIONED,
+    )

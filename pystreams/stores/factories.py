@@ -49,8 +49,8 @@ class Stores:
             history_retention_ms: How far back, in stream time, old versions can be read and late
                 ones are taken; 0 or more.
             segment_interval_ms: What one segment covers; old versions go away a segment at a
-                time. None chooses by the retention, as Kafka does. Must not change while the store
-                has data.
+                time. None chooses by the retention, as Kafka does. A store on disk that was
+                written with another one is refused.
 
         Raises:
             TopologyError: A time is not valid.

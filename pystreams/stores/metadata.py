@@ -4,8 +4,9 @@ Keys are text, values are bytes: `<topic>-<partition>` holds an int64 (big-endia
 the last changelog record in the data, or -4 when that is not known; `status` (int64) is 1 while a
 store that is not transactional is open and 0 after it was closed; `position` says which input
 records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
-number a put was given. Example: after the changelog record 41 of partition 3 the key
-`app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
+number a put was given; `segment_interval_ms` (int64), in versioned stores, is what one of their
+segments covers, without which their rows can't be read. Example: after the changelog record 41 of
+partition 3 the key `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
 """
@@ -31,10 +32,11 @@ unpack_long = struct.Struct(">q").unpack_from
 POSITION = b"position"
 STATUS = b"status"
 SEQUENCE = b"sequence"
+SEGMENT_INTERVAL = b"segment_interval_ms"
 OPEN = 1
 CLOSED = 0
 OFFSET_UNKNOWN = -4
-RESERVED = frozenset((STATUS, POSITION, SEQUENCE))
+RESERVED = frozenset((STATUS, POSITION, SEQUENCE, SEGMENT_INTERVAL))
 """Names that are not those of changelog partitions."""
 
 _NO_POSITION = Position().serialize()
@@ -75,6 +77,11 @@ class StoreMetadata:
         """Return the last number that a put was given before the last commit with data, or 0."""
         packed = self._committed.get(SEQUENCE)
         return 0 if packed is None else int(unpack_long(packed)[0])
+
+    def segment_interval_ms(self) -> int | None:
+        """Return what a segment of the engine's data covers; None if it does not say."""
+        packed = self._committed.get(SEGMENT_INTERVAL)
+        return None if packed is None else int(unpack_long(packed)[0])
 
     def position(self) -> Position:
         """Return which input the engine's data reflects; empty if not known, or not readable."""

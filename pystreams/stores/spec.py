@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueEngine, StateStore
 
 
+VERSIONED_ADDITIONAL_LAG_MS = 86_400_000
+"""Added to the history retention of a versioned store in its changelog's compaction lag: brokers
+compact by the wall clock, history goes by stream time. Spec: KIP-889."""
+
+
 class StoreKind(Enum):
     """What a store is indexed by."""
 
@@ -123,16 +128,19 @@ class StoreSpec:
         """Return the changelog topic's settings by the store's kind, the weakest of all.
 
         Args:
-            additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+            additional_retention_ms: `windowstore.changelog.additional.retention.ms`, for window
+                and session stores.
 
         Spec: Kafka WindowedChangelogTopicConfig, VersionedChangelogTopicConfig.
         """
         if self.retention is None:
             return {"cleanup.policy": "compact"}
-        kept_ms = str(self.retention.retention_ms + additional_retention_ms)
+        retention_ms = self.retention.retention_ms
         if self.kind is StoreKind.VERSIONED:
-            return {"cleanup.policy": "compact", "min.compaction.lag.ms": kept_ms}
-        return {"cleanup.policy": "compact,delete", "retention.ms": kept_ms}
+            lag_ms = retention_ms + VERSIONED_ADDITIONAL_LAG_MS
+            return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
+        kept_ms = retention_ms + additional_retention_ms
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
 
     @property
     def metrics_scope(self) -> str:

@@ -13,8 +13,9 @@ The changelog has what the store took, in order, and nothing else, so that repla
 it again. Its topic is compacted, but not before the history retention is over
 (`min.compaction.lag.ms`).
 
-Stream time is not stored. A store that is opened again starts from the first millisecond of its
-newest segment, which is a lower bound; Kafka Streams starts without any.
+What a segment covers is stored beside the rows, and checked (`versioned_layout`). Stream time is
+not stored. A store that is opened again starts from the first millisecond of its newest segment,
+which is a lower bound; Kafka Streams starts without any.
 
 Spec: KIP-889; Kafka RocksDBVersionedStore, LogicalKeyValueSegments,
 ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffer.
@@ -23,7 +24,6 @@ ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -32,16 +32,13 @@ from pystreams.errors import StateStoreError
 from pystreams.record import ConsumedMessage, ProducedRecord
 from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore
 from pystreams.stores.changelog import log_to
+from pystreams.stores.metadata import SEGMENT_INTERVAL, pack_long
 from pystreams.stores.restoring import Changes
 from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.versioned_api import PUT_RETURN_CODE_NOT_PUT
 from pystreams.stores.versioned_dump import dumped_versions
-from pystreams.stores.versioned_reader import (
-    LATEST_PREFIX,
-    SegmentIndex,
-    Version,
-    VersionReader,
-)
+from pystreams.stores.versioned_layout import check_layout, first_rows
+from pystreams.stores.versioned_reader import SegmentIndex, Version, VersionReader
 from pystreams.stores.versioned_writer import VersionWriter
 from pystreams.stores.views import sees_commits_only, view_of
 from pystreams.stores.write_through import WriteThroughKeyValueStore
@@ -65,18 +62,20 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         name: The store's name.
         engine: Holds what is committed; owned by this object from now on.
         retention: History retention, which is also the grace period of puts, and the segments'
-            interval. The interval must not change while the store has data.
+            interval. A database that was written with another interval is refused.
     """
 
     def __init__(self, name: str, engine: KeyValueEngine, retention: Retention) -> None:
         super().__init__(name, engine, value_prefix_bytes=0, caching=False, restored=self._replayed)
         self._segments = Segments(retention.retention_ms, retention.segment_interval_ms)
         self._index = SegmentIndex()
-        self._reader = VersionReader(self.get, self._index, self._segments)
+        self._reader = VersionReader(
+            self.get, self._index, self._segments, expired_read=self._warn_of_expired_read
+        )
         self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
         self._log_put: Callable[[ProducedRecord], None] = log_to(None)
         self._warned_of_expired_put = False
-        self._warned_of_expired_get = False
+        self._warned_of_expired_read = False
 
     # Life
 
@@ -84,14 +83,20 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         """Open the engine, read the committed offsets, and see which segments there are.
 
         Raises:
-            StateStoreError: The engine can't be opened; says why and what to do.
+            StateStoreError: The engine can't be opened, or it was written with another segment
+                interval or by another kind of store; says why and what to do.
         """
-        # Rows are not what the changelog has; so the dirty map logs nothing.
-        super().init(replace(context, changelog=None))
+        super().init(context)
+        self._log = log_to(None)  # Of rows: they are not what the changelog has.
+        try:
+            self._check_and_note_layout()
+        except StateStoreError:
+            self.close()
+            raise
         self._log_put = log_to(context.changelog)
         self._index.ids = tuple(self._stored_segments())
         self._segments.reopen(self._newest_segment())
-        self._warned_of_expired_put = self._warned_of_expired_get = False
+        self._warned_of_expired_put = self._warned_of_expired_read = False
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Write all rows and the offsets in one batch, which also drops expired segments.
@@ -156,22 +161,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def as_of(self, key: bytes, timestamp: int) -> Version | None:
         """Return the version of a key that is valid at a time (ms), or None."""
-        found = self._reader.as_of(key, timestamp)
-        if (
-            found is None
-            and not self._warned_of_expired_get
-            and timestamp < self._reader.history_begins()
-        ):
-            self._warned_of_expired_get = True
-            _log.warning(
-                "versioned store: read at a time before the history retention finds nothing; "
-                "further ones are not logged",
-                store=self.name,
-                time=timestamp,
-                stream_time=self._segments.stream_time,
-                history_retention_ms=self._segments.retention_ms,
-            )
-        return found
+        return self._reader.as_of(key, timestamp)
 
     def between(self, key: bytes, from_time: int | None, to_time: int | None) -> list[Version]:
         """Return the versions of a key valid somewhere between two times, newest first."""
@@ -181,7 +171,13 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         """Return a reader for other threads."""
         committed = sees_commits_only(self, isolation_level)
         read = view_of(self, isolation_level).get
-        return VersionReader(read, self._index, self._segments, committed=committed)
+        return VersionReader(
+            read,
+            self._index,
+            self._segments,
+            committed=committed,
+            expired_read=self._warn_of_expired_read,
+        )
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
@@ -217,6 +213,28 @@ class BufferedVersionedStore(BufferedKeyValueStore):
                 history_retention_ms=self._segments.retention_ms,
             )
 
+    def _warn_of_expired_read(self, time: int, stream_time: int) -> None:
+        """Warn of a read that found nothing, once: of the owner's and other threads' together."""
+        if not self._warned_of_expired_read:
+            self._warned_of_expired_read = True
+            _log.warning(
+                "versioned store: read at a time before the history retention finds nothing; "
+                "further ones are not logged",
+                store=self.name,
+                time=time,
+                stream_time=stream_time,
+                history_retention_ms=self._segments.retention_ms,
+            )
+
+    def _check_and_note_layout(self) -> None:
+        if self.persistent:
+            interval_ms = self._segments.interval_ms
+            check_layout(self, self._directory, interval_ms)
+            if self.metadata.segment_interval_ms() is None:
+                entry: dict[bytes, bytes | None] = {SEGMENT_INTERVAL: pack_long(interval_ms)}
+                self._engine.write({}, entry)
+                self.metadata.remember(entry)
+
     def _keep_stream_time(self) -> None:
         self._segments.commit()
         self._index.drop_below(self._segments.oldest_live())
@@ -245,17 +263,8 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         return max(self._stored_segments(), default=None)
 
     def _stored_segments(self) -> list[int]:
-        """Return the segments that have rows, ascending, with one seek for each."""
-        found: list[int] = []
-        start = segment_prefix(0)
-        while True:
-            entries = self.engine_range(start, LATEST_PREFIX)
-            entry = next(entries, None)
-            entries.close()
-            if entry is None:
-                return found
-            found.append(segment_id_of(entry[0]))
-            start = segment_prefix(found[-1] + 1)
+        """Return the segments that have rows, ascending."""
+        return [segment_id_of(stored_key) for stored_key, _ in first_rows(self)]
 
 
 class WriteThroughVersionedStore(BufferedVersionedStore, WriteThroughKeyValueStore):

@@ -36,6 +36,9 @@ RowReader = Callable[[bytes], bytes | None]
 Version = tuple[bytes, int, int | None]
 """(value, timestamp, end; None for the latest)."""
 
+ExpiredRead = Callable[[int, int], None]
+"""Hears of a read before the beginning of history that found nothing: (its time, stream time)."""
+
 LATEST_PREFIX = segment_prefix(-1)
 """The segment of the latest values; above all others in order of bytes."""
 
@@ -96,17 +99,25 @@ class VersionReader:
         index: Where there are rows.
         segments: Stream time and history retention.
         committed: Go by the stream time of the last commit, not by the present one.
+        expired_read: Hears of reads of what history has left; in the reader's thread.
     """
 
-    __slots__ = ("_committed", "_index", "_read", "_segments")
+    __slots__ = ("_committed", "_expired_read", "_index", "_read", "_segments")
 
     def __init__(
-        self, read: RowReader, index: SegmentIndex, segments: Segments, *, committed: bool = False
+        self,
+        read: RowReader,
+        index: SegmentIndex,
+        segments: Segments,
+        *,
+        committed: bool = False,
+        expired_read: ExpiredRead = lambda _time, _stream_time: None,
     ) -> None:
         self._read = read
         self._index = index
         self._segments = segments
         self._committed = committed
+        self._expired_read = expired_read
 
     def history_begins(self) -> int:
         """Return the oldest time (ms) that history retention covers; may be negative."""
@@ -152,7 +163,9 @@ class VersionReader:
         latest = self.latest(key)
         if latest is not None and latest[1] <= timestamp:
             return latest
-        if timestamp < self.history_begins():
+        history_begins = self.history_begins()
+        if timestamp < history_begins:
+            self._expired_read(timestamp, history_begins + self._segments.retention_ms)
             return None
         read = self._read
         for segment_id in self._index.newest_first(self._segments.id_of(timestamp)):
@@ -175,6 +188,8 @@ class VersionReader:
             versions.append(latest)
         history_begins = self.history_begins()
         if to_time is not None and to_time < history_begins:
+            if not versions:
+                self._expired_read(to_time, history_begins + self._segments.retention_ms)
             return versions
         id_of = self._segments.id_of
         oldest_live = id_of(max(0, history_begins))

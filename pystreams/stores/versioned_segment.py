@@ -40,6 +40,8 @@ _BOUNDS = struct.Struct(">qq")
 _ENTRY = struct.Struct(">qi")
 _LONG = struct.Struct(">q")
 _TOMBSTONE_SIZE = -1
+BOUNDS_BYTES = _BOUNDS.size
+"""What a row begins with: its two bounds."""
 
 _log = structlog.get_logger(__name__)
 

@@ -650,6 +650,40 @@ def test_expired_reads_that_find_nothing_are_warned_of_once(shop: Shop) -> None:
     assert [entry["time"] for entry in logs] == [6]
 
 
+def test_an_expired_range_that_finds_nothing_is_warned_of_once(shop: Shop) -> None:
+    shop.puts(("v", 5, LATEST), ("v", RETENTION + 10, LATEST))
+    shop.put("old", "v", RETENTION + 10 - GRACE)
+    with capture_logs() as logs:
+        assert shop.versions("old", 0, 9) == []
+        assert shop.versions("k", 0, 8) == shop.versions("k", 0, 7) == []
+
+    assert [(entry["time"], entry["log_level"]) for entry in logs] == [(9, "warning")]
+
+
+def test_an_expired_range_that_finds_the_latest_version_is_not_warned_of(shop: Shop) -> None:
+    shop.puts(("v", 5, LATEST))
+    shop.put("other", "v", RETENTION + 10)
+    with capture_logs() as logs:
+        assert shop.versions("k", 0, 9) == [VersionedRecord("v", 5)]
+
+    assert logs == []
+
+
+def test_expired_reads_of_all_views_are_warned_of_once(shop: Shop) -> None:
+    shop.puts(("v", 5, LATEST), ("v", RETENTION + 10, LATEST))
+    shop.commit()
+    with capture_logs() as logs:
+        for view in (*views_of(shop), *views_of(shop)):
+            assert view.get("k", 6) is None
+            assert list(view.get_range("k", 0, 7)) == []
+    with capture_logs() as later:
+        shop.finds_nothing_at(6)
+
+    (entry,) = logs
+    assert (entry["time"], entry["stream_time"]) == (6, RETENTION + 10)
+    assert later == []
+
+
 def test_negative_timestamp_is_refused(shop: Shop) -> None:
     with pytest.raises(StateStoreError, match="timestamps are 0 or more"):
         shop.put("k", "v", -1)
@@ -806,10 +840,11 @@ def test_default_segment_intervals_are_kafkas() -> None:
 
 
 def test_changelog_is_not_compacted_within_the_retention() -> None:
-    assert versioned_spec().changelog_defaults(86_400_000) == {
-        "cleanup.policy": "compact",
-        "min.compaction.lag.ms": str(HISTORY_RETENTION_MS + 86_400_000),
-    }
+    for additional_retention_ms_of_windows in (0, 86_400_000):
+        assert versioned_spec().changelog_defaults(additional_retention_ms_of_windows) == {
+            "cleanup.policy": "compact",
+            "min.compaction.lag.ms": str(HISTORY_RETENTION_MS + 86_400_000),
+        }
 
 
 def test_caching_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.serdes import STRING
+from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
 
@@ -47,7 +49,21 @@ def damage(directory: Path) -> None:
     current.write_bytes(b"not a manifest")
 
 
-def test_only_the_damaged_store_starts_from_its_changelogs_beginning(tmp_path: Path) -> None:
+def damage_offsets(directory: Path) -> None:
+    """Change one byte in the middle of what the column family `offsets` has on the disk."""
+    topic = b"app-bad-changelog-0"
+    (file,) = (
+        path for path in (directory / "rocksdb" / "bad").glob("*.sst") if topic in path.read_bytes()
+    )
+    content = bytearray(file.read_bytes())
+    content[content.index(topic) + 1] ^= 0xFF
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [damage, damage_offsets])
+def test_only_the_damaged_store_starts_from_its_changelogs_beginning(
+    tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     fill_and_close(opened(tmp_path))
     damage(tmp_path)
 
@@ -60,6 +76,16 @@ def test_only_the_damaged_store_starts_from_its_changelogs_beginning(tmp_path: P
     assert manager.store("good").get("key") == "value"
     assert manager.store("bad").get("key") is None
     manager.close()
+
+
+def test_damaged_offsets_are_told_of_by_name_and_hold_no_lock(tmp_path: Path) -> None:
+    fill_and_close(opened(tmp_path))
+    damage_offsets(tmp_path)
+    engine = RocksDBEngine("bad", timestamped=False)
+
+    for _ in range(2):
+        with pytest.raises(StateStoreCorruptedError, match=r"'bad'.*damaged; delete"):
+            engine.open(tmp_path / "rocksdb" / "bad")
 
 
 def test_a_damaged_store_without_changelog_is_refused(tmp_path: Path) -> None:

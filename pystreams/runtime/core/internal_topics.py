@@ -4,7 +4,7 @@
 |---|---|---|
 | changelog of a key-value store | compact | |
 | changelog of a window or session store | compact,delete | retention.ms=retention + additional |
-| changelog of a versioned store | compact | min.compaction.lag.ms=history + additional |
+| changelog of a versioned store | compact | min.compaction.lag.ms=history + a day |
 | repartition | delete | segment.bytes=52428800, retention.ms=-1 (the runtime purges it) |
 
 "Additional" is `windowstore.changelog.additional.retention.ms`, a day by default.

@@ -252,7 +252,11 @@ def engine_of(name: str, *, plain: bool = False) -> KeyValueEngine:
         return RocksDBSegmentEngine(
             name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped
         )
-    return RocksDBEngine(name, timestamped=spec.engine_timestamped)
+    return RocksDBEngine(
+        name,
+        timestamped=spec.engine_timestamped,
+        versioned=spec.kind is StoreKind.VERSIONED,
+    )
 
 
 def _content(directory: Path, engine: KeyValueEngine) -> Held:

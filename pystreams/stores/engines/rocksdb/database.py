@@ -136,11 +136,15 @@ class Database:
             native = Rdict(str(self.directory), options, by_family)
         except Exception as error:
             raise self.error("can't be opened", error) from error
-        offsets = native.get_column_family(OFFSETS_CF)
-        self._metadata = dict(self.iterate(offsets))
-        offsets.close()
         self.native = native
         self._options = options
+        offsets = native.get_column_family(OFFSETS_CF)
+        try:
+            self._metadata = dict(self.iterate(offsets))
+        except StateStoreError:
+            self.close((offsets,))
+            raise
+        offsets.close()
         self._offsets_handle = native.get_column_family_handle(OFFSETS_CF)
         return native
 

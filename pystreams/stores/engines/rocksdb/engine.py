@@ -9,6 +9,7 @@ from rocksdict import Rdict, WriteBatch
 from pystreams.errors import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database, fill
 from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
+from pystreams.stores.metadata import SEGMENT_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +30,12 @@ class RocksDBEngine:
         name: The store's name, for error messages and the config hook.
         timestamped: Whether values carry their timestamp in the first eight bytes, which decides
             the column family.
+        versioned: Whether the store may be a versioned one; else the database of one is refused.
     """
 
-    def __init__(self, name: str, *, timestamped: bool) -> None:
+    def __init__(self, name: str, *, timestamped: bool, versioned: bool = False) -> None:
         self._name = name
+        self._versioned = versioned
         self._data_cf = TIMESTAMPED_CF if timestamped else DEFAULT_CF
         self._database = Database(name)
         self._data: Rdict | None = None
@@ -61,12 +64,13 @@ class RocksDBEngine:
         self._data = native if plain else native.get_column_family(self._data_cf)
         self._data_handle = native.get_column_family_handle(self._data_cf)
         self._get = self._data.get
-        if not plain:
-            try:
+        try:
+            self._refuse_versions()
+            if not plain:
                 move_plain_data(self._name, database, self._data_handle)
-            except StateStoreError:
-                self.close()
-                raise
+        except StateStoreError:
+            self.close()
+            raise
 
     def get(self, key: bytes) -> bytes | None:
         """Return a committed value or None.
@@ -154,6 +158,15 @@ class RocksDBEngine:
         self._get = self._refuse
         families = () if data is None or data is self._database.native else (data,)
         self._database.close(families)
+
+    def _refuse_versions(self) -> None:
+        """Refuse rows of versions, unless they are the store's own: they would pass for entries."""
+        if not self._versioned and SEGMENT_INTERVAL in self._database.metadata():
+            raise StateStoreError(
+                self._name,
+                f"{self._database.directory} was written by a versioned store. Use a versioned "
+                "store, or delete the directory; the store is then restored from its changelog",
+            )
 
     def _refuse(self, key: bytes) -> bytes | None:
         raise self._database.closed_error()
