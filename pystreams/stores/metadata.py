@@ -50,7 +50,7 @@ class StoreMetadata:
     differs. Belongs to the store's thread; other threads may read an offset.
 
     Attributes:
-        sequence: The number that a commit with data writes beside it; None in most stores.
+        sequence: The number that a commit writes beside data or offsets; None in most stores.
     """
 
     __slots__ = ("_committed", "_input_position", "sequence")
@@ -118,8 +118,9 @@ class StoreMetadata:
             # None known yet: a store that is being taken over keeps what it says itself.
             if position and (packed_position := position.serialize()) != committed.get(POSITION):
                 changes[POSITION] = packed_position
-        if with_data and self.sequence is not None:
-            changes[SEQUENCE] = pack_long(self.sequence)
+            # Also where a store that writes through has written the data itself already.
+            if self.sequence is not None:
+                changes[SEQUENCE] = pack_long(self.sequence)
         return changes
 
     def restored(self, last: ConsumedMessage) -> dict[bytes, bytes | None]:

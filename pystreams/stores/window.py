@@ -5,10 +5,11 @@
 The changelog has the same keys and plain values; a timestamped store's records carry the value's
 timestamp. Stored values of a timestamped store are those of `timestamped`.
 
-A store that retains duplicates numbers its puts, so that none takes another's place. Differs from
-Kafka, which starts from 1 again after a restart and may then overwrite: here numbers go on behind
-the last one that was given, which is committed beside the data, and behind those of the changelog's
-records.
+A store that retains duplicates numbers its puts, so that none takes another's place. A put that is
+dropped has a number as well, and no rollback takes one back, so that numbers do not depend on when
+commits come. Differs from Kafka, which starts from 1 again after a restart and may then overwrite:
+here numbers go on behind the last one that was given, which is committed beside the data, and
+behind those of the changelog's records.
 
 Differs from Kafka: a put that is dropped because its segment expired is not logged; and with a
 record cache it is dropped when it is put, not when the cache is flushed. Deletions of windows that
@@ -103,7 +104,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
     """
 
     __slots__ = (
-        "_committed_sequence",
         "_reader",
         "_retention",
         "_sequence",
@@ -133,7 +133,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
     ) -> None:
         self._reader = SegmentedReader(buffer, segments)
         self._retention = retention
-        self._sequence = self._committed_sequence = 0
+        self._sequence = 0
         self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
         super().__init__(buffer, segments, key_serde, value_serde)
 
@@ -167,12 +167,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         if self._retention.retain_duplicates:
             self._buffer.metadata.sequence = self._sequence
         super().commit(changelog_offsets)
-        self._committed_sequence = self._sequence
-
-    def rollback(self) -> None:
-        """Drop everything written since the last commit, and what it did to the stream time."""
-        super().rollback()
-        self._sequence = self._committed_sequence
 
     def read_only(self, isolation_level: IsolationLevel) -> WindowsView[K, R]:
         """Return a view that other threads may read; its serde functions are its own.
@@ -207,7 +201,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
 
     def _number_behind(self, sequence: int) -> None:
         self._sequence = max(self._sequence, sequence)
-        self._committed_sequence = self._sequence
 
     def _listen(
         self,

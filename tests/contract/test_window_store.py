@@ -45,6 +45,7 @@ class Shop:
         timestamped: bool = False,
         caching: bool = False,
         retention: Retention = RETENTION,
+        transactional: bool = True,
     ) -> None:
         self.home = Home(directory, cache_enabled=caching)
         self.timestamped = timestamped
@@ -58,6 +59,7 @@ class Shop:
             value_serde=LONG,
             caching=caching,
             retention=retention,
+            transactional=transactional,
         )
         self.store: Any = None
         self.open()
@@ -436,8 +438,13 @@ def test_duplicates_of_before_a_restart_are_not_overwritten(duplicates: Shop) ->
     assert [number for _, number in duplicates.store.fetch("a", 0, 0)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_numbers_of_dropped_puts_are_not_given_again_after_a_restart(duplicates: Shop) -> None:
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_numbers_of_dropped_puts_are_not_given_again_after_a_restart(
+    engine: StoreEngine, tmp_path: Path, *, transactional: bool
+) -> None:
     """They are not in the changelog, so that its offset is below the numbers of what is."""
+    duplicates = Shop(tmp_path, engine, retention=DUPLICATES, transactional=transactional)
     duplicates.put("a", 1, 500)
     for _ in range(5):
         duplicates.put("late", 0, 0)
@@ -456,16 +463,30 @@ def test_numbers_of_dropped_puts_are_not_given_again_after_a_restart(duplicates:
         duplicates.put("a", number, 500)
     found = [number for _, number in duplicates.store.fetch("a", 500, 500)]
     assert found == list(range(1, 10))
+    duplicates.store.close()
 
 
-def test_a_rollback_takes_the_numbers_of_duplicates_back(duplicates: Shop) -> None:
+def test_a_rollback_takes_puts_of_duplicates_back_and_not_their_numbers(duplicates: Shop) -> None:
     duplicates.put("a", 1, 0)
     duplicates.commit()
     duplicates.put("a", 2, 0)
     duplicates.store.rollback()
     duplicates.put("a", 3, 0)
-    assert [key[-1] for key, _, _ in duplicates.home.logged() if key] == [1, 2, 2]
+    assert [key[-1] for key, _, _ in duplicates.home.logged() if key] == [1, 2, 3]
     assert [number for _, number in duplicates.store.fetch("a", 0, 0)] == [1, 3]
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_numbers_of_duplicates_do_not_depend_on_when_commits_come(
+    duplicates: Shop, *, commits: bool
+) -> None:
+    duplicates.put("a", 1, 500)
+    duplicates.commit()
+    duplicates.put("late", 0, 0)
+    if commits:
+        duplicates.store.rollback()  # What a commit does to a store without data.
+    duplicates.put("a", 2, 500)
+    assert [key[-1] for key, _, _ in duplicates.home.logged() if key] == [1, 3]
 
 
 def test_a_store_that_retains_duplicates_does_not_cache(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from pystreams import serdes
 from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StateStoreCorruptedError
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.rocksdb import RocksDBEngine
@@ -302,6 +303,22 @@ def test_under_at_least_once_it_goes_on_after_a_rollback(
     assert manager.restore_positions() == {changelog("direct"): 1, changelog("safe"): 1}
     assert manager.store("direct").get("kept") == b"1"
     manager.close()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_under_exactly_once_no_kind_is_trusted_that_was_closed_ahead_of_its_commit(
+    tmp_path: Path, name: str
+) -> None:
+    kind = replace(KINDS[name], builder=KINDS[name].builder.with_transactional_disabled())
+    slots = Slots(tmp_path, kind, StoreEngine.ROCKSDB)
+    slots.put({0: 10})
+    slots.commit()
+    slots.put({1: 11})
+    slots.store.flush_cache()
+    slots.store.close()
+
+    with pytest.raises(StateStoreCorruptedError, match="was not closed after its last use"):
+        Home(tmp_path, exactly_once=True).open_builder(kind.builder)
 
 
 @pytest.mark.parametrize("name", KINDS)
