@@ -110,16 +110,16 @@ def stream_joins() -> Topology:
     return builder.build()
 
 
-def two_repartitions() -> Topology:
+def two_repartitions(wide_partitions: int = 5, narrow_partitions: int = 2) -> Topology:
     """Three partitions become five, and five become two, with a count after each."""
     builder = StreamsBuilder()
     stream = builder.stream("left", **TEXT).filter(lambda _, value: value is not None)
     wide = stream.select_key(lambda _, value: value).repartition(
-        name="wide", num_partitions=5, **TEXT
+        name="wide", num_partitions=wide_partitions, **TEXT
     )
     counts = wide.group_by_key().count(name="by-value").to_stream()
     by_count = counts.map(lambda key, value: (str(value % 3), key)).repartition(
-        name="narrow", num_partitions=2, **TEXT
+        name="narrow", num_partitions=narrow_partitions, **TEXT
     )
     by_count.group_by_key().count(name="by-count").to_stream().to("counts", **COUNT)
     counts.to("values", **COUNT)

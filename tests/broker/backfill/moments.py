@@ -59,13 +59,15 @@ class Moment:
 
 
 def moments(kills: int, draw: random.Random) -> list[Moment]:
-    """Draw moments in the order of their phases; the first ones are spread over all of them."""
+    """Draw moments in the order of their phases; they are spread over all of them."""
     strata = [
         ["starting"],
         ["first stage", "first stage is written"],
         ["second stage", "second stage is written", "between the stages"],
         ["claimed", "publishing", "before the hand-over"],
     ]
+    if kills < len(strata):
+        strata = draw.sample(strata, kills)
     phases = [draw.choice(stratum) for stratum in strata]
     others = [phase for phase in PHASES if phase not in phases]
     draw.shuffle(others)

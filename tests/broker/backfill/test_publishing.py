@@ -4,7 +4,8 @@ Records keep arriving all the time. In the end each output holds 1, 2, ..., n a 
 read_committed reader, and each store what its compacted changelog says.
 
 `pytest -m sweep tests/broker/backfill` kills 20 times; `KILL_SEED=...` draws the same moments
-again.
+again. A kill that comes too late, because a fast machine was through, is drawn again over another
+publication.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -53,6 +54,8 @@ RECORDS = 30
 MOMENTS = 60
 """There are about a hundred transactions of so many records: enough for the kills."""
 KILLS = 4
+SCENES_MAX = 8
+"""In so many publications all kills must have come in time."""
 ARRIVING_PER_S = 1000
 SEED = 5
 ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
@@ -97,16 +100,37 @@ class Scene:
 
 
 @pytest.fixture
-def scene(
+def make_scene(
     broker: DevelopmentBroker,
     admin: AdminClient,
     unique_name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Scene]:
-    monkeypatch.setenv("COUNTING_NAME", unique_name)
-    arena = Arena.make(broker, admin, unique_name, tmp_path)
-    topic = f"{unique_name}-in"
+) -> Iterator[Callable[[], Scene]]:
+    made: list[Scene] = []
+
+    def make() -> Scene:
+        name = f"{unique_name}-{len(made)}"
+        monkeypatch.setenv("COUNTING_NAME", name)
+        home = tmp_path / name
+        home.mkdir()
+        made.append(scene_in(Arena.make(broker, admin, name, home)))
+        return made[-1]
+
+    yield make
+    for running in (running for scene in made for running in scene.started):
+        running.kill()
+    delete_topics(admin, f"{unique_name}-")
+
+
+@pytest.fixture
+def scene(make_scene: Callable[[], Scene]) -> Scene:
+    return make_scene()
+
+
+def scene_in(arena: Arena) -> Scene:
+    """Write the history, and run a backfill over it."""
+    name, topic = arena.name, f"{arena.name}-in"
     keys = sorted(ALL_KEYS)
     rounds = [(key, number.to_bytes(8, "big")) for number in range(1, ROUNDS + 1) for key in keys]
     produce(arena.servers, topic, rounds)
@@ -121,16 +145,12 @@ def scene(
         )
         for message in read_all(arena.servers, topic)
     ]
-    config = {"application.id": unique_name, **CONFIG}
-    counts = {f"{unique_name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
-    results = run(counting.topology(), config, history, counts, tmp_path / "backfill")
+    config = {"application.id": name, **CONFIG}
+    counts = {f"{name}-{end}": PARTITIONS for end in ("in", "echo", "by-key", "by-group")}
+    results = run(counting.topology(), config, history, counts, arena.directory / "backfill")
     settings = PublishingSettings(with_outputs=True, transaction_records=RECORDS)
-    job = Job(arena.servers, unique_name, results, counts, settings)
-    made = Scene(arena, job, tmp_path)
-    yield made
-    for running in made.started:
-        running.kill()
-    delete_topics(admin, f"{unique_name}-")
+    job = Job(arena.servers, name, results, counts, settings)
+    return Scene(arena, job, arena.directory)
 
 
 def draws(kills: int) -> random.Random:
@@ -145,36 +165,64 @@ def draws(kills: int) -> random.Random:
     "kills", [KILLS, pytest.param(20, marks=[pytest.mark.sweep, pytest.mark.timeout(600)])]
 )
 def test_killed_publisher_goes_on_and_the_live_application_takes_over(
-    scene: Scene, kills: int
+    make_scene: Callable[[], Scene], kills: int
 ) -> None:
     draw = draws(kills)
+    killed = 0
+    for _ in range(SCENES_MAX):
+        killed += killed_and_taken_over(make_scene(), kills - killed, draw)
+        if killed == kills:
+            break
+
+    assert killed == kills, f"{SCENES_MAX} publications, and {killed} kills in time"
+
+
+def killed_and_taken_over(scene: Scene, kills: int, draw: random.Random) -> int:
+    """Kill the publisher, then let it end and the application take over; see that all is there.
+
+    Returns:
+        How many kills came in time.
+    """
     arena = scene.arena
     feed = arena.feed(ARRIVING_PER_S)
     feed.rounds = ROUNDS
-    codes = []
     with arena.application("exactly_once", **NO_CACHE) as application:
         with feed:
-            for _ in range(kills):
-                running = scene.publisher()
-                if draw.random() < 0.25:
-                    # The moment itself: a delay drawn from the seed, not a wait for anything.
-                    threading.Event().wait(draw.uniform(0.3, 1.2))
-                else:
-                    count = draw.randint(1, MOMENTS // kills)
-                    running.wait_for("transaction", "published", count=count)
-                    threading.Event().wait(draw.uniform(0, 0.02))
-                running.kill()
-                codes.append(running.process.returncode)
+            killed = killed_until_published(scene, kills, draw)
             last = scene.publisher()
             assert last.ended() == 0, last.tail()
             print(last.tail())
         running = application.start()
         arena.wait_for_outputs(feed.rounds, running)
         running.stop()
-    # A fast machine may be through before the last ones.
-    assert set(codes) <= {-signal.SIGKILL, 0}
-    assert codes.count(-signal.SIGKILL) >= kills * 3 // 4
     scene.check(feed.rounds)
+    return killed
+
+
+def killed_until_published(scene: Scene, kills: int, draw: random.Random) -> int:
+    """Start and kill a publisher; return how many kills came before all was published."""
+    for killed in range(kills):
+        running = scene.publisher()
+        if draw.random() < 0.25:
+            # The moment itself: a delay drawn from the seed, not a wait for anything.
+            threading.Event().wait(draw.uniform(0.3, 1.2))
+        else:
+            wait_for_transactions(running, draw.randint(1, MOMENTS // kills))
+            threading.Event().wait(draw.uniform(0, 0.02))
+        running.kill()
+        if running.process.returncode == 0:
+            return killed
+        assert running.process.returncode == -signal.SIGKILL, running.tail()
+    return kills
+
+
+def wait_for_transactions(running: Running, count: int) -> None:
+    """Wait until a publisher has written so many, or has none left."""
+    wait_until(
+        lambda: len(running.lines("transaction")) >= count or not running.alive(),
+        f"{count} transactions",
+        told=running.tail,
+    )
 
 
 def test_two_publishers_at_once_publish_once(scene: Scene) -> None:

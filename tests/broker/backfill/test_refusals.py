@@ -19,13 +19,13 @@ from pystreams.ids import TopicPartition
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
-from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, scene
+from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
 from tests.broker.reading import delete_topics, group_members, produce
 from tests.broker.waiting import DEADLINE_S, wait_until
 
-__all__ = ["scene"]
+__all__ = ["make_scene", "scene"]
 
 
 @pytest.fixture
