@@ -79,7 +79,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
     "--json",
     "json_file",
     type=click.Path(path_type=Path),
-    help="Write results here; programs and sizes that are in it already stay.",
+    help="Write results here; programs and sizes that are in it stay, of the same settings.",
 )
 @click.option(
     "--data-dir",
@@ -101,6 +101,8 @@ def main(**options: Any) -> None:
         | {"cache_bytes": _cache_bytes(options), "pyspark": version("pyspark")},
         "rows": [],
     }
+    if options["json_file"] is not None:
+        check_comparable(options["json_file"], content)
     with setting(options["data_dir"]) as (directory, broker):
         cluster = Cluster(broker.bootstrap_servers)
         for size in options["sizes"]:
@@ -115,6 +117,19 @@ def main(**options: Any) -> None:
     for table in backfill_results.terminal_tables(content):
         console.print()
         console.print(table)
+
+
+def check_comparable(file: Path, content: Mapping[str, Any]) -> None:
+    """See that what will be measured can stand beside what the file has, before it is measured.
+
+    Raises:
+        click.BadParameter: It can't.
+    """
+    if file.is_file():
+        try:
+            backfill_results.merged(json.loads(file.read_text("utf-8")), content)
+        except backfill_results.OtherSettingsError as error:
+            raise click.BadParameter(f"{file}: {error}.", param_hint="--json") from error
 
 
 def keep(file: Path | None, content: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark import daemon
 
 from benchmarks.apps.stopwatch import StageTime, Stopwatch
+from benchmarks.harness import backfill_stages as stages
 from pystreams.backfill import feeding, worker
 from pystreams.backfill.history_task import HistoryTask
 from pystreams.backfill.partition_reader import KafkaPartitionReader
@@ -23,22 +24,18 @@ from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.runtime.core.task import StreamTask
 
-FROM_SPARK = "rows from Spark"
-FROM_KAFKA = "records from Kafka"
-TO_SPARK = "results to Spark"
-ALL_ELSE = "the loop itself"
 CALLS: list[tuple[Any, str, str]] = [
-    (feeding, "messages_of", "rows to messages"),
-    (StreamTask, "add_records", "decode"),
-    (StreamTask, "process", "process"),
-    (HistoryTask, "_commit", "commit to the stores"),
-    (ResultFiles, "write", "results to Parquet"),
-    (ResultFiles, "finish", "results to Parquet"),
+    (feeding, "messages_of", stages.TO_MESSAGES),
+    (StreamTask, "add_records", stages.DECODE),
+    (StreamTask, "process", stages.PROCESS),
+    (HistoryTask, "_commit", stages.COMMIT),
+    (ResultFiles, "write", stages.TO_PARQUET),
+    (ResultFiles, "finish", stages.TO_PARQUET),
 ]
 GENERATORS: list[tuple[Any, str, str]] = [
-    (HistoryTask, "_outputs", "results: partitions and numbers"),
-    (HistoryTask, "_state", "state"),
-    (KafkaPartitionReader, "read", FROM_KAFKA),
+    (HistoryTask, "_outputs", stages.NUMBERED),
+    (HistoryTask, "_state", stages.STATE),
+    (KafkaPartitionReader, "read", stages.FROM_KAFKA),
 ]
 
 
@@ -60,9 +57,9 @@ class TimedTasks:
         """Stand in for the product's function."""
         stopwatch = self._stopwatch
         stopwatch.reset()
-        given = self._timed(iter(batches), self._stage(FROM_SPARK))
-        to_spark = self._stage(TO_SPARK)
-        stopwatch.enter(self._stage(ALL_ELSE))
+        given = self._timed(iter(batches), self._stage(stages.FROM_SPARK))
+        to_spark = self._stage(stages.TO_SPARK)
+        stopwatch.enter(self._stage(stages.ALL_ELSE))
         for result in self._run_tasks(payload, given, taken):
             stopwatch.enter(to_spark)
             yield result

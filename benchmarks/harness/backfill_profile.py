@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.backfill_stages import line_of
 from benchmarks.harness.batch_programs import BatchBench
 from benchmarks.harness.measurement import Input
 from benchmarks.harness.process_tree import DRIVER, JVM, WORKERS
@@ -40,8 +41,8 @@ def profile(bench: BatchBench, source: Input) -> dict[str, Any]:
     lines = [
         *((f"Java, {one['name']}", one["cpu_s"], one["wall_s"]) for one in in_java),
         ("Java, beside the tasks", run.cpu_s_by_role.get(JVM, 0.0) - task_cpu_s, None),
-        *((f"worker, {stage}", *times) for stage, times in in_workers.items()),
-        ("worker, beside the tasks", run.cpu_s_by_role.get(WORKERS, 0.0) - measured_s, None),
+        *((line_of(stage), *times) for stage, times in in_workers.items()),
+        (line_of("beside the tasks"), run.cpu_s_by_role.get(WORKERS, 0.0) - measured_s, None),
         ("driver's Python", run.cpu_s_by_role.get(DRIVER, 0.0), None),
     ]
     return {

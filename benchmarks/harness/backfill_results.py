@@ -1,10 +1,15 @@
-"""Tables of the backfill benchmark: programs side by side, memory by process, where time goes."""
+"""Tables of the backfill benchmark: programs side by side, growth, memory, where time goes.
+
+What is published is ready for the live application; so a backfill has two lines, without its
+publishing and with it.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from rich.table import Table
@@ -30,6 +35,9 @@ COLUMNS = (
     "x Kafka Streams",
     "x Spark SQL",
 )
+GROWTH_COLUMNS = ("program", "from", "to", "s / 1 M between", "s for none")
+"""Where time grows in proportion, the seconds a million are the same between any two sizes; what a
+line through both leaves for no records at all is the start."""
 MEMORY_COLUMNS = ("program", "records", DRIVER, JVM, WORKERS, LARGEST_WORKER, ALL, "published in s")
 PROFILE_COLUMNS = ("where", "CPU us/record", "share", "wall s")
 
@@ -75,17 +83,60 @@ def _row(program: str, title: str, records: int, seconds: Sequence[float]) -> di
     }
 
 
+class OtherSettingsError(Exception):
+    """Results were measured with other settings, or elsewhere, and can't be compared."""
+
+
 def merged(before: Content, now: Content) -> dict[str, Any]:
-    """Return this run's results with those of an earlier one that it has not measured anew."""
+    """Return this run's results with those of an earlier one that it has not measured anew.
+
+    Raises:
+        OtherSettingsError: The earlier one had other settings, another machine or other versions.
+    """
+    if differences := list(_differences(before, now)):
+        raise OtherSettingsError(
+            f"it was measured otherwise: {'; '.join(differences)}. Name another file, "
+            "or measure all of it again"
+        )
     new = {(row["program"], row["records"]) for row in now["rows"]}
     kept = [row for row in before["rows"] if (row["program"], row["records"]) not in new]
     rows = sorted([*kept, *now["rows"]], key=lambda row: row["records"])
     return {**before, **now, "rows": rows}
 
 
+def _differences(before: Content, now: Content) -> Iterator[str]:
+    """Tell what makes two results incomparable; the day is not."""
+    for part in ("settings", "machine"):
+        old, new = before.get(part, {}), now.get(part, {})
+        for name in sorted((old.keys() | new.keys()) - {"date"}):
+            if old.get(name) != new.get(name):
+                yield f"{name} {old.get(name)}, not {new.get(name)}"
+
+
+def lines_of(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows, behind each that was published the same with its publishing."""
+    return [
+        line
+        for row in rows
+        for line in ([row] if row["publishing_s"] is None else [row, with_publishing(row)])
+    ]
+
+
+def with_publishing(row: Row) -> Row:
+    """Return what a backfill took until its results were published: medians over its runs."""
+    seconds = [run["seconds"] + run["publishing_s"] for run in row["runs"]]
+    return {
+        **_row(row["program"], f"{row['title']} and publishing", row["records"], seconds),
+        "processing_per_s": None,
+        "cpu_s_per_million": None,
+        "peak_bytes": {},
+    }
+
+
 def cells(row: Row, rows: Sequence[Row]) -> list[str]:
     """Return a line of the table; ratios are to the programs of the same size."""
-    once_started = row["processing_per_s"]
+    once_started, cpu_s = row["processing_per_s"], row["cpu_s_per_million"]
+    peak_bytes = row["peak_bytes"].get(ALL)
     return [
         row["title"],
         f"{row['records']:,}",
@@ -93,8 +144,8 @@ def cells(row: Row, rows: Sequence[Row]) -> list[str]:
         f"{row['seconds_min']:.1f}..{row['seconds_max']:.1f}",
         f"{row['records_per_s']:,.0f}",
         "" if once_started is None else f"{once_started:,.0f}",
-        f"{row['cpu_s_per_million']:.1f}",
-        f"{row['peak_bytes'][ALL] / 2**20:.0f}",
+        "" if cpu_s is None else f"{cpu_s:.1f}",
+        "" if peak_bytes is None else f"{peak_bytes / 2**20:.0f}",
         *(_ratio(row, rows, peer) for peer in ("live", "kafka-streams", "spark-sql")),
     ]
 
@@ -105,6 +156,25 @@ def _ratio(row: Row, rows: Sequence[Row], peer: str) -> str:
     if row["program"] == peer or not same:
         return ""
     return f"{row['records_per_s'] / same[0]['records_per_s']:.2f}"
+
+
+def growth_cells(rows: Sequence[Row]) -> list[list[str]]:
+    """Return a line for each program and two sizes that follow each other."""
+    by_title: dict[str, list[Row]] = {}
+    for row in sorted(lines_of(rows), key=lambda row: row["records"]):
+        by_title.setdefault(row["title"], []).append(row)
+    return [_growth(fewer, more) for own in by_title.values() for fewer, more in pairwise(own)]
+
+
+def _growth(fewer: Row, more: Row) -> list[str]:
+    a_record_s = (more["seconds"] - fewer["seconds"]) / (more["records"] - fewer["records"])
+    return [
+        more["title"],
+        f"{fewer['records']:,}",
+        f"{more['records']:,}",
+        f"{a_record_s * 1e6:.2f}",
+        f"{fewer['seconds'] - fewer['records'] * a_record_s:.1f}",
+    ]
 
 
 def memory_cells(row: Row) -> list[str]:
@@ -139,10 +209,14 @@ def terminal_tables(content: Content) -> list[Table]:
     rows = content["rows"]
     tables = [
         _terminal_table(
-            "From earliest, start included", COLUMNS, [cells(row, rows) for row in rows]
+            "From earliest, start included",
+            COLUMNS,
+            [cells(line, rows) for line in lines_of(rows)],
         ),
         _terminal_table("Peak memory (MiB)", MEMORY_COLUMNS, [memory_cells(row) for row in rows]),
     ]
+    if growth := growth_cells(rows):
+        tables.insert(1, _terminal_table("From size to size", GROWTH_COLUMNS, growth))
     if "profile" in content:
         records = f"{content['profile']['records']:,} records"
         lines = profile_cells(content["profile"])
@@ -170,10 +244,13 @@ def backfill_tables(content: Content) -> dict[str, str]:
         f"{'1 run' if given['runs'] == 1 else 'median of {runs} runs'.format(**given)}; "
         f"pyspark {given['pyspark']}."
     )
+    table = markdown_table(COLUMNS, [cells(line, rows) for line in lines_of(rows)])
     blocks = {
-        "backfill": f"{markdown_table(COLUMNS, [cells(row, rows) for row in rows])}\n\n{said}",
+        "backfill": f"{table}\n\n{said}",
         "backfill-memory": markdown_table(MEMORY_COLUMNS, [memory_cells(row) for row in rows]),
     }
+    if growth := growth_cells(rows):
+        blocks["backfill-growth"] = markdown_table(GROWTH_COLUMNS, growth)
     if "profile" in content:
         table = markdown_table(PROFILE_COLUMNS, profile_cells(content["profile"]))
         blocks["backfill-stages"] = f"{table}\n\n{content['profile']['records']:,} records."

@@ -13,9 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
 
-from benchmarks.harness.backfill_results import backfill_tables, merged
+from benchmarks.backfill import main
+from benchmarks.harness.backfill_results import OtherSettingsError, backfill_tables, merged
+from benchmarks.harness.backfill_stages import DECODE, FROM_KAFKA, PROCESS, TO_PARQUET, line_of
 from benchmarks.harness.batch_programs import check_counts, run_to_end
 from benchmarks.harness.output_check import WrongOutputError
 from benchmarks.harness.process_tree import ALL, DRIVER, JVM, LARGEST_WORKER, WORKERS
@@ -43,8 +46,8 @@ def test_backfill_and_profile_run_and_agree_with_the_truth(tmp_path: Path) -> No
     assert [row["program"] for row in content["rows"]] == ["backfill", "spark-sql"]
     peaks = content["rows"][0]["peak_bytes"]
     assert all(peaks[name] > 0 for name in (DRIVER, JVM, WORKERS, LARGEST_WORKER, ALL))
-    timed = {line["where"] for line in content["profile"]["lines"]}
-    assert {"worker, process", "worker, rows to messages", "worker, results to Arrow"} <= timed
+    timed = {line["where"] for line in content["profile"]["lines"] if line["cpu_us"] > 0}
+    assert set(map(line_of, (FROM_KAFKA, DECODE, PROCESS, TO_PARQUET))) <= timed
     assert all(line["cpu_us"] >= 0 for line in content["profile"]["lines"])
 
 
@@ -122,6 +125,33 @@ def row(program: str, records: int, per_s: float) -> dict[str, Any]:
     }
 
 
+SETTINGS = {
+    "partitions": 8,
+    "keys": 100,
+    "value_bytes": 20,
+    "cache_bytes": 0,
+    "cores": 2,
+    "commit_ms": 1000,
+    "runs": 1,
+    "pyspark": "4.0.0",
+}
+
+
+def published(given: dict[str, Any], seconds: float) -> dict[str, Any]:
+    """A row whose results were published in so many seconds."""
+    run = {"seconds": given["seconds"], "publishing_s": seconds}
+    return {**given, "publishing_s": seconds, "runs": [run]}
+
+
+def table_of(name: str, rows: list[dict[str, Any]]) -> list[list[str]]:
+    lines = backfill_tables({"rows": rows, "settings": SETTINGS})[name].splitlines()
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in lines[2:]
+        if line.startswith("|")
+    ]
+
+
 def test_what_is_measured_later_joins_what_is_there_and_replaces_it() -> None:
     settings = {"keys": 1}
     before = {
@@ -142,18 +172,71 @@ def test_what_is_measured_later_joins_what_is_there_and_replaces_it() -> None:
 
 
 def test_ratios_are_to_the_peers_of_the_same_size() -> None:
-    settings = {
-        "partitions": 8,
-        "keys": 100,
-        "value_bytes": 20,
-        "cache_bytes": 0,
-        "cores": 2,
-        "commit_ms": 1000,
-        "runs": 1,
-        "pyspark": "4.0.0",
-    }
     rows = [row("backfill", 10, 6.0), row("live", 10, 2.0), row("backfill", 100, 7.0)]
 
-    lines = backfill_tables({"rows": rows, "settings": settings})["backfill"].splitlines()
+    lines = backfill_tables({"rows": rows, "settings": SETTINGS})["backfill"].splitlines()
 
     assert [line.split("|")[9].strip() for line in lines[2:5]] == ["3.00", "", ""]
+
+
+def test_backfill_stands_beside_itself_with_its_publishing() -> None:
+    rows = [published(row("backfill", 100, 10.0), 15.0), row("live", 100, 5.0)]
+
+    lines = table_of("backfill", rows)
+
+    assert [(line[0], line[2], line[8]) for line in lines] == [
+        ("backfill", "10.0", "2.00"),
+        ("backfill and publishing", "25.0", "0.80"),
+        ("live", "20.0", ""),
+    ]
+
+
+def test_growth_from_size_to_size_is_told_for_each_program() -> None:
+    million = 1_000_000
+    rows = [
+        published(row("backfill", 2 * million, 200_000.0), 1.0),
+        row("live", 2 * million, 100_000.0),
+        published(row("backfill", 20 * million, 500_000.0), 10.0),
+        row("spark-sql", 20 * million, 100_000.0),
+    ]
+
+    assert table_of("backfill-growth", rows) == [
+        ["backfill", "2,000,000", "20,000,000", "1.67", "6.7"],
+        ["backfill and publishing", "2,000,000", "20,000,000", "2.17", "6.7"],
+    ]
+
+
+def test_one_size_tells_no_growth() -> None:
+    tables = backfill_tables({"rows": [row("live", 10, 1.0)], "settings": SETTINGS})
+
+    assert "backfill-growth" not in tables
+
+
+@pytest.mark.parametrize("name", ["cores", "keys", "partitions", "runs"])
+def test_what_was_measured_with_other_settings_is_not_merged(name: str) -> None:
+    before = {"settings": SETTINGS | {name: 7}, "rows": [row("live", 10, 2.0)]}
+    now = {"settings": SETTINGS, "rows": [row("backfill", 10, 5.0)]}
+
+    with pytest.raises(OtherSettingsError, match=rf"{name} 7, not {SETTINGS[name]}"):
+        merged(before, now)
+
+
+def test_what_was_measured_on_another_machine_is_not_merged_and_on_another_day_is() -> None:
+    before = {"settings": SETTINGS, "machine": {"date": "2026-01-01", "cores": "2"}, "rows": []}
+    next_day = {"settings": SETTINGS, "machine": {"date": "2026-01-02", "cores": "2"}, "rows": []}
+    elsewhere = {"settings": SETTINGS, "machine": {"date": "2026-01-01", "cores": "8"}, "rows": []}
+
+    assert merged(before, next_day) == next_day
+    with pytest.raises(OtherSettingsError, match="cores 2, not 8"):
+        merged(before, elsewhere)
+
+
+def test_file_of_other_settings_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"settings": SETTINGS, "rows": []}))
+
+    refused = CliRunner().invoke(main, ["--programs=backfill", f"--json={file}"])
+
+    assert refused.exit_code == 2
+    assert "keys 100, not 100000" in refused.output
+    assert json.loads(file.read_text())["rows"] == []

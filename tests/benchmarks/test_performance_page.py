@@ -19,6 +19,7 @@ PLACES = [
     "memory",
     "stages",
     "backfill",
+    "backfill-growth",
     "backfill-memory",
     "backfill-stages",
 ]
