@@ -8,11 +8,12 @@ Reading order: `stages` (what runs after what), `rows` (what goes in and comes o
 `history_task` (a task over its history); then Spark: `running` (the call), `history`, `archive`
 and `kafka_source` (what is read), `partition_reader` (what workers read themselves), `stage_rows`
 (the shuffle, and in which order a task takes its records), `worker` (tasks in Spark's workers),
-`execution` (stage by stage), `staging` (the results). And publishing: `publication` (what is
-published), `hand_over` (where a group stands), `publishing` (claim, rows, hand-over),
-`publishing_transactions`, `staged_results`, `staged_publication`, `published_note` (that it was
-done), `publish` (the call). Results for others: `dataset`, `dataset_place`. How far all that is:
-`task_counts`, `progress`, `publishing_progress`. Whether an application needs it: `need`.
+`execution` (stage by stage), `staging` (the results), `declared` (what makes them other ones). And
+publishing: `publication` (what is published), `hand_over` (where a group stands), `publishing`
+(claim, rows, hand-over), `publishing_transactions`, `staged_results`, `staged_publication`,
+`published_note` (that it was done), `publish` (the call). Results for others: `dataset`,
+`dataset_place`. How far all that is: `task_counts`, `progress`, `publishing_progress`. Whether an
+application needs it: `need`.
 
 Importing this needs no Spark; running a backfill does.
 """

@@ -10,12 +10,13 @@ which of its own stand for them:
 `None` says that the archive has no such column: the partition is then Kafka's for the key, the
 offset the record's place in its partition by timestamp (then key and value), key and headers are
 empty. A record without key goes to a partition by its timestamp and value, the same each time.
+Results over computed offsets are not published: the live application would not know where to go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -30,11 +31,15 @@ if TYPE_CHECKING:
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _MAY_BE_NONE = frozenset({"partition", "offset", "key", "headers"})
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_NAIVE = "timestamp_ntz"
 _TYPES = {
     "topic": ({"string"}, "string"),
     "partition": (_WHOLE_NUMBERS, "a whole number"),
     "offset": (_WHOLE_NUMBERS, "a whole number"),
-    "timestamp": ({*_WHOLE_NUMBERS, "timestamp"}, "bigint (milliseconds) or timestamp"),
+    "timestamp": (
+        {*_WHOLE_NUMBERS, "timestamp", _NAIVE},
+        "bigint (milliseconds), timestamp, or timestamp_ntz for UTC",
+    ),
     "key": ({"binary", "string"}, "binary, or string for UTF-8"),
     "value": ({"binary", "string"}, "binary, or string for UTF-8"),
     "headers": ({HEADERS_TYPE.replace(": ", ":").replace(", ", ",")}, HEADERS_TYPE),
@@ -54,8 +59,10 @@ class ArchiveSource:
         topic: The topic of all records, for an archive of one topic without such a column.
         num_partitions: Partition counts of topics, read or written. Needed where the partition is
             to be computed; else topics have as many as their records show, and those only written
-            have one.
+            have one. A topic that is read and has no records must be named here.
         gaps_allowed: Whether offsets may be missing: compacted topics, transactions.
+        broker_partitions: Partition counts that brokers tell, which go before `num_partitions`.
+            Unlike there, a topic in them is not taken for one that is meant to be empty.
     """
 
     path: str | None
@@ -65,6 +72,7 @@ class ArchiveSource:
     topic: str | None = None
     num_partitions: Mapping[str, int] = field(default_factory=dict)
     gaps_allowed: bool = False
+    broker_partitions: Mapping[str, int] = field(default_factory=dict)
 
     def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
         """Return the history; see `HistorySource`.
@@ -77,7 +85,14 @@ class ArchiveSource:
             found = self._found(spark)
             frame = self._as_history(found, wanted)
             self._refuse_files_that_differ(found)
-            return examined(frame, wanted, self.num_partitions, gaps_allowed=self.gaps_allowed)
+            history = examined(
+                frame,
+                wanted,
+                self.num_partitions,
+                gaps_allowed=self.gaps_allowed,
+                broker_partitions=self.broker_partitions,
+            )
+            return replace(history, computed_offsets=self._source_of("offset") is None)
         except HistoryError:
             raise
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
@@ -188,7 +203,11 @@ class ArchiveSource:
                 f"{described}: cast it when the archive is written, or name another column"
             )
         column = found[f"`{theirs}`"]
-        return F.unix_millis(column) if type_name == "timestamp" else column.cast(wanted_type)
+        if type_name == _NAIVE:
+            # A plain cast would take it for local time of the session.
+            column = F.concat(column.cast("string"), F.lit("Z")).cast("timestamp")
+        is_time = type_name in {"timestamp", _NAIVE}
+        return F.unix_millis(column) if is_time else column.cast(wanted_type)
 
     def _lacks(self, found: DataFrame, name: str, theirs: str) -> HistoryError:
         cures = [f"name the column that stands for it (columns={{{name!r}: ...}})"]
@@ -210,14 +229,15 @@ class ArchiveSource:
         """Compute partitions; topics that nobody wants and nobody knows drop out."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        unknown = sorted(set(wanted.names) - self.num_partitions.keys())
+        known_counts = {**self.num_partitions, **self.broker_partitions}
+        unknown = sorted(set(wanted.names) - known_counts.keys())
         if unknown:
             raise HistoryError(
                 f"{self._name()} has no partitions, and how many topic {unknown[0]!r} has is not "
                 f"known: give num_partitions={{{unknown[0]!r}: ...}}"
             )
         pairs: list[Any] = []
-        for topic, count in sorted(self.num_partitions.items()):
+        for topic, count in sorted(known_counts.items()):
             pairs += [F.lit(topic), F.lit(count)]
         count_of = F.element_at(F.create_map(*pairs), F.col("topic"))
         by_key = F.udf(_partition_of, "int")(F.col("key"), F.col("count"))

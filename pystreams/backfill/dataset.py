@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.backfill.dataset_place import check_replaceable, num_rows, replaced
+from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.failures import cure_in, spark_words
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
@@ -81,7 +82,7 @@ def write_dataset(
     Raises:
         StagingError: The staging directory is not complete or in use, the path holds something
             else than a data set, or the data set can't be written.
-        PublishingRefusedError: The results are of another application or topology.
+        PublishingRefusedError: The results are of another application, topology or configuration.
         SparkNotAvailableError: pyspark or Java is missing.
     """
     staging, path = local_path(staging), local_path(path)
@@ -89,7 +90,7 @@ def write_dataset(
     if not isinstance(config, StreamsConfig):
         config = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
     plan = TopologyPlan(topology, config.application_id)
-    check_identity(staging, manifest.identity, plan)
+    check_identity(staging, manifest.identity, plan, declared_configuration(config))
     check_replaceable(path)
     with StagingDirectory(staging).held():
         check_whole(StagingDirectory(staging), manifest)

@@ -61,6 +61,8 @@ class History:
         gaps_allowed: Whether offsets may be missing (compacted topics, transactions).
         reader: Reads partitions within workers. Then a stage that reads nothing but history needs
             no shuffle, and nothing of the frame. None where only Spark can read.
+        computed_offsets: Whether the offsets are not Kafka's: the results may not be handed over,
+            since nobody knows where the live application would go on.
         asked: What bounds were asked for by something else than offsets, which may mean other
             offsets when it is asked again: what is bounded, and by what, as texts.
     """
@@ -71,6 +73,7 @@ class History:
     gaps_allowed: bool
     reader: PartitionReader | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
+    computed_offsets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +86,15 @@ class WantedTopics:
         begun: The bounds with which this backfill was begun before; empty when it was not. A source
             that grows keeps to them: results of some stages are there.
         begun_topics: The topics that there were then; None when it was not begun.
+        written: Topics that the topology writes itself: of those it also reads, a history may have
+            no records.
     """
 
     names: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
     begun: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
     begun_topics: frozenset[str] | None = None
+    written: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, plan: TopologyPlan, begun: BackfillIdentity | None) -> WantedTopics:
@@ -99,13 +105,14 @@ class WantedTopics:
             begun: What was begun before; None when nothing was.
         """
         names, patterns = tuple(plan.source_topics()), tuple(plan.source_patterns())
+        written = frozenset(plan.sink_topics())
         if begun is None:
-            return cls(names, patterns)
+            return cls(names, patterns, written=written)
         bounds = begun.partition_bounds()
         # An archive's topic without records has a count, and no bounds; an internal one is no part.
         counted = begun.num_partitions.keys() - plan.repartition_topics().keys()
         topics = frozenset(counted) | {partition.topic for partition in bounds}
-        return cls(names, patterns, bounds, topics)
+        return cls(names, patterns, bounds, topics, written)
 
     def among(self, topics: Iterable[str]) -> list[str]:
         """Return those of some topics that are wanted, sorted."""
@@ -158,15 +165,18 @@ def examined(
     num_partitions: Mapping[str, int],
     *,
     gaps_allowed: bool,
+    broker_partitions: Mapping[str, int] | None = None,
 ) -> History:
     """Count and check records; the one pass over them before they are processed.
 
     Args:
         frame: Columns of `rows.HISTORY_TYPE`.
         wanted: Topics to keep.
-        num_partitions: Partition counts that are known; a topic without one gets as many as the
-            history shows.
+        num_partitions: Partition counts that the user has given; a topic without one gets as many
+            as the history shows. A topic that is named here may be without records.
         gaps_allowed: Whether offsets may be missing.
+        broker_partitions: Partition counts that brokers tell; a topic that is named only here must
+            have records, unless the topology writes them.
 
     Raises:
         HistoryError: A record has no topic, partition, offset or timestamp; an offset is there
@@ -174,19 +184,18 @@ def examined(
     """
     rows = _counted(frame)
     found_topics = {row.topic for row in rows if row.topic is not None}
+    given = num_partitions.keys()
+    num_partitions = {**num_partitions, **(broker_partitions or {})}
     num_partitions = without_later(
         num_partitions, wanted.came_later(num_partitions.keys() - found_topics)
     )
     topics = wanted.among([*found_topics, *num_partitions])
     if any(row.unset and (row.topic is None or row.topic in topics) for row in rows):
         raise _unset_error(frame, topics)
-    absent = sorted(set(wanted.names) - set(topics))
+    may_be_empty = given | (wanted.written & num_partitions.keys())
+    absent = sorted({*wanted.names, *topics} - found_topics - may_be_empty)
     if absent:
-        found = ", ".join(sorted(found_topics)) or "none"
-        raise HistoryError(
-            f"the history has no records of topic {absent[0]!r} (topics in it: {found}): add them, "
-            f"or give num_partitions={{{absent[0]!r}: ...}} if the topic is meant to be empty"
-        )
+        raise _absent_error(absent[0], found_topics, num_partitions)
     bounds = {
         TopicPartition(row.topic, row.partition): PartitionBounds(
             row.first, row.last + 1, row.records
@@ -209,6 +218,18 @@ def examined(
         if has.records > span or (has.records < span and not gaps_allowed):
             raise _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
     return History(lambda: kept, bounds, counts, gaps_allowed)
+
+
+def _absent_error(
+    topic: str, found_topics: AbstractSet[str], num_partitions: Mapping[str, int]
+) -> HistoryError:
+    found = ", ".join(sorted(found_topics)) or "none"
+    count = num_partitions.get(topic, "...")
+    return HistoryError(
+        f"the history has no records of topic {topic!r} (topics in it: {found}): add them, or, if "
+        f"the topic is meant to be empty, say how many partitions it has: --partitions "
+        f"{topic}={count}, from Python num_partitions={{{topic!r}: {count}}}"
+    )
 
 
 def without_later(num_partitions: Mapping[str, int], later: AbstractSet[str]) -> dict[str, int]:

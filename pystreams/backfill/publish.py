@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.progress import Teller
 from pystreams.backfill.published_note import PublishedNote
 from pystreams.backfill.publishing import (
@@ -58,7 +59,7 @@ def publish(
         StagingError: The directory is not complete, or in use; or files of it go meanwhile.
         PublishingRefusedError: The group is in use, belongs to something else, or does not fit the
             results; or another publisher took over; or there is state of something else in
-            `state.dir`.
+            `state.dir`; or the history was an archive without offsets.
         MissingSourceTopicError: A source topic does not exist.
         BrokerNotAvailableError: No broker answered.
         StateDirectoryError: `state.dir` can't be written.
@@ -75,7 +76,9 @@ def publish(
     additional_ms = own.windowstore_changelog_additional_retention_ms
     topics = TopicManager(plan, clients.admin(), own.topic_config(), additional_ms)
     with kept_results(Path(output)) as results:
-        publication = staged_publication(results, plan, with_outputs=chosen.with_outputs)
+        publication = staged_publication(
+            results, plan, declared_configuration(own), with_outputs=chosen.with_outputs
+        )
         of_records = _records_to_publish(results, plan, with_outputs=chosen.with_outputs)
         meter = PublishingMeter(of_records, Teller(progress), SystemClock())
         publisher = Publisher(publication, plan, topics, clients, chosen, meter.published, waiting)

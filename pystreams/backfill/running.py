@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.history import HistorySource, WantedTopics
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
@@ -105,7 +106,8 @@ def run(
         HistoryError: The history can't be read, or is not what it should be.
         StagingError: The directory holds something else, can't be written, or another backfill
             runs in it.
-        PublishingRefusedError: It holds complete results of another application or topology.
+        PublishingRefusedError: It holds complete results of another application, topology or
+            configuration.
         TopologyError: The topology can't run as a backfill.
         BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
         BackfillError: Spark failed.
@@ -113,7 +115,8 @@ def run(
     settings = _settings(config, needs_broker=source is None)
     plan = TopologyPlan(topology, settings.application_id)
     staging, tell = StagingDirectory(local_path(output)), Teller(progress)
-    complete = complete_before(staging.path, plan, source)
+    configuration = declared_configuration(settings)
+    complete = complete_before(staging.path, plan, source, configuration)
     if complete is not None:
         for stage in complete.stages:
             begun = StageProgress(stage.position, len(complete.stages), stage.topics, stage.records)
@@ -129,7 +132,10 @@ def run(
 
 
 def complete_before(
-    path: Path, plan: TopologyPlan, source: HistorySource | None
+    path: Path,
+    plan: TopologyPlan,
+    source: HistorySource | None,
+    configuration: Mapping[str, str] | None = None,
 ) -> Manifest | None:
     """Return what is staged in a directory where nothing is missing; else None.
 
@@ -141,16 +147,17 @@ def complete_before(
         plan: The topology.
         source: What would be read. A `KafkaSource` must have the bounds with which the backfill was
             begun, as far as it has any; None has none.
+        configuration: What it would be run with; see `declared.declared_configuration`.
 
     Raises:
-        PublishingRefusedError: The results are of another application or topology.
+        PublishingRefusedError: The results are of another application, topology or configuration.
         HistoryError: They are of other offsets.
         StagingError: They are of other times, or can't be read.
     """
     if not (path / MANIFEST).is_file():
         return None
     manifest = read_manifest(path)
-    check_identity(path, manifest.identity, plan)
+    check_identity(path, manifest.identity, plan, configuration)
     if isinstance(source, KafkaSource):
         source.refuse_other_bounds(manifest.identity.partition_bounds())
         check_asked(begun_asked(path), source.asked, path)
@@ -190,7 +197,12 @@ def _run(
     partitions = plan_partitions(plan, history.num_partitions)
     counts = {**history.num_partitions, **partitions.num_partitions}
     identity = BackfillIdentity.of(
-        plan, partitions.num_partitions, partitions.num_tasks, history.bounds
+        plan,
+        partitions.num_partitions,
+        partitions.num_tasks,
+        history.bounds,
+        declared_configuration(settings),
+        computed_offsets=history.computed_offsets,
     )
     # The first beginning's time, so that stages run later see the same.
     now_ms = staging.begin(identity, clock.now_ms(), history.asked)

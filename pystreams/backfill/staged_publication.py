@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from pystreams.backfill.declared import other_keys, topology_fingerprint
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
@@ -27,23 +28,31 @@ from pystreams.topology.plan import TopologyPlan
 
 
 def staged_publication(
-    results: StagedResults, plan: TopologyPlan, *, with_outputs: bool
+    results: StagedResults,
+    plan: TopologyPlan,
+    configuration: Mapping[str, str] | None = None,
+    *,
+    with_outputs: bool,
 ) -> Publication:
     """Return staged results as what is published.
 
     Args:
         results: The results.
         plan: The topology that their state is published for.
+        configuration: See `declared.declared_configuration`; None for a rescale, which moves state
+            as it is.
         with_outputs: Whether output records are published; else they are not read either. Those of
             repartition topics never are.
 
     Raises:
         StagingError: A file is damaged or gone.
-        PublishingRefusedError: They are of another application or another topology.
+        PublishingRefusedError: They are of another application, topology or configuration; or the
+            offsets of their history were computed.
     """
     manifest = results.manifest
     identity = manifest.identity
-    check_identity(results.path, identity, plan)
+    check_identity(results.path, identity, plan, configuration)
+    _refuse_computed_offsets(results.path, identity)
     edges = edge_topics(plan)
     kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
     source = _Source(results, edges, kinds, frozenset(plan.repartition_topics()))
@@ -78,8 +87,19 @@ def edge_topics(plan: TopologyPlan) -> frozenset[str]:
     return frozenset(read) | frozenset(plan.repartition_topics())
 
 
-def check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -> None:
-    """Refuse results of another application or topology.
+def check_identity(
+    path: Path,
+    identity: BackfillIdentity,
+    plan: TopologyPlan,
+    configuration: Mapping[str, str] | None = None,
+) -> None:
+    """Refuse results of another application, topology or configuration.
+
+    Args:
+        path: Where they are.
+        identity: What they are of.
+        plan: The topology.
+        configuration: See `declared.declared_configuration`; None where it has no part.
 
     Raises:
         PublishingRefusedError: They are; says what differs.
@@ -90,15 +110,36 @@ def check_identity(path: Path, identity: BackfillIdentity, plan: TopologyPlan) -
             f"{plan.application_id!r}: publish them under their own, or start again in another "
             "directory"
         )
-    if identity.topology != BackfillIdentity.of(plan, {}, {}, {}).topology:
+    if identity.topology != topology_fingerprint(plan.topology):
         raise PublishingRefusedError(
-            f"the topology is not the one that {path} holds results of: publish with that one, or "
-            "start again in another directory"
+            f"the topology is not the one that {path} holds results of: nodes, serdes, windows, "
+            "stores or names of functions differ. Publish with that one, or start again in "
+            "another directory"
+        )
+    if keys := other_keys(identity.configuration, configuration or {}):
+        raise PublishingRefusedError(
+            f"{path} holds results that were made with another {', '.join(keys)}: what goes on "
+            "from them would read them, or treat records, in another way. Give what the backfill "
+            "was run with, or start again in another directory"
+        )
+
+
+def _refuse_computed_offsets(path: Path, identity: BackfillIdentity) -> None:
+    if identity.computed_offsets:
+        raise PublishingRefusedError(
+            f"{path} holds results of an archive without offsets: the application could not go on "
+            "right behind the history, since computed offsets are not the topic's. They give a "
+            "data set (write_dataset, or --no-publish); for a hand-over run the backfill in "
+            "another directory, over an archive with Kafka's offsets or over Kafka"
         )
 
 
 def check_begun(
-    path: Path, begun: BackfillIdentity, plan: TopologyPlan, num_partitions: Mapping[str, int]
+    path: Path,
+    begun: BackfillIdentity,
+    plan: TopologyPlan,
+    configuration: Mapping[str, str],
+    num_partitions: Mapping[str, int],
 ) -> None:
     """Refuse to go on in a directory where something else was begun.
 
@@ -106,13 +147,14 @@ def check_begun(
         path: The directory.
         begun: What was begun there.
         plan: What is to be run.
+        configuration: What it is to be run with; see `declared.declared_configuration`.
         num_partitions: The partition counts of topics now.
 
     Raises:
-        PublishingRefusedError: It is of another application or topology.
+        PublishingRefusedError: It is of another application, topology or configuration.
         StagingError: A topic has other partitions by now.
     """
-    check_identity(path, begun, plan)
+    check_identity(path, begun, plan, configuration)
     for topic, count in begun.num_partitions.items():
         found = num_partitions.get(topic, count)
         if found != count:

@@ -32,10 +32,11 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pystreams.backfill.declared import topology_fingerprint
 from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.rows import ResultKind
@@ -62,10 +63,12 @@ class BackfillIdentity:
 
     Attributes:
         application_id: The application's id.
-        topology: SHA-256 of the topology's description.
+        topology: See `declared.topology_fingerprint`.
         num_partitions: Partition count of each source and repartition topic, by real name.
         num_tasks: How many tasks each sub-topology has, by its id as text.
         bounds: First offset, end offset and number of records of each partition of the history.
+        configuration: See `declared.declared_configuration`; empty where it has no part.
+        computed_offsets: Whether the offsets are not Kafka's; see `history.History`.
     """
 
     application_id: str
@@ -73,6 +76,8 @@ class BackfillIdentity:
     num_partitions: Mapping[str, int]
     num_tasks: Mapping[str, int]
     bounds: Mapping[str, tuple[int, int, int]]
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    computed_offsets: bool = False
 
     @classmethod
     def of(
@@ -81,18 +86,22 @@ class BackfillIdentity:
         num_partitions: Mapping[str, int],
         num_tasks: Mapping[int, int],
         bounds: Mapping[TopicPartition, PartitionBounds],
+        configuration: Mapping[str, str] | None = None,
+        *,
+        computed_offsets: bool = False,
     ) -> BackfillIdentity:
         """Return the identity of a backfill."""
-        description = str(plan.topology.describe())
         return cls(
             plan.application_id,
-            hashlib.sha256(description.encode()).hexdigest(),
+            topology_fingerprint(plan.topology),
             dict(sorted(num_partitions.items())),
             {str(number): count for number, count in sorted(num_tasks.items())},
             {
                 str(partition): (has.first, has.end, has.records)
                 for partition, has in sorted(bounds.items())
             },
+            dict(configuration or {}),
+            computed_offsets,
         )
 
     @property

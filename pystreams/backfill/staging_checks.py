@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pystreams.backfill.declared import other_keys
 from pystreams.backfill.staging_troubles import StagingError
 
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ def check_same(found: BackfillIdentity, wanted: BackfillIdentity, path: Path) ->
             ("number of partitions", wanted.num_partitions, found.num_partitions),
             ("number of tasks", wanted.num_tasks, found.num_tasks),
             ("history", wanted.bounds, found.bounds),
+            ("way to offsets", wanted.computed_offsets, found.computed_offsets),
         )
         if here != there
     ]
+    different += other_keys(found.configuration, wanted.configuration)
     if different:
         raise StagingError(
             f"{path} holds results of another backfill or rescale (its {', '.join(different)} "

@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     "--partitions",
     multiple=True,
     metavar="TOPIC=N",
-    help="Partitions of a topic, where neither a broker nor the archive tells.",
+    help="Partitions of a topic, where neither a broker nor the archive tells; and that a topic "
+    "without records in the archive is meant to be empty.",
 )
 @click.option("--gaps-allowed", is_flag=True, help="Offsets may be missing in the archive.")
 @click.option(
@@ -185,11 +186,13 @@ class _Backfill:
         *,
         is_before_run: bool,
     ) -> None:
+        from pystreams.backfill.declared import declared_configuration
         from pystreams.topology.plan import TopologyPlan
 
         self._options = options
         self._topology = loaded.topology
         self._config = config
+        self._configuration = declared_configuration(config)
         self._plan = TopologyPlan(loaded.topology, config.application_id)
         self._log_format = log_format
         self._is_before_run = is_before_run
@@ -251,7 +254,7 @@ class _Backfill:
         end = bound_of(self._options.end, "--end", known)
         begun = begun_identity(self._path)
         if begun is not None:
-            check_begun(self._path, begun, self._plan, known)
+            check_begun(self._path, begun, self._plan, self._configuration, known)
         options = pairs(self._options.options, "--option")
         servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
         return KafkaSource(servers, self._admin, start, end, options, reader)
@@ -260,11 +263,11 @@ class _Backfill:
         from pystreams.backfill import ArchiveSource
 
         reader, path = self._options.reader()
-        partitions = counts(self._options.partitions, "--partitions")
+        broker_partitions = {}
         if self._admin is not None:
             wanted = {*self._plan.source_topics(), *self._plan.sink_topics()}
             patterns = self._plan.source_patterns()
-            partitions |= {
+            broker_partitions = {
                 topic: count
                 for topic, count in self._admin.partition_counts().items()
                 if topic in wanted or any(one.fullmatch(topic) for one in patterns)
@@ -275,8 +278,9 @@ class _Backfill:
             pairs(self._options.options, "--option"),
             columns_of(self._options.columns),
             self._options.topic,
-            partitions,
+            counts(self._options.partitions, "--partitions"),
             self._options.gaps_allowed,
+            broker_partitions,
         )
 
     # ------------------------------------------------------------------ steps
@@ -303,7 +307,8 @@ class _Backfill:
         from pystreams.backfill.spark import require_pyspark
 
         is_bounded = bool(self._options.start or self._options.end)
-        complete = complete_before(self._path, self._plan, self._source() if is_bounded else None)
+        source = self._source() if is_bounded else None
+        complete = complete_before(self._path, self._plan, source, self._configuration)
         if complete is not None:
             display.note(f"The results in {self._path} are complete")
             return complete

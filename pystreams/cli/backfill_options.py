@@ -87,6 +87,12 @@ class BackfillOptions:
             if given:
                 other = "an archive" if self.from_kafka else "--from kafka"
                 raise click.UsageError(f"{name} is for {other}: leave it out")
+        if self.publish and columns_of(self.columns).get("offset", "given") is None:
+            raise click.UsageError(
+                "--column offset= says that the archive has no offsets, and the application could "
+                "not go on right behind it: add --no-publish (with --output DIR) for a data set, "
+                "or name the column that holds Kafka's offsets"
+            )
 
 
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import HEADERS, write_archive
 
@@ -80,6 +83,43 @@ def test_topic_without_records_is_refused_unless_it_is_meant_to_be_empty(read: A
         read(others)
 
 
+def test_topic_that_only_a_broker_knows_is_not_taken_for_empty(spark: Any, tmp_path: Path) -> None:
+    others = [replace(row, topic="other") for row in ROWS]
+    source = ArchiveSource(
+        str(write_archive(others, tmp_path / "archive")), broker_partitions={"events": 4}
+    )
+    with pytest.raises(HistoryError, match=r"no records of topic 'events'.*--partitions events=4"):
+        source.read(spark, WANTED)
+
+    meant = replace(source, num_partitions={"events": 1}).read(spark, WANTED)
+
+    assert (meant.bounds, meant.num_partitions) == ({}, {"events": 4})
+
+
+def test_topic_of_a_pattern_that_only_a_broker_knows_is_not_taken_for_empty(
+    spark: Any, tmp_path: Path
+) -> None:
+    source = ArchiveSource(
+        str(write_archive(ROWS, tmp_path / "archive")), broker_partitions={"events-more": 2}
+    )
+    with pytest.raises(HistoryError, match="no records of topic 'events-more'"):
+        source.read(spark, WantedTopics((), (re.compile("events.*"),)))
+
+
+def test_topic_that_the_topology_writes_itself_may_be_without_records(
+    spark: Any, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    builder.stream("events").to("middle")
+    builder.stream("middle").to("out")
+    wanted = WantedTopics.of(TopologyPlan(builder.build(), "app"), None)
+    source = ArchiveSource(
+        str(write_archive(ROWS, tmp_path / "archive")), broker_partitions={"events": 1, "middle": 3}
+    )
+
+    assert source.read(spark, wanted).num_partitions == {"events": 1, "middle": 3}
+
+
 def write(columns: dict[str, Any], path: Path) -> str:
     path.mkdir()
     parquet.write_table(pa.table(columns), path / "rows.parquet")
@@ -105,8 +145,10 @@ def test_archive_with_other_columns_gets_kafka_s_partitions_and_offsets_by_time(
         num_partitions={"events": 3},
     )
 
-    rows = source.read(spark, WANTED).frame().collect()
+    history = source.read(spark, WANTED)
+    rows = history.frame().collect()
 
+    assert history.computed_offsets, "so that nobody hands over to them"
     assert len(rows) == 6
     assert {row.topic for row in rows} == {"events"}
     assert all(
@@ -117,6 +159,24 @@ def test_archive_with_other_columns_gets_kafka_s_partitions_and_offsets_by_time(
         assert [offset for offset, _ in own] == list(range(len(own)))
         assert own == sorted(own, key=lambda pair: pair[1])
     assert sorted(row.timestamp for row in rows) == [10, 20, 30, 40, 50, 60]
+
+
+def test_times_without_a_zone_are_utc_whatever_the_session_s_zone(
+    spark: Any, tmp_path: Path
+) -> None:
+    """As pandas writes them. The second is in an hour that New York's clocks leave out."""
+    times = [datetime(2025, 1, 31, 12, 0, 0, 7000), datetime(2025, 3, 9, 2, 30)]  # noqa: DTZ001
+    both = {name: values * 2 for name, values in COLUMNS.items()}
+    columns = {**both, "offset": [0, 1], "timestamp": pa.array(times, pa.timestamp("us"))}
+    path = write(columns, tmp_path / "archive")
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        rows = ArchiveSource(path).read(spark, WANTED).frame().orderBy("offset").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+    assert [row.timestamp for row in rows] == [1_738_324_800_007, 1_741_487_400_000]
 
 
 @pytest.mark.parametrize(

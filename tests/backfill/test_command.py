@@ -9,9 +9,20 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
+from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.publish import publish
+from pystreams.backfill.publishing import Publisher
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import StagingDirectory
-from pystreams.cli.backfill import backfill
+from pystreams.cli.backfill import _Backfill, backfill
+from pystreams.cli.loading import load_topology
+from pystreams.testing.simulation import (
+    Faults,
+    Lifeline,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedClients,
+)
 
 TOPOLOGY = """
 from pystreams import StreamsBuilder, serdes
@@ -47,6 +58,43 @@ def command(arguments: list[str]) -> str:
     result = CliRunner().invoke(backfill, arguments)
     assert result.exit_code == 0, result.output
     return result.output
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_archive_that_lacks_a_topic_which_the_broker_knows_is_not_published(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counts.py").write_text(TOPOLOGY + 'builder.stream("more").to("out-too")\n')
+    broker = SimulatedBroker(ManualClock(), Faults(0))
+    for topic in ("in", "more", "out", "out-too"):
+        broker.create_topic(topic, 2)
+    admin = SimulatedClients(broker, Lifeline("publisher", broker.faults)).admin()
+    monkeypatch.setattr(_Backfill, "_make_admin", lambda _: admin)
+    arguments = [*arguments, "-c", "bootstrap.servers=none:9092", "--publish"]
+
+    result = CliRunner().invoke(backfill, arguments)
+
+    assert result.exit_code == 1
+    assert "no records of topic 'more'" in result.output
+    assert "--partitions more=2" in result.output
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_results_of_an_archive_without_offsets_are_a_data_set_and_are_not_published(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Publisher, "run", lambda *_, **__: pytest.fail("it was published"))
+    told = command([*arguments, "--column", "offset=", "-c", "default.key.serde=string"])
+
+    assert "Data set:" in told
+    staged, loaded = tmp_path / "staged", load_topology(arguments[0])
+    settings = {**loaded.config, "bootstrap.servers": "nobody.invalid:9092"}
+    with pytest.raises(PublishingRefusedError, match="archive without offsets"):
+        publish(loaded.topology, {**settings, "default.key.serde": "string"}, output=staged)
+    with pytest.raises(PublishingRefusedError, match=r"made with another default\.key\.serde"):
+        publish(loaded.topology, {**settings, "default.key.serde": "long"}, output=staged)
 
 
 @pytest.mark.spark

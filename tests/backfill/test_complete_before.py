@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill.dataset import write_dataset
+from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import HistoryError, HistorySource
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
@@ -16,6 +19,7 @@ from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.running import BackfillResult, complete_before, run
 from pystreams.backfill.staging import Manifest, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
+from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from tests.backfill.test_staged_publication import identity, plan_of, staged
 
@@ -60,6 +64,20 @@ def test_results_of_another_topology_or_application_are_refused(staged: Path) ->
         run(plan_of(extra="more").topology, CONFIG, output=staged)
     with pytest.raises(PublishingRefusedError, match=r"results for application\.id 'app'"):
         run(plan_of().topology, {**CONFIG, "application.id": "other"}, output=staged)
+
+
+def test_results_of_another_configuration_are_refused(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    text = declared_configuration(StreamsConfig.of({**CONFIG, "default.key.serde": "string"}))
+    of_text = replace(identity(), configuration=text)
+    staging.begin(of_text, 77)
+    staging.finish(Manifest(of_text, (), 77, 1.0))
+    topology, long = plan_of().topology, {**CONFIG, "default.key.serde": "long"}
+
+    with pytest.raises(PublishingRefusedError, match=r"another default\.key\.serde"):
+        run(topology, long, output=staging.path)
+    with pytest.raises(PublishingRefusedError, match=r"another default\.key\.serde"):
+        write_dataset(staging.path, topology, long, tmp_path / "dataset")
 
 
 def test_bounds_it_was_begun_with_are_the_same_backfill(staged: Path) -> None:

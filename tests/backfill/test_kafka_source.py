@@ -198,16 +198,17 @@ def test_bound_of_a_topic_that_came_later_is_refused(broker: SimulatedBroker) ->
         identity_now(source_of(broker, end=KafkaBound({}, {LATER: 0})), begun)
 
 
-def test_internal_topic_that_a_pattern_matches_later_is_left_out(broker: SimulatedBroker) -> None:
-    """They are created when results are published."""
-    plan = TopologyPlan(by_pattern().topology, "log-app")
+def test_changelog_that_a_pattern_matches_later_is_left_out(broker: SimulatedBroker) -> None:
+    """It is created when results are published."""
+    builder = StreamsBuilder()
+    builder.stream(pattern="log-.*", **TEXT).group_by_key().count(name="counts")
+    plan = TopologyPlan(builder.build(), "log-app")
     broker.create_topic("log-a", 2)
     source = source_of(broker)
     counts, found = source.bounds(WantedTopics.of(plan, None))
     partitions = plan_partitions(plan, counts)
     begun = BackfillIdentity.of(plan, partitions.num_partitions, partitions.num_tasks, found)
-    for topic in (*plan.repartition_topics(), plan.changelog_topic("counts")):
-        broker.create_topic(topic, 2)
+    broker.create_topic(plan.changelog_topic("counts"), 2)
 
     assert source.bounds(WantedTopics.of(plan, begun))[1] == found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from pystreams import serdes
+from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
@@ -28,6 +30,7 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_troubles import StagingError
+from pystreams.config import StreamsConfig
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
@@ -135,6 +138,37 @@ def staged_in(path: Path) -> Path:
 @pytest.fixture
 def staged(tmp_path: Path) -> Path:
     return staged_in(tmp_path)
+
+
+def test_results_over_computed_offsets_are_not_published(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    finish(staging, replace(identity(), computed_offsets=True))
+
+    with pytest.raises(PublishingRefusedError, match=r"archive without offsets.*write_dataset"):
+        publication_of(staging.path, plan_of(), with_outputs=False)
+
+
+def test_state_that_the_application_would_read_with_another_serde_is_not_published(
+    tmp_path: Path,
+) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    text = declared_configuration(configured(**{"default.value.serde": "string"}))
+    finish(staging, replace(identity(), configuration=text))
+    results, plan = StagedResults.whole(staging.path), plan_of()
+    numbers = declared_configuration(configured(**{"default.value.serde": "long"}))
+
+    assert staged_publication(results, plan, text, with_outputs=False).tasks == []
+    with pytest.raises(PublishingRefusedError, match=r"another default\.value\.serde: "):
+        staged_publication(results, plan, numbers, with_outputs=False)
+
+
+def configured(**values: object) -> StreamsConfig:
+    return StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092", **values})
+
+
+def finish(staging: StagingDirectory, of: BackfillIdentity) -> None:
+    staging.begin(of, 77)
+    staging.finish(Manifest(of, (), 77, 1.0))
 
 
 def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:

@@ -93,6 +93,7 @@ def test_pairs_and_counts_say_what_to_write() -> None:
         ),
         (["--topic", "in"], "--topic is for an archive"),
         (["--from", "parquet:x", "--start", "in=1"], "--start is for --from kafka"),
+        (["--from", "parquet:x", "--column", "offset="], "add --no-publish (with --output DIR)"),
     ],
 )
 def test_options_that_do_not_go_together_are_wrong_usage(
