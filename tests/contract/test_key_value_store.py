@@ -6,10 +6,12 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import SerializationError, StoreNotAvailableError
 from pystreams.ids import TopicPartition
+from pystreams.serdes import FunctionSerde
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
@@ -116,6 +118,35 @@ def test_ranges_are_inclusive_and_merge_committed_with_uncommitted(shop: Shop) -
     assert keys(store.range("e", "e")) == ""
     assert keys(store.range("x", "a")) == ""
     assert dict(store.range("c", "c")) == {"c": shop.value(3)}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_range_that_ends_before_it_starts_is_empty_and_told(shop: Shop, *, reverse: bool) -> None:
+    shop.put("b", 1)
+    ranged = shop.store.reverse_range if reverse else shop.store.range
+    with capture_logs() as logs:
+        assert keys(ranged("c", "a")) == ""
+    assert [entry["event"] for entry in logs] == ["store.empty_range"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_value_that_its_serde_makes_nothing_of_is_a_deletion(
+    tmp_path: Path, engine: StoreEngine
+) -> None:
+    """Kafka's shouldDeleteIfSerializedValueIsNull."""
+
+    def emptying(value: str) -> Any:
+        return None if value == "none" else value.encode()
+
+    serde = FunctionSerde(emptying, bytes.decode, "emptying")
+    store: Any = Home(tmp_path).open(spec_of(engine, value_serde=serde))
+    for key in "abc":
+        store.put(key, key)
+    store.commit({CHANGELOG: 1})
+    store.put("a", "none")
+    assert store.get("a") is None
+    assert dict(store.all()) == {"b": "b", "c": "c"}
+    store.close()
 
 
 def test_prefix_scan_finds_what_starts_with_the_prefix(shop: Shop) -> None:

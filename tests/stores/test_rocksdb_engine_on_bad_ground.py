@@ -303,6 +303,7 @@ def test_the_users_hook_gets_name_and_options_but_not_our_crash_safety(tmp_path:
     def setter(name: str, options: Options) -> None:
         heard.append(name)
         options.set_atomic_flush(False)
+        options.set_stats_dump_period_sec(1)
         options.set_write_buffer_size(1 << 20)
 
     engine = RocksDBEngine("s", timestamped=True)
@@ -311,6 +312,7 @@ def test_the_users_hook_gets_name_and_options_but_not_our_crash_safety(tmp_path:
     written = max(tmp_path.glob("OPTIONS-*")).read_text("utf-8")
     assert heard == ["s"]
     assert "atomic_flush=true" in written
+    assert "stats_dump_period_sec=0" in written
     assert "write_buffer_size=1048576" in written
 
 

@@ -16,6 +16,7 @@ from tests.stores import key_value_machine as key_value
 from tests.stores import test_session_store_state_machine as session
 from tests.stores import test_versioned_store_state_machine as versioned
 from tests.stores import test_window_store_state_machine as window
+from tests.stores import versioned_write_through_machine as versioned_write_through
 from tests.stores import write_through_machine as write_through
 from tests.stores.machine_parts import MANY_STEPS, CountingMachine, long_run
 
@@ -31,6 +32,7 @@ KINDS: dict[str, Sequence[type[CountingMachine]]] = {
     "key-value, written through": write_through.KEY_VALUE,
     "window, written through": write_through.WINDOW,
     "session, written through": write_through.SESSION,
+    "versioned, written through": versioned_write_through.VERSIONED,
 }
 
 

@@ -100,17 +100,28 @@ class VersionedStoreMachine(CountingMachine):
     """`flushed` is what a crash falls back to; `logged` is what is committed of the changelog."""
 
     engine = StoreEngine.IN_MEMORY
+    transactional = True
+    exactly_once = False
     ranges = Bundle("ranges")
 
     @initialize()
     def open_store(self) -> None:
         self.directory = Path(tempfile.mkdtemp())
-        spec = versioned_spec(self.engine, RETENTION_MS, SEGMENT_INTERVAL_MS)
-        self.shop = VersionedHome(self.directory / "0", spec)
+        spec = versioned_spec(
+            self.engine, RETENTION_MS, SEGMENT_INTERVAL_MS, transactional=self.transactional
+        )
+        self.shop = VersionedHome(self.directory / "0", spec, exactly_once=self.exactly_once)
         self.lives = 0
         self.committed, self.current, self.flushed = Model(), Model(), Model()
         self.flushed_offset = -1
         self.logged: list[tuple[str, str | None, int]] = []
+
+    def open(self) -> None:
+        self.shop.open()
+
+    def seen_by(self, level: IsolationLevel) -> Model:
+        """Return what readers at a level see."""
+        return self.committed if level is IsolationLevel.READ_COMMITTED else self.current
 
     def time(self, age: int) -> int:
         return max(0, self.current.stream_time - age)
@@ -148,8 +159,7 @@ class VersionedStoreMachine(CountingMachine):
 
     @rule(target=ranges, key=KEYS, level=LEVELS)
     def open_range_of_a_view(self, key: str, level: IsolationLevel) -> OpenRange:
-        committed = level is IsolationLevel.READ_COMMITTED
-        model = self.committed if committed else self.current
+        model = self.seen_by(level)
         now = max(0, model.stream_time)
         versions = self.shop.store.read_only(level).get_range(key, 0, now)
         return OpenRange(versions, model.between(key, 0, now))
@@ -184,7 +194,8 @@ class VersionedStoreMachine(CountingMachine):
         if not self.shop.store.persistent:
             self.lose_the_store(max(1, len(self.logged)))
             return
-        self.shop.reopen()
+        self.shop.store.close()
+        self.open()
         self.flushed, self.flushed_offset = deepcopy(self.committed), self.shop.offset
         self.tell_the_time()
 
@@ -207,7 +218,7 @@ class VersionedStoreMachine(CountingMachine):
         self.shop.store.close()
         home.changelog.records.clear()
         home.directory = following
-        self.shop.open()
+        self.open()
         self.shop.offset = self.flushed_offset
         known = None if self.flushed_offset < 0 else self.flushed_offset
         assert self.shop.store.committed_offset(CHANGELOG) == known
@@ -233,6 +244,10 @@ class VersionedStoreMachine(CountingMachine):
     def lose_the_store(self, batch: int) -> None:
         """What the changelog restores, in batches of any size, is what there was."""
         self.roll_back()
+        self.rebuild(batch)
+
+    def rebuild(self, batch: int) -> None:
+        """Restore the store from nothing."""
         self.shop.store.destroy()
         self.shop.offset = self.flushed_offset = -1
         self.flushed = Model()
@@ -253,11 +268,10 @@ class VersionedStoreMachine(CountingMachine):
         assert self.shop.store.committed_offset(CHANGELOG) == (
             self.shop.offset if self.logged else None
         )
-        committed = self.shop.store.read_only(IsolationLevel.READ_COMMITTED)
-        uncommitted = self.shop.store.read_only(IsolationLevel.READ_UNCOMMITTED)
+        views = {level: self.shop.store.read_only(level) for level in IsolationLevel}
         for key in ("", "k", "kk"):
-            self.agree(committed, self.committed, key)
-            self.agree(uncommitted, self.current, key)
+            for level, view in views.items():
+                self.agree(view, self.seen_by(level), key)
             assert self.shop.get(key) == self.current.at(key, None)
 
     def agree(self, view: ReadOnlyVersionedKeyValueStore[str, str], model: Model, key: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.stores.machine_parts import SHORT, CountingMachine
+from tests.stores.versioned_write_through_machine import VERSIONED
 from tests.stores.write_through_machine import KEY_VALUE, SESSION, WINDOW
 
 
 @pytest.mark.property
-@pytest.mark.parametrize("machine", [*KEY_VALUE, *WINDOW, *SESSION])
+@pytest.mark.parametrize("machine", [*KEY_VALUE, *WINDOW, *SESSION, *VERSIONED])
 def test_random_steps_give_what_the_model_gives(machine: type[CountingMachine]) -> None:
     assert machine.run_lives(SHORT) > 0

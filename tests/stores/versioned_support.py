@@ -20,6 +20,8 @@ def versioned_spec(
     engine: StoreEngine = StoreEngine.ROCKSDB,
     history_retention_ms: int = HISTORY_RETENTION_MS,
     segment_interval_ms: int | None = SEGMENT_INTERVAL_MS,
+    *,
+    transactional: bool = True,
 ) -> StoreSpec:
     supply = (
         Stores.persistent_versioned_key_value_store
@@ -27,14 +29,15 @@ def versioned_spec(
         else Stores.in_memory_versioned_key_value_store
     )
     supplier = supply("s", history_retention_ms, segment_interval_ms)
-    return Stores.versioned_key_value_store_builder(supplier, serdes.STRING, serdes.STRING).spec
+    builder = Stores.versioned_key_value_store_builder(supplier, serdes.STRING, serdes.STRING)
+    return (builder if transactional else builder.with_transactional_disabled()).spec
 
 
 class VersionedHome:
     """One versioned store of strings, with its home."""
 
-    def __init__(self, directory: Path, spec: StoreSpec) -> None:
-        self.home = Home(directory)
+    def __init__(self, directory: Path, spec: StoreSpec, *, exactly_once: bool = False) -> None:
+        self.home = Home(directory, exactly_once=exactly_once)
         self.spec = spec
         self.offset = -1
         self.open()

@@ -38,10 +38,11 @@ class SmallBatches(CountingMachine):
 
     caching: bool
     transactional = False
+    batch_records = BATCH
 
     @classmethod
     def run_lives(cls, how_long: settings) -> int:
-        with mock.patch.object(write_through, "_BATCH_RECORDS", BATCH):
+        with mock.patch.object(write_through, "_BATCH_RECORDS", cls.batch_records):
             return super().run_lives(how_long)
 
     def batch_is_full(self, waiting: set[Any]) -> bool:
