@@ -4,7 +4,8 @@
 
 Opens the stores, fills them commit by commit in turn, reads keys at random, and walks through all
 of them. Along the way it prints the process's resident memory, and what RocksDB holds, beside the
-configured totals. More than the totals and the stated constants ends with exit code 1.
+configured totals; last, the most that was ever resident, also between those moments. More than the
+totals and the stated constants ends with exit code 1.
 
 The constants: what Python and the libraries take before the first store is opened (measured at the
 start), what a store takes beside the shared memory (`_STORE_BYTES`: an empty memtable's first
@@ -30,6 +31,7 @@ from rich.table import Table
 
 from benchmarks.harness import results
 from benchmarks.harness.setting import console
+from benchmarks.harness.store_results import memory_cells
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
@@ -69,6 +71,7 @@ def main(json_file: Path | None, data_dir: Path | None, **options: int) -> None:
     measurement = Measurement(shared + options["stores"] * _STORE_BYTES + _WORKING_BYTES)
     with tempfile.TemporaryDirectory(dir=data_dir) as directory:
         run(options, Path(directory), measurement)
+    measurement.look_back()
     console.print(measurement.table())
     if json_file is not None:
         content = {
@@ -102,7 +105,22 @@ class Measurement:
 
     def look(self, moment: str) -> None:
         """Remember what is held now."""
-        memory, resident = shared_memory_usage(), resident_bytes()
+        memory = shared_memory_usage()
+        self._add(
+            moment,
+            resident_bytes(),
+            block_cache_mib=_mib(memory.block_cache),
+            block_cache_capacity_mib=_mib(memory.block_cache_capacity),
+            memtables_mib=_mib(memory.write_buffers),
+            memtables_capacity_mib=_mib(memory.write_buffers_capacity),
+        )
+
+    def look_back(self) -> None:
+        """Remember the most that was resident at any time; what RocksDB held then is not known."""
+        of_rocksdb = dict.fromkeys(list(self.rows[0])[-4:])
+        self._add("peak", peak_resident_bytes(), **of_rocksdb)
+
+    def _add(self, moment: str, resident: int, **of_rocksdb: float | None) -> None:
         self.within_limit &= resident <= self._limit
         self.rows.append(
             {
@@ -110,10 +128,7 @@ class Measurement:
                 "seconds": round(time.monotonic() - self._started_s, 1),
                 "resident_mib": _mib(resident),
                 "limit_mib": _mib(self._limit),
-                "block_cache_mib": _mib(memory.block_cache),
-                "block_cache_capacity_mib": _mib(memory.block_cache_capacity),
-                "memtables_mib": _mib(memory.write_buffers),
-                "memtables_capacity_mib": _mib(memory.write_buffers_capacity),
+                **of_rocksdb,
             }
         )
 
@@ -124,7 +139,7 @@ class Measurement:
         for heading in ("moment", "s", "resident", "limit", "block cache", "of", "memtables", "of"):
             table.add_column(heading, justify="left" if heading == "moment" else "right")
         for row in self.rows:
-            table.add_row(*(str(value) for value in row.values()))
+            table.add_row(*memory_cells(row))
         return table
 
 
@@ -184,6 +199,15 @@ def resident_bytes() -> int:
     status = Path("/proc/self/statm")
     if status.exists():
         return int(status.read_text("ascii").split()[1]) * resource.getpagesize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def peak_resident_bytes() -> int:
+    """Return the most memory of this process that was in RAM at any time."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(one for one in status.read_text("ascii").splitlines() if "VmHWM" in one)
+        return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

@@ -3,12 +3,13 @@
     python benchmarks/stores.py --operations 300000
 
 Puts, gets, read-modify-writes, short ranges, and puts and ranges in turn, on one store of each
-kind, ours transactional and written through. These two are then run in pairs, each one first in
-turn, because machines change their speed from one minute to the next: a ratio within a pair says
-more than two medians. Each measurement has a process of its own. What reads give is added up in
-every program; a sum that differs ends with exit code 1 and no number. Kafka Streams times itself,
-without its start and with a JVM that warms up on the way. Restore is measured last: changelog
-records into our store, in the runtime's batches.
+kind, ours transactional and written through; a kind leaves out what it can't do. Each measurement
+has a process of its own. Ours are then run in pairs, a few operations of the one and then of the
+other, because machines change their speed from one second to the next. What reads give is added up
+in every program; a sum that differs ends with exit code 1 and no number. Kafka Streams times
+itself, without its start and with a JVM that warms up on the way. Restore is measured last: records
+of a compacted changelog, as many keys as records, into our stores on disk, in the runtime's
+batches.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,11 @@ from rich.table import Table
 from benchmarks.harness import results
 from benchmarks.harness.own_process import in_own_process
 from benchmarks.harness.programs import build_kafka_streams, store_bench_command
-from benchmarks.harness.store_by_hand import by_hand
-from benchmarks.harness.store_jobs import KINDS, Measured, Size, measure, ours
+from benchmarks.harness.store_by_hand import BY_HAND, by_hand
+from benchmarks.harness.store_jobs import Measured, Size, in_turn, measure, steps
+from benchmarks.harness.store_kinds import KINDS, ours
 from benchmarks.harness.store_restore import restore_per_s
-from benchmarks.harness.store_results import ALL_JOBS, JOBS, RATIO_COLUMNS, ratio_rows
+from benchmarks.harness.store_results import ALL_JOBS, JOBS, RATIO_COLUMNS, ratio_rows, thousands
 
 console = Console(stderr=True)
 
@@ -52,15 +55,20 @@ def main(**options: Any) -> None:
     if options["java"]:
         build_kafka_streams()
     size = Size(options["operations"], options["keys"], options["value_bytes"])
+    kinds = options["kinds"].split(",")
     rows = []
-    for kind in options["kinds"].split(","):
+    for kind in kinds:
         rows += rows_of(kind, size, options["runs"], java=options["java"])
     ratios = {
         kind: ratios_of(kind, size, options["pairs"])
-        for kind in options["kinds"].split(",")
-        if options["pairs"]
+        for kind in kinds
+        if options["pairs"] and KINDS[kind].writes_through
     }
-    restored = restore_per_s(options["restored"], options["keys"]) if options["restored"] else {}
+    restored = {
+        kind: in_own_process(restore_per_s, kind, options["restored"])
+        for kind in kinds
+        if options["restored"] and KINDS[kind].persistent
+    }
     console.print(terminal_table(rows))
     if ratios:
         console.print(ratios_table(ratios))
@@ -83,7 +91,7 @@ def rows_of(kind: str, size: Size, runs: int, *, java: bool) -> list[dict[str, A
     """Measure every program on one kind; return a row a program and job.
 
     Raises:
-        click.ClickException: Two programs read different things.
+        click.ClickException: Two programs did or read different things.
     """
     measured: dict[str, list[list[Measured]]] = {}
     for _ in range(runs):
@@ -91,8 +99,12 @@ def rows_of(kind: str, size: Size, runs: int, *, java: bool) -> list[dict[str, A
             with tempfile.TemporaryDirectory(prefix="stores-") as directory:
                 measured.setdefault(name, []).append(program(Path(directory)))
             console.print(f"{kind}: {name} done", highlight=False)
+    done = {name: [one.job for one in of[0]] for name, of in measured.items()}
+    jobs = done["pystreams"]
+    if any(others != jobs for others in done.values()):
+        raise click.ClickException(f"{kind}: the programs did different jobs: {done}")
     rows = []
-    for number, job in enumerate(JOBS):
+    for number, job in enumerate(jobs):
         sums = {name: [run[number].checksum for run in of] for name, of in measured.items()}
         if len({one for of in sums.values() for one in of}) != 1:
             raise click.ClickException(f"{kind}, {job}: the programs read different sums: {sums}")
@@ -119,12 +131,7 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
     """
     ratios: dict[str, list[float]] = {}
     for number in range(pairs):
-        measured: dict[bool, list[Measured]] = {}
-        for transactional in (True, False) if number % 2 == 0 else (False, True):
-            with tempfile.TemporaryDirectory(prefix="stores-") as directory:
-                measured[transactional] = in_own_process(
-                    measure_ours, kind, size, Path(directory), transactional=transactional
-                )
+        measured = in_own_process(measure_pair, kind, size, transactional_first=number % 2 == 0)
         for mine, plain in zip(measured[True], measured[False], strict=True):
             if mine.checksum != plain.checksum:
                 raise click.ClickException(f"{kind}, {mine.job}: a pair read different sums")
@@ -138,18 +145,33 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
 def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Program]]:
     """Return what is measured on a kind, by title."""
     yield "pystreams", lambda at: in_own_process(measure_ours, kind, size, at, transactional=True)
-    yield (
-        "pystreams, not transactional",
-        lambda at: in_own_process(measure_ours, kind, size, at, transactional=False),
-    )
-    yield "rocksdict by hand", lambda at: in_own_process(measure_by_hand, kind, size, at)
+    if KINDS[kind].writes_through:
+        yield (
+            "pystreams, not transactional",
+            lambda at: in_own_process(measure_ours, kind, size, at, transactional=False),
+        )
+    if kind in BY_HAND:
+        yield "rocksdict by hand", lambda at: in_own_process(measure_by_hand, kind, size, at)
     if java:
         yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
 
 
 def measure_ours(kind: str, size: Size, at: Path, *, transactional: bool) -> list[Measured]:
     """Measure our store of a kind."""
-    return measure(lambda: ours(kind, at, transactional=transactional), at, size)
+    return measure(lambda: ours(kind, at, size.keys, transactional=transactional), at, size)
+
+
+def measure_pair(kind: str, size: Size, *, transactional_first: bool) -> dict[bool, list[Measured]]:
+    """Measure our store of a kind with and without transactions, step by step in turn."""
+    order = (transactional_first, not transactional_first)
+    with tempfile.TemporaryDirectory(prefix="stores-") as home:
+        working = []
+        for transactional in order:
+            at = Path(home) / str(transactional)
+            at.mkdir()
+            opened = partial(ours, kind, at, size.keys, transactional=transactional)
+            working.append(steps(opened, at, size))
+        return dict(zip(order, in_turn(working), strict=True))
 
 
 def measure_by_hand(kind: str, size: Size, at: Path) -> list[Measured]:
@@ -166,7 +188,7 @@ def kafka_streams(kind: str, size: Size, directory: Path) -> list[Measured]:
     command = store_bench_command(kind, size.operations, size.keys, size.value_bytes, directory)
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line.split() for line in ended.stdout.splitlines()]
-    if ended.returncode or len(lines) != len(JOBS):
+    if ended.returncode or not lines:
         raise click.ClickException(f"Kafka Streams failed on {kind}: {ended.stderr[-2000:]}")
     return [
         Measured(job, int(count), int(nanoseconds) / 1e9, int(checksum))
@@ -177,17 +199,9 @@ def kafka_streams(kind: str, size: Size, directory: Path) -> list[Measured]:
 def terminal_table(rows: list[dict[str, Any]]) -> Table:
     """Return thousands of operations a second, a line a kind and program."""
     table = Table("kind", "program", *(f"{job} (k/s)" for job in JOBS))
-    seen = dict.fromkeys((row["kind"], row["program"]) for row in rows)
-    for kind, program in seen:
-        rates = [
-            next(
-                row["per_s"]
-                for row in rows
-                if (row["kind"], row["program"], row["job"]) == (kind, program, job)
-            )
-            for job in JOBS
-        ]
-        table.add_row(kind, program, *(f"{rate / 1000:,.1f}" for rate in rates))
+    rates = {(row["kind"], row["program"], row["job"]): row["per_s"] for row in rows}
+    for kind, program in dict.fromkeys((kind, program) for kind, program, _ in rates):
+        table.add_row(kind, program, *(thousands(rates.get((kind, program, job))) for job in JOBS))
     return table
 
 

@@ -1,8 +1,4 @@
-"""Calls in a process of their own, so that no measurement finds what another has left behind.
-
-That is above all what the interpreter has specialised its bytecode for: of two classes that share
-code, the one that runs first would be the faster one.
-"""
+"""Calls in a process of their own, so that no measurement finds what another has left behind."""
 
 from __future__ import annotations
 

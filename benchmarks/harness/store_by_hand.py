@@ -1,18 +1,22 @@
 """What a program without a framework writes for each kind of store: rocksdict, a layout of keys.
 
 One put, one get or one iterator an operation; no write-ahead log, nothing kept back, no expiry.
+Kinds in memory have no such program.
 """
 
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from rocksdict import DBCompressionType, Options, Rdict, ReadOptions, WriteOptions
 
-from benchmarks.harness.store_jobs import SPAN_MS, Get, Put, Range, Subject, name_of
+from benchmarks.harness.store_jobs import SPAN_MS, Subject, name_of
+from benchmarks.harness.store_kinds import Operations
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
 
 _SECOND_MS = 1000
@@ -22,7 +26,7 @@ _NAME_BYTES = len(name_of(0))
 
 
 def by_hand(kind: str, directory: Path) -> Subject:
-    """Return rocksdict for one of `store_jobs.KINDS`; sessions last half a second."""
+    """Return rocksdict for one of `BY_HAND`; sessions last half a second."""
     table = _Table(directory / "by-hand")
     put, get, scan = _OPERATIONS[kind](table)
     return Subject(put, get, scan, commit=lambda: None, close=table.database.close)
@@ -64,7 +68,7 @@ class _Table:
         return value
 
 
-def _key_value(table: _Table) -> tuple[Put, Get, Range]:
+def _key_value(table: _Table) -> Operations:
     def scan(key: int, keys: int) -> int:
         found = table.between(name_of(key).encode(), name_of(min(key + 100, keys)).encode())
         return sum(_unpack(value)[0] for value in found)
@@ -76,7 +80,7 @@ def _key_value(table: _Table) -> tuple[Put, Get, Range]:
     )
 
 
-def _timestamped(table: _Table) -> tuple[Put, Get, Range]:
+def _timestamped(table: _Table) -> Operations:
     def get(key: str, _: int) -> bytes | None:
         found = table.database.get(key.encode())
         return None if found is None else found[8:]
@@ -88,7 +92,7 @@ def _timestamped(table: _Table) -> tuple[Put, Get, Range]:
     return lambda key, value, at: table.put(key.encode(), _pack(at) + value), get, scan
 
 
-def _window(table: _Table) -> tuple[Put, Get, Range]:
+def _window(table: _Table) -> Operations:
     def stored(key: str, at: int) -> bytes:
         return key.encode() + _pack(at // _SECOND_MS * _SECOND_MS)
 
@@ -99,7 +103,32 @@ def _window(table: _Table) -> tuple[Put, Get, Range]:
     )
 
 
-def _session(table: _Table) -> tuple[Put, Get, Range]:
+def _timestamped_window(table: _Table) -> Operations:
+    def stored(key: str, at: int) -> bytes:
+        return key.encode() + _pack(at // _SECOND_MS * _SECOND_MS)
+
+    def get(key: str, at: int) -> bytes | None:
+        found = table.database.get(stored(key, at))
+        return None if found is None else found[8:]
+
+    return (
+        lambda key, value, at: table.put(stored(key, at), _pack(at) + value),
+        get,
+        lambda key, _: _sum_of_span(table, key, value_at=8),
+    )
+
+
+def _duplicates(table: _Table) -> Operations:
+    numbers = count(time.time_ns())  # Never one of before a restart.
+
+    def put(key: str, value: bytes, at: int) -> None:
+        start = _pack(at // _SECOND_MS * _SECOND_MS)
+        table.put(key.encode() + start + _pack(next(numbers)), value)
+
+    return put, None, lambda key, _: _sum_of_span(table, key)
+
+
+def _session(table: _Table) -> Operations:
     def stored(key: str, at: int) -> bytes:
         start = at // _SECOND_MS * _SECOND_MS
         return key.encode() + _pack(start + _SECOND_MS // 2) + _pack(start)
@@ -111,7 +140,7 @@ def _session(table: _Table) -> tuple[Put, Get, Range]:
     )
 
 
-def _versioned(table: _Table) -> tuple[Put, Get, Range]:
+def _versioned(table: _Table) -> Operations:
     last = _pack((1 << 63) - 1)
 
     def scan(key: int, _: int) -> int:
@@ -126,15 +155,21 @@ def _versioned(table: _Table) -> tuple[Put, Get, Range]:
     )
 
 
-def _sum_of_span(table: _Table, key: int) -> int:
+def _sum_of_span(table: _Table, key: int, *, value_at: int = 0) -> int:
     name = name_of(key).encode()
-    return sum(_unpack(value)[0] for value in table.between(name, name + _pack(SPAN_MS + 1)))
+    found = table.between(name, name + _pack(SPAN_MS + 1))
+    return sum(_unpack(value, value_at)[0] for value in found)
 
 
 _OPERATIONS = {
     "key-value": _key_value,
     "timestamped": _timestamped,
     "window": _window,
+    "timestamped window": _timestamped_window,
+    "window with duplicates": _duplicates,
     "session": _session,
     "versioned": _versioned,
 }
+
+BY_HAND = tuple(_OPERATIONS)
+"""The kinds that a program by hand is compared with."""

@@ -6,61 +6,59 @@ import struct
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-from pystreams import serdes
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import RecordContext, StaticMessage
-from pystreams.stores.api import StateStoreContext
-from pystreams.stores.build import build_store
-from pystreams.stores.spec import StoreSpec
+from benchmarks.harness.store_jobs import SPAN_MS, name_of, number_of
+from benchmarks.harness.store_kinds import CHANGELOG, KINDS, opened
+from pystreams.record import StaticMessage
+from pystreams.stores.session_keys import session_key
+from pystreams.stores.window_keys import window_key
 
 BATCH_RECORDS = 10_000
-_CHANGELOG = TopicPartition("restore-s-changelog", 0)
+_KEYS = 1 << 32
+_long = struct.Struct(">q")
 
 
-def restore_per_s(records: int, keys: int) -> dict[str, float]:
-    """Return records a second of a plain and a timestamped store, the content checked."""
-    return {
-        "key-value": _restore(StoreSpec("s"), records, keys),
-        "timestamped": _restore(
-            StoreSpec("s", timestamped=True, engine_timestamped=True), records, keys
-        ),
-    }
+def restore_per_s(kind: str, records: int) -> float:
+    """Return records a second into a store on disk, the last record looked for.
 
-
-def _restore(spec: StoreSpec, records: int, keys: int) -> float:
-    pack = struct.Struct(">q").pack
+    The changelog is compacted: each record has a key of its own. They are in no order of keys, as
+    the last records of keys are.
+    """
     spent_s = 0.0
     with tempfile.TemporaryDirectory(prefix="restore-") as directory:
-        store: Any = build_store(spec)
-        store.init(_context(Path(directory)))
+        store = opened(kind, Path(directory), records, transactional=True)
         for first in range(0, records, BATCH_RECORDS):
-            batch = [
-                StaticMessage(
-                    *_CHANGELOG, number, b"%08d" % (number % keys), pack(number) + bytes(12), number
-                )
-                for number in range(first, min(first + BATCH_RECORDS, records))
-            ]
+            numbers = range(first, min(first + BATCH_RECORDS, records))
+            batch = [_record(kind, number, records) for number in numbers]
             begin = time.perf_counter()
             store.restore(batch)
             spent_s += time.perf_counter() - begin
-        last = store.get(b"%08d" % ((records - 1) % keys))
-        value = last.value if spec.timestamped else last
-        assert value == pack(records - 1) + bytes(12), "the store does not hold the last record"
-        assert store.committed_offset(_CHANGELOG) == records - 1
+        last = number_of(records - 1, _KEYS)
+        _, get, scan = KINDS[kind].operations(store)
+        if get is not None:
+            value = get(name_of(last), _time(records - 1, records))
+            held = None if value is None else _long.unpack_from(value)[0]
+        else:
+            assert scan is not None
+            held = scan(last, last + 1)
+        assert held == records - 1, f"the {kind} store does not hold the last record"
+        assert store.committed_offset(CHANGELOG) == records - 1
         store.close()
     return records / spent_s
 
 
-def _context(directory: Path) -> StateStoreContext:
-    return StateStoreContext(
-        application_id="restore",
-        task_id=TaskId(0, 0),
-        task_directory=directory,
-        changelog=None,
-        record=RecordContext(),
-        changelog_topic=_CHANGELOG.topic,
-        default_key_serde=serdes.BYTES,
-        default_value_serde=serdes.BYTES,
-    )
+def _record(kind: str, number: int, records: int) -> StaticMessage:
+    at = _time(number, records)
+    name = name_of(number_of(number, _KEYS)).encode()
+    start = at // 1000 * 1000
+    if "window" in kind:
+        key = window_key(name, start)
+    elif kind == "session":
+        key = session_key(name, start, start + 500)
+    else:
+        key = name
+    return StaticMessage(*CHANGELOG, number, key, _long.pack(number) + bytes(12), at)
+
+
+def _time(number: int, records: int) -> int:
+    return number * SPAN_MS // records

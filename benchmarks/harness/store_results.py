@@ -11,7 +11,7 @@ from benchmarks.harness.results import markdown_table
 Content = Mapping[str, Any]
 
 JOBS = ("put", "get", "read-modify-write", "range", "puts-and-range")
-ALL_JOBS = "all five"
+ALL_JOBS = "all jobs"
 RATIO_COLUMNS = ("kind", *JOBS, ALL_JOBS)
 _RESTORE_COLUMNS = (
     "changelog records",
@@ -38,7 +38,7 @@ def store_tables(content: Content) -> dict[str, str]:
     """Return thousands of operations a second, a line a kind and program."""
     rates = {(row["kind"], row["program"], row["job"]): row["per_s"] for row in content["rows"]}
     lines = [
-        [kind, program, *(f"{rates[kind, program, job] / 1000:,.1f}" for job in JOBS)]
+        [kind, program, *(thousands(rates.get((kind, program, job))) for job in JOBS)]
         for kind, program in dict.fromkeys((kind, program) for kind, program, _ in rates)
     ]
     given = content["settings"]
@@ -53,22 +53,36 @@ def store_tables(content: Content) -> dict[str, str]:
         f"\n\n{said}"
     }
     if content["ratios"]:
-        pairs = f"Median and quartiles of {given['pairs']} pairs, each of the two first in turn."
+        pairs = (
+            f"Median and quartiles of {given['pairs']} pairs, a few operations of the one and then "
+            "of the other."
+        )
         table = markdown_table(RATIO_COLUMNS, ratio_rows(content["ratios"]))
         blocks["store-ratios"] = f"{table}\n\n{pairs}"
     if content["restore"]:
         rows = [[name, f"{rate:,.0f}"] for name, rate in content["restore"].items()]
         table = markdown_table(("store", "records/s"), rows)
-        blocks["store-restore"] = f"{table}\n\n{given['restored']:,} changelog records."
+        said = f"{given['restored']:,} changelog records, each of a key of its own, in no order."
+        blocks["store-restore"] = f"{table}\n\n{said}"
     return blocks
+
+
+def thousands(per_s: float | None) -> str:
+    """Return a rate as it stands in a table; nothing for a job that a store can't do."""
+    return "" if per_s is None else f"{per_s / 1000:,.1f}"
 
 
 def ratio_rows(ratios: Mapping[str, Mapping[str, Sequence[float]]]) -> list[list[str]]:
     """Return median and quartiles of the ratios of each job, a line a kind."""
-    return [[kind, *(_spread(of[job]) for job in (*JOBS, ALL_JOBS))] for kind, of in ratios.items()]
+    return [
+        [kind, *(_spread(of.get(job, ())) for job in (*JOBS, ALL_JOBS))]
+        for kind, of in ratios.items()
+    ]
 
 
 def _spread(ratios: Sequence[float]) -> str:
+    if not ratios:
+        return ""
     if len(ratios) == 1:
         return f"{ratios[0]:.2f}"
     low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -95,12 +109,17 @@ def restore_tables(content: Content) -> dict[str, str]:
 def memory_tables(content: Content) -> dict[str, str]:
     """Return a line a moment."""
     given = content["settings"]
-    lines = [[str(value) for value in row.values()] for row in content["rows"]]
+    lines = [memory_cells(row) for row in content["rows"]]
     said = (
         f"{given['stores']} stores of {given['entries']:,} entries with "
         f"{given['value_bytes']}-byte values; MiB."
     )
     return {"memory": f"{markdown_table(_MEMORY_COLUMNS, lines)}\n\n{said}"}
+
+
+def memory_cells(row: Mapping[str, Any]) -> list[str]:
+    """Return a line of the memory table; nothing where a moment has no value."""
+    return ["" if value is None else str(value) for value in row.values()]
 
 
 TABLES: dict[str, Callable[[Content], dict[str, str]]] = {

@@ -15,10 +15,12 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TaskId;
 import org.apache.kafka.streams.processor.api.MockProcessorContext;
 import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.TimestampedKeyValueStore;
+import org.apache.kafka.streams.state.TimestampedWindowStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
 import org.apache.kafka.streams.state.VersionedRecord;
@@ -27,7 +29,8 @@ import org.apache.kafka.streams.state.WindowStoreIterator;
 
 /**
  * One store, the five jobs of benchmarks/stores.py: the same keys, values and times in the same
- * order. Prints a line a job: name, operations, nanoseconds, checksum.
+ * order; without those that a kind can't do. Prints a line a job: name, operations, nanoseconds,
+ * checksum.
  *
  * Arguments: kind, operations, keys, value bytes, directory.
  */
@@ -65,16 +68,27 @@ public final class StoreBench {
     public static void main(String[] arguments) {
         int operations = Integer.parseInt(arguments[1]);
         int keys = Integer.parseInt(arguments[2]);
-        Store store = open(arguments[0], new File(arguments[4]));
-        new StoreBench(store, operations, keys, Integer.parseInt(arguments[3])).run();
+        String kind = arguments[0];
+        Store store = open(kind, keys, new File(arguments[4]));
+        StoreBench bench = new StoreBench(store, operations, keys, Integer.parseInt(arguments[3]));
+        bench.put();
+        if (!kind.equals("window with duplicates")) {
+            bench.get();
+        }
+        if (!kind.equals("LRU map")) {
+            bench.range();
+        }
         store.opened().close();
     }
 
-    private void run() {
+    private void put() {
         measure("put", operations, () -> {
             put(0, operations);
             return operations;
         });
+    }
+
+    private void get() {
         measure("get", operations, () -> {
             long sum = 0;
             for (int i = 0; i < operations; i++) {
@@ -94,6 +108,9 @@ public final class StoreBench {
             }
             return sum;
         });
+    }
+
+    private void range() {
         int ranges = operations / 100;
         measure("range", ranges, () -> {
             long sum = 0;
@@ -161,14 +178,22 @@ public final class StoreBench {
         return store;
     }
 
-    private static Store open(String kind, File directory) {
+    private static Store open(String kind, int keys, File directory) {
         switch (kind) {
             case "key-value":
-                return keyValue(directory);
+                return keyValue(Stores.persistentKeyValueStore("s"), directory);
+            case "key-value in memory":
+                return keyValue(Stores.inMemoryKeyValueStore("s"), directory);
+            case "LRU map":
+                return keyValue(Stores.lruMap("s", keys / 2), directory);
             case "timestamped":
                 return timestamped(directory);
             case "window":
-                return window(directory);
+                return window(directory, false);
+            case "window with duplicates":
+                return window(directory, true);
+            case "timestamped window":
+                return timestampedWindow(directory);
             case "session":
                 return session(directory);
             case "versioned":
@@ -178,10 +203,10 @@ public final class StoreBench {
         }
     }
 
-    private static Store keyValue(File directory) {
+    private static Store keyValue(KeyValueBytesStoreSupplier supplier, File directory) {
         KeyValueStore<String, byte[]> store = started(
-            Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("s"), KEYS, VALUES)
-                .withLoggingDisabled().build(), directory);
+            Stores.keyValueStoreBuilder(supplier, KEYS, VALUES).withLoggingDisabled().build(),
+            directory);
         return new Store() {
             public StateStore opened() {
                 return store;
@@ -240,10 +265,11 @@ public final class StoreBench {
         };
     }
 
-    private static Store window(File directory) {
+    private static Store window(File directory, boolean retainDuplicates) {
         WindowStore<String, byte[]> store = started(
             Stores.windowStoreBuilder(
-                Stores.persistentWindowStore("s", RETENTION, Duration.ofSeconds(1), false),
+                Stores.persistentWindowStore(
+                    "s", RETENTION, Duration.ofSeconds(1), retainDuplicates),
                 KEYS, VALUES).withLoggingDisabled().build(), directory);
         return new Store() {
             public StateStore opened() {
@@ -264,6 +290,39 @@ public final class StoreBench {
                     name(key), Instant.ofEpochMilli(0), Instant.ofEpochMilli(SPAN_MS))) {
                     while (entries.hasNext()) {
                         sum += first(entries.next().value);
+                    }
+                }
+                return sum;
+            }
+        };
+    }
+
+    private static Store timestampedWindow(File directory) {
+        TimestampedWindowStore<String, byte[]> store = started(
+            Stores.timestampedWindowStoreBuilder(
+                Stores.persistentTimestampedWindowStore(
+                    "s", RETENTION, Duration.ofSeconds(1), false),
+                KEYS, VALUES).withLoggingDisabled().build(), directory);
+        return new Store() {
+            public StateStore opened() {
+                return store;
+            }
+
+            public void put(String key, byte[] value, long time) {
+                store.put(key, ValueAndTimestamp.make(value, time), time / 1000 * 1000);
+            }
+
+            public byte[] get(String key, long time) {
+                ValueAndTimestamp<byte[]> found = store.fetch(key, time / 1000 * 1000);
+                return found == null ? null : found.value();
+            }
+
+            public long range(int key, int keys) {
+                long sum = 0;
+                try (WindowStoreIterator<ValueAndTimestamp<byte[]>> entries = store.fetch(
+                    name(key), Instant.ofEpochMilli(0), Instant.ofEpochMilli(SPAN_MS))) {
+                    while (entries.hasNext()) {
+                        sum += first(entries.next().value.value());
                     }
                 }
                 return sum;
