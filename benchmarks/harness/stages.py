@@ -106,7 +106,7 @@ def stage_lines(by_batch: Mapping[str, Any], detail: Mapping[str, Any]) -> list[
 def _inside_process(wall_us: float, share: float, stages: Mapping[str, Any]) -> list[StageLine]:
     parts = {name: stages[name]["wall_ns"] for name in _INSIDE_PROCESS if name in stages}
     parts["the steps between them"] = stages[PROCESS]["wall_ns"]
-    whole = sum(parts.values())
+    whole = sum(parts.values()) or 1  # Next to nothing, once the stopwatch's own time is off.
     return [
         StageLine(f"  {name}", wall_us * part / whole, None, share * part / whole)
         for name, part in parts.items()
