@@ -51,11 +51,13 @@ _VISIBLE_PAUSE_S = 0.05
 _OLD_LEADER = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # noqa: SLF001 - "No leaders found": one of librdkafka's own.
     }
 )
-"""The client asked the leader of before an election, as after a broker's restart."""
+"""The client remembers a leader of before an election, as after a broker's restart, or none."""
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -239,7 +241,8 @@ class ConfluentAdmin:
     def _learn_leaders(self) -> None:
         """Ask who leads all partitions now.
 
-        librdkafka does not ask again by itself: it would be refused for ever.
+        librdkafka does not ask again by itself: it would be refused for ever, or, where a partition
+        was without a leader when it asked, answer so itself for ever.
         """
         with contextlib.suppress(KafkaException):
             self._client.list_topics(timeout=_TOLD_AFTER_S)

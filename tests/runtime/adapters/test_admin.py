@@ -160,10 +160,11 @@ def test_deleted_records_are_gone(application: Application) -> None:
 
 
 class OldLeaders:
-    """Stands in for the client: a purge is refused until it has asked who leads."""
+    """Stands in for the client: requests are refused until it has asked who leads."""
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, code: int = KafkaError.NOT_LEADER_FOR_PARTITION) -> None:
         self.calls: list[str] = []
+        self._refusal = KafkaException(KafkaError(code))
 
     def list_topics(self, timeout: float) -> None:
         self.calls.append("leaders")
@@ -173,8 +174,16 @@ class OldLeaders:
         if "leaders" in self.calls:
             answer.set_result(None)
         else:
-            answer.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+            answer.set_exception(self._refusal)
         self.calls.append("purge")
+        return dict.fromkeys(wanted, answer)
+
+    def list_offsets(self, wanted: dict[KafkaPartition, Any], **_: Any) -> dict[Any, Future[Any]]:
+        answer: Future[Any] = Future()
+        if "leaders" in self.calls:
+            answer.set_result(SimpleNamespace(offset=7))
+        else:
+            answer.set_exception(self._refusal)
         return dict.fromkeys(wanted, answer)
 
 
@@ -194,6 +203,22 @@ def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads(
     assert client.calls == ["purge", "leaders", "purge", "purge"]
     (line,) = lines
     assert (line["event"], line["partition"]) == ("records were not purged", "app-repartition-0")
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._NOENT, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH]
+)
+def test_offsets_of_a_leader_that_is_not_known_are_asked_for_again_of_the_new_one(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that met partitions without a leader takes that for an answer, for ever."""
+    client = OldLeaders(code)
+    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
+    admin, partition = unconnected(), TopicPartition("app-changelog", 0)
+
+    with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
+        admin.offset_ranges([partition])
+    assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
 
 
 def test_without_a_broker_the_error_names_its_address(
