@@ -118,6 +118,8 @@ def in_turn(working: Sequence[Steps]) -> list[list[Measured]]:
     results: dict[int, list[Measured]] = {}
     while len(results) < len(working):
         for number, one in enumerate(working):
+            if number in results:
+                continue
             try:
                 next(one)
             except StopIteration as end:

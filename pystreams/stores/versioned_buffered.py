@@ -204,27 +204,32 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self._record.expired_records += 1
         if not self._warned_of_expired_put:
             self._warned_of_expired_put = True
-            _log.warning(
+            self._warn_of_expired(
                 "versioned store: put before the history retention is dropped; further ones are "
                 "counted and not logged",
-                store=self.name,
-                time=timestamp,
-                stream_time=self._segments.stream_time,
-                history_retention_ms=self._segments.retention_ms,
+                timestamp,
+                self._segments.stream_time,
             )
 
     def _warn_of_expired_read(self, time: int, stream_time: int) -> None:
         """Warn of a read that found nothing, once: of the owner's and other threads' together."""
         if not self._warned_of_expired_read:
             self._warned_of_expired_read = True
-            _log.warning(
+            self._warn_of_expired(
                 "versioned store: read at a time before the history retention finds nothing; "
                 "further ones are not logged",
-                store=self.name,
-                time=time,
-                stream_time=stream_time,
-                history_retention_ms=self._segments.retention_ms,
+                time,
+                stream_time,
             )
+
+    def _warn_of_expired(self, event: str, time: int, stream_time: int) -> None:
+        _log.warning(
+            event,
+            store=self.name,
+            time=time,
+            stream_time=stream_time,
+            history_retention_ms=self._segments.retention_ms,
+        )
 
     def _check_and_note_layout(self) -> None:
         if self.persistent:
