@@ -76,7 +76,8 @@ class BufferedKeyValueStore(UncommittedBytes):
         write: `write(key, stored, plain, timestamp)`; None for both values deletes the key.
         cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
         metadata: What is committed beside the data.
-        generation: Counts changes of the engine's content and drops of the dirty map.
+        generation: Counts changes of the engine's content and drops of the dirty map; raised after
+            the engine has the change and before the map loses it, for readers of other threads.
         caches: Whether the record cache is on; known after `init`.
         transactional: Whether writes wait for `commit`.
     """
@@ -390,9 +391,9 @@ class BufferedKeyValueStore(UncommittedBytes):
                 self._read_cache.committed(changes, self.uncommitted_bytes)
 
     def _clear(self) -> None:
+        self.generation += 1
         self.dirty.clear()
         self._sorted.clear()
         self.readers_keys.clear()
         self.uncommitted_bytes = 0
         self._delete_below = None
-        self.generation += 1

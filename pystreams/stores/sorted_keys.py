@@ -102,15 +102,25 @@ class ReadersKeys:
         self._life = 0
         self._known: tuple[int, list[bytes], list[bytes]] = (0, [], [])
 
-    def between(self, start: bytes | None, end: bytes | None) -> list[bytes]:
-        """Return the keys from `start` (inclusive) to `end` (exclusive), ascending.
+    def between(
+        self, start: bytes | None, end: bytes | None, limit: int, *, reverse: bool = False
+    ) -> list[bytes]:
+        """Return the first keys from `start` (inclusive) to `end` (exclusive).
 
         They may be of a dict that has been cleared by now: a key that is not found is gone.
+
+        Args:
+            start: Where they begin; None for the first key.
+            end: Where they end; None for behind the last key.
+            limit: How many to return at most.
+            reverse: Whether to begin at `end`, and go against key order.
         """
         keys, recent = self._look()
-        found = _between(keys, start, end)
-        found_recent = _between(recent, start, end)
-        return sorted(found + found_recent) if found_recent else found
+        found = _between(keys, start, end, limit, reverse=reverse)
+        found_recent = _between(recent, start, end, limit, reverse=reverse)
+        if not found_recent:
+            return found
+        return sorted(found + found_recent, reverse=reverse)[:limit]
 
     def clear(self) -> None:
         """Forget all keys; called by the owner after the dict was cleared."""
@@ -141,9 +151,13 @@ class ReadersKeys:
         return keys, recent
 
 
-def _between(keys: list[bytes], start: bytes | None, end: bytes | None) -> list[bytes]:
+def _between(
+    keys: list[bytes], start: bytes | None, end: bytes | None, limit: int, *, reverse: bool
+) -> list[bytes]:
     first, last = _bounds(keys, start, end)
-    return keys[first:last]
+    if reverse:
+        return keys[max(first, last - limit) : last][::-1]
+    return keys[first : min(last, first + limit)]
 
 
 def _walk(keys: list[bytes], first: int, last: int, *, reverse: bool) -> Iterator[bytes]:

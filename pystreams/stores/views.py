@@ -4,21 +4,23 @@ Safe beside a writing owner, without a lock:
 - A dict operation on bytes keys runs no Python code, so that under the GIL each is atomic.
 - A commit writes the engine first and clears the dirty map second; a reader asks the dirty map
   first and the engine second. Whatever was in the map is therefore found in one or the other.
-- A range copies what the dirty map holds between its bounds before it opens the engine's iterator,
-  for the same reason: a key that is gone from the map when its turn comes is in the engine, or was
-  rolled back. The copy is the reader's price, the owner pays nothing; the map as a whole is not
-  copied.
+- A range takes the next few entries of the dirty map at a time, and the engine's iterator for all
+  that lies ahead. The store counts its commits and rollbacks before it clears the map, so that a
+  reader that finds the count unchanged has missed nothing; one that finds it changed opens the
+  engine's iterator again, where it stands. The map is not copied, and the owner pays nothing.
 """
 
 from __future__ import annotations
 
-from heapq import merge
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import Protocol
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.stores.api import KeyValueIterator
 from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore, Entries
+
+_FEW = 256
+"""Entries of the dirty map that a range takes at a time."""
 
 
 class BytesReader(Protocol):
@@ -61,23 +63,40 @@ class UncommittedView:
         return self._store.engine_get(key) if stored is ABSENT else stored
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
-        """Iterate over the dirty map as it is now and the engine as it is now or later."""
+        """Iterate over the dirty map and the engine, what lies ahead as it is then."""
         store = self._store
-        dirty_get = store.dirty.get
-        written: dict[bytes, bytes | None] = {}
-        for key in store.readers_keys.between(start, end):
-            stored = dirty_get(key, ABSENT)
-            if stored is not ABSENT:
-                written[key] = stored
-        committed = (
-            entry
-            for entry in store.engine_range(start, end, reverse=reverse)
-            if entry[0] not in written
-        )
-        overlay = reversed(written.items()) if reverse else written.items()
-        for key, value in merge(overlay, committed, key=itemgetter(0), reverse=reverse):
-            if value is not None:
-                yield key, value
+        generation = -1
+        committed: Iterator[tuple[bytes, bytes]] = iter(())
+        head: tuple[bytes, bytes] | None = None
+        while True:
+            if generation != store.generation:
+                generation = store.generation
+                committed = store.engine_range(start, end, reverse=reverse)
+                head = next(committed, None)
+            keys = store.readers_keys.between(start, end, _FEW, reverse=reverse)
+            written = self._written(keys)
+            if generation != store.generation:
+                continue  # What is gone from the map since may not be in this iterator.
+            for key, value in written:
+                while head is not None and (head[0] > key if reverse else head[0] < key):
+                    yield head
+                    head = next(committed, None)
+                if head is not None and head[0] == key:
+                    head = next(committed, None)
+                if value is not None:
+                    yield key, value
+            if len(keys) < _FEW:
+                break
+            start, end = (start, keys[-1]) if reverse else (keys[-1] + b"\x00", end)
+        if head is not None:
+            yield head
+            yield from committed
+
+    def _written(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
+        """Return what is written under keys, as far as the dirty map still has them."""
+        dirty_get = self._store.dirty.get
+        found = ((key, dirty_get(key, ABSENT)) for key in keys)
+        return [entry for entry in found if entry[1] is not ABSENT]
 
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys."""

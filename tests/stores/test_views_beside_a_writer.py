@@ -83,6 +83,45 @@ def test_a_reader_never_misses_a_key_and_never_sees_it_go_back(
     store.close()
 
 
+@pytest.mark.parametrize("engine", list(StoreEngine))
+def test_a_range_misses_nothing_when_a_commit_comes_between_its_looks(
+    tmp_path: Path, engine: StoreEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gone from the dirty map, and not yet in the engine when its iterator was opened."""
+    store: Any = Home(tmp_path).open(spec_of(engine))
+    store.put_all([(key, 1) for key in KEYS])
+    buffer = store._buffer
+    looks, cleared, read = threading.Event(), threading.Event(), threading.Event()
+    found: list[str] = []
+
+    class Keys:
+        def between(self, *arguments: Any, **keywords: Any) -> list[bytes]:
+            looks.set()
+            assert cleared.wait(10)
+            keys: list[bytes] = readers_keys.between(*arguments, **keywords)
+            return keys
+
+        def clear(self) -> None:
+            cleared.set()
+            assert read.wait(10), "the reader waits for the end of the commit"
+            readers_keys.clear()
+
+    def look() -> None:
+        found.extend(key for key, _ in store.read_only(IsolationLevel.READ_UNCOMMITTED).all())
+        read.set()
+
+    readers_keys = buffer.readers_keys
+    monkeypatch.setattr(buffer, "readers_keys", Keys())
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert looks.wait(10)
+    store.commit({CHANGELOG: 0})
+    thread.join()
+    store.close()
+
+    assert found == KEYS
+
+
 @pytest.mark.parametrize("level", list(IsolationLevel))
 def test_what_another_thread_reads_does_not_reach_the_owners_read_cache(
     tmp_path: Path, level: IsolationLevel
