@@ -69,29 +69,46 @@ class Stores:
 
     @staticmethod
     def persistent_window_store(
-        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+        name: str,
+        retention_ms: int,
+        window_size_ms: int,
+        *,
+        retain_duplicates: bool = False,
+        segment_interval_ms: int | None = None,
     ) -> StoreSupplier:
         """Return a supplier of a RocksDB store of windows, without timestamps.
 
         Args:
             name: The store's name.
             retention_ms: How long windows are kept, in stream time, counted from their start; not
-                less than `window_size_ms`. Must not change while the store has data.
+                less than `window_size_ms`.
             window_size_ms: How long a window is; 0 or more.
             retain_duplicates: Whether each put adds a value, where it else replaces the one of its
                 key and window.
+            segment_interval_ms: What one segment covers; old windows go away a segment at a
+                time. None is half the retention, 60 s at least, as in Kafka. A store on disk that
+                was written with another one is refused.
 
         Raises:
             TopologyError: A time is not valid.
         """
         retention = window_retention(
-            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+            name,
+            retention_ms,
+            window_size_ms,
+            retain_duplicates=retain_duplicates,
+            segment_interval_ms=segment_interval_ms,
         )
         return StoreSupplier(_checked(name), kind=StoreKind.WINDOW, retention=retention)
 
     @staticmethod
     def persistent_timestamped_window_store(
-        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+        name: str,
+        retention_ms: int,
+        window_size_ms: int,
+        *,
+        retain_duplicates: bool = False,
+        segment_interval_ms: int | None = None,
     ) -> StoreSupplier:
         """Return a supplier like `persistent_window_store` that keeps timestamps with the values.
 
@@ -99,13 +116,22 @@ class Stores:
             TopologyError: A time is not valid.
         """
         plain = Stores.persistent_window_store(
-            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+            name,
+            retention_ms,
+            window_size_ms,
+            retain_duplicates=retain_duplicates,
+            segment_interval_ms=segment_interval_ms,
         )
         return replace(plain, timestamped=True)
 
     @staticmethod
     def in_memory_window_store(
-        name: str, retention_ms: int, window_size_ms: int, *, retain_duplicates: bool = False
+        name: str,
+        retention_ms: int,
+        window_size_ms: int,
+        *,
+        retain_duplicates: bool = False,
+        segment_interval_ms: int | None = None,
     ) -> StoreSupplier:
         """Return a supplier of windows in memory; restored from its changelog at each start.
 
@@ -116,36 +142,48 @@ class Stores:
             TopologyError: A time is not valid.
         """
         plain = Stores.persistent_window_store(
-            name, retention_ms, window_size_ms, retain_duplicates=retain_duplicates
+            name,
+            retention_ms,
+            window_size_ms,
+            retain_duplicates=retain_duplicates,
+            segment_interval_ms=segment_interval_ms,
         )
         return replace(plain, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod
-    def persistent_session_store(name: str, retention_ms: int) -> StoreSupplier:
+    def persistent_session_store(
+        name: str, retention_ms: int, *, segment_interval_ms: int | None = None
+    ) -> StoreSupplier:
         """Return a supplier of a RocksDB store of sessions.
 
         Args:
             name: The store's name.
             retention_ms: How long sessions are kept, in stream time, counted from their end; 0 or
                 more, and at least the inactivity gap and the grace of the sessions it is used for.
-                Must not change while the store has data.
+            segment_interval_ms: What one segment covers; old sessions go away a segment at a
+                time. None is half the retention, 60 s at least, as in Kafka. A store on disk that
+                was written with another one is refused.
 
         Raises:
-            TopologyError: The time is not valid.
+            TopologyError: A time is not valid.
         """
-        retention = session_retention(name, retention_ms)
+        retention = session_retention(name, retention_ms, segment_interval_ms)
         return StoreSupplier(_checked(name), kind=StoreKind.SESSION, retention=retention)
 
     @staticmethod
-    def in_memory_session_store(name: str, retention_ms: int) -> StoreSupplier:
+    def in_memory_session_store(
+        name: str, retention_ms: int, *, segment_interval_ms: int | None = None
+    ) -> StoreSupplier:
         """Return a supplier of sessions in memory; restored from its changelog at each start.
 
         Differs from Kafka as `in_memory_window_store` does.
 
         Raises:
-            TopologyError: The time is not valid.
+            TopologyError: A time is not valid.
         """
-        supplier = Stores.persistent_session_store(name, retention_ms)
+        supplier = Stores.persistent_session_store(
+            name, retention_ms, segment_interval_ms=segment_interval_ms
+        )
         return replace(supplier, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod

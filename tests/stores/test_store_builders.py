@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pystreams import serdes
-from pystreams.errors import TopologyError
+from pystreams.errors import StateStoreError, TopologyError
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from tests.stores.support import Home
+from tests.stores.support import CHANGELOG, Home
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -184,3 +186,55 @@ def test_window_builders_refuse_suppliers_of_another_kind() -> None:
     timestamped = Stores.persistent_timestamped_window_store("s", 10, 5)
     with pytest.raises(TopologyError, match="can't be built over a timestamped supplier"):
         Stores.window_store_builder(timestamped)
+
+
+SEGMENTED: dict[str, Callable[..., StoreSupplier]] = {
+    "persistent_window_store": partial(Stores.persistent_window_store, "s", 600_000, 60_000),
+    "persistent_timestamped_window_store": partial(
+        Stores.persistent_timestamped_window_store, "s", 600_000, 60_000
+    ),
+    "in_memory_window_store": partial(Stores.in_memory_window_store, "s", 600_000, 60_000),
+    "persistent_session_store": partial(Stores.persistent_session_store, "s", 600_000),
+    "in_memory_session_store": partial(Stores.in_memory_session_store, "s", 600_000),
+    "persistent_versioned_key_value_store": partial(
+        Stores.persistent_versioned_key_value_store, "s", 600_000
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTED)
+def test_a_segment_covers_what_it_is_told_to(name: str) -> None:
+    retention = SEGMENTED[name](segment_interval_ms=1_000).retention
+    assert retention is not None
+    assert (retention.retention_ms, retention.segment_interval_ms) == (600_000, 1_000)
+
+
+@pytest.mark.parametrize("name", SEGMENTED)
+def test_a_segment_that_covers_nothing_is_refused(name: str) -> None:
+    with pytest.raises(TopologyError, match="'s': segment_interval_ms must be 1 or more, not 0"):
+        SEGMENTED[name](segment_interval_ms=0)
+
+
+def test_another_retention_keeps_the_data_of_a_store_that_keeps_its_segments(
+    tmp_path: Path,
+) -> None:
+    home = Home(tmp_path)
+
+    def opened(retention_ms: int, segment_interval_ms: int | None) -> Any:
+        supplier = Stores.persistent_window_store(
+            "s", retention_ms, 1_000, segment_interval_ms=segment_interval_ms
+        )
+        builder = Stores.window_store_builder(supplier, serdes.STRING, serdes.LONG)
+        return home.open_builder(builder)
+
+    store = opened(600_000, None)
+    store.put("a", 1, 5_000)
+    store.commit({CHANGELOG: 0})
+    store.close()
+
+    with pytest.raises(StateStoreError, match=r"segments of 300000 ms.*interval_ms=300000"):
+        opened(7_200_000, None)
+    store = opened(7_200_000, 300_000)
+    found = store.fetch("a", 5_000)
+    store.close()
+    assert found == 1

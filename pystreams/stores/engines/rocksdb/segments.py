@@ -224,8 +224,8 @@ class RocksDBSegmentEngine:
                 self._name,
                 f"{self._database.directory} was written with {_layout_text(written)}, and is "
                 f"opened with {_layout_text(layout)}: the store's retention or its kind was "
-                "changed. Take that back, or delete the directory; the store is then restored "
-                "from its changelog",
+                f"changed. {_way_back(written, layout)}, or delete the directory; the store is "
+                "then restored from its changelog",
             )
 
     def _sequence_number(self) -> int:
@@ -294,6 +294,13 @@ def _layout_text(layout: Mapping[bytes, bytes]) -> str:
     length = f"{_LONG.unpack(interval)[0]} ms" if len(interval) == 8 else "unknown length"
     kind = "timestamped" if layout.get(_TIMESTAMPED_KEY) == b"\x01" else "plain"
     return f"segments of {length} and {kind} values"
+
+
+def _way_back(written: Mapping[bytes, bytes], layout: Mapping[bytes, bytes]) -> str:
+    interval = written.get(_INTERVAL_KEY, b"")
+    if len(interval) == 8 and written.get(_TIMESTAMPED_KEY) == layout[_TIMESTAMPED_KEY]:
+        return f"Keep the segments with segment_interval_ms={_LONG.unpack(interval)[0]}"
+    return "Take that back"
 
 
 class SegmentsIterator:
