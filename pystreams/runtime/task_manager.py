@@ -41,6 +41,8 @@ from pystreams.topology.plan import TopologyPlan
 _log = structlog.get_logger("pystreams.tasks")
 
 _RETRY_AFTER_MS = 200
+_TOLD_EVERY_MS = 10_000
+"""Of a task that waits for the broker."""
 
 
 class TaskDirectories(Protocol):
@@ -111,6 +113,7 @@ class TaskManager:
         self._assigned: set[TopicPartition] = set()
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._pending: dict[TaskId, float] = {}
+        self._told_ms: dict[TaskId, float] = {}
         self._committed: dict[TaskId, dict[TopicPartition, CommittedOffset]] = {}
         # The running tasks, and how many changes of the books they are from. Other threads, which
         # count tasks, may keep an old list at any moment: its number tells the loop.
@@ -192,6 +195,7 @@ class TaskManager:
         """Close a task, dropping what it has not committed, and free its directory."""
         self._restorer.forget(task)
         self._pending.pop(task.task_id, None)
+        self._told_ms.pop(task.task_id, None)
         self._committed.pop(task.task_id, None)
         # Side by side: a reader of both counts neither twice nor, for long, not at all.
         del self.tasks[task.task_id]
@@ -256,8 +260,9 @@ class TaskManager:
                     raise error
                 self._begin(task)
                 del self._pending[task.task_id]
+                self._told_ms.pop(task.task_id, None)
             except RetriableClientError as raised:
-                _log.info("task waits for the broker", task=str(task.task_id), why=str(raised))
+                self._tell_waiting(task, raised, now)
                 self._pending[task.task_id] = now + _RETRY_AFTER_MS
 
     def restore(self, timeout_s: float) -> None:
@@ -267,6 +272,13 @@ class TaskManager:
                 self._start(task)
             except RetriableClientError:
                 self._pending[task.task_id] = 0.0
+
+    def _tell_waiting(self, task: StreamTask, error: RetriableClientError, now: float) -> None:
+        """Log that a task waits for the broker: at once, and every ten seconds."""
+        told_ms = self._told_ms.get(task.task_id)
+        if told_ms is None or now - told_ms >= _TOLD_EVERY_MS:
+            self._told_ms[task.task_id] = now
+            _log.info("task waits for the broker", task=str(task.task_id), why=str(error))
 
     def _open(self, task: StreamTask, now: float) -> bool:
         """Lock a task's directory and open its stores; return False when somebody has the lock."""

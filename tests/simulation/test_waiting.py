@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import serdes
+from pystreams.errors import RetriableClientError
 from pystreams.topology.builder import StreamsBuilder
 from tests.simulation.applications import Application, running_tasks
 
@@ -75,3 +77,22 @@ def test_an_idle_thread_waits_no_longer_than_to_the_next_commit(tmp_path: Path) 
 
     assert app.clock.monotonic_ms() - started_ms <= 61
     assert app.committed() == 1
+
+
+def test_a_task_that_waits_for_the_broker_is_told_at_once_and_then_now_and_then(
+    tmp_path: Path,
+) -> None:
+    """It asks five times a second; an outage of minutes must not fill the log."""
+    app = Application(tmp_path)
+    for _ in range(100):
+        app.faults.fail_next("committed", RetriableClientError("no coordinator"))
+    process = app.process()
+    process.start()
+    with capture_logs() as logs:
+        while not running_tasks(process):
+            process.step()
+
+    waited_ms = app.clock.monotonic_ms()
+    waiting = [line for line in logs if line["event"] == "task waits for the broker"]
+    assert all((line["task"], line["why"]) == ("0_0", "no coordinator") for line in waiting)
+    assert 2 <= len(waiting) <= 1 + waited_ms // 10_000
