@@ -1,4 +1,4 @@
-"""A processor that writes into every kind of store, and what such a store must hold."""
+"""Processors that write into every kind of store, and what such a store must hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pystreams.record import ConsumedMessage, Record, RecordContext
 from pystreams.stores.contract import StateStoreContext
 from pystreams.stores.factories import Stores
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreEngine
+from pystreams.stores.spec import StoreEngine, StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.topology.processor import Processor, ProcessorContext
@@ -50,6 +50,48 @@ BUILDERS: dict[str, StoreSpecBuilder] = {
         ),
     )
 }
+"""Every kind of store, on the disk."""
+NEWEST_KEYS = 3
+IN_MEMORY: dict[str, StoreSpecBuilder] = {
+    builder.name: builder
+    for builder in (
+        Stores.key_value_store_builder(Stores.in_memory_key_value_store("plain"), *TYPES),
+        Stores.timestamped_key_value_store_builder(
+            Stores.in_memory_key_value_store("timestamped"), *TYPES
+        ),
+        Stores.window_store_builder(
+            Stores.in_memory_window_store("window", RETENTION_MS, 1000), *TYPES
+        ),
+        Stores.timestamped_window_store_builder(
+            Stores.in_memory_window_store("timestamped-window", RETENTION_MS, 1000), *TYPES
+        ),
+        Stores.window_store_builder(
+            Stores.in_memory_window_store("duplicates", RETENTION_MS, 1000, retain_duplicates=True),
+            *TYPES,
+        ),
+        Stores.session_store_builder(
+            Stores.in_memory_session_store("session", RETENTION_MS), *TYPES
+        ),
+        Stores.versioned_key_value_store_builder(
+            Stores.in_memory_versioned_key_value_store("versioned", RETENTION_MS), *TYPES
+        ),
+        Stores.key_value_store_builder(Stores.lru_map("newest", NEWEST_KEYS), *TYPES),
+    )
+}
+"""The same in memory, and the kind that keeps the keys that were used last."""
+
+
+def cached(builders: Mapping[str, StoreSpecBuilder]) -> dict[str, StoreSpecBuilder]:
+    """Return stores that log only the last update of each key at a commit, but for versioned ones.
+
+    Those that retain duplicates or are of limited size have no record cache either.
+    """
+    return {
+        name: builder
+        if builder.spec.kind is StoreKind.VERSIONED
+        else builder.with_caching_enabled()
+        for name, builder in builders.items()
+    }
 
 
 class WriteEverywhere(Processor[str, str, str, int]):
@@ -75,6 +117,20 @@ class WriteEverywhere(Processor[str, str, str, int]):
         stores["session"].put(Windowed(key, Window(start, time)), count)
         stores["versioned"].put(key, count if count % 4 else None, time)
         self.context.forward(Record(key, count, time))
+
+
+class WriteInMemory(WriteEverywhere):
+    """The same, and a few keys more into a store of limited size, one of which is read again."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        super().init(context)
+        self.newest: Any = context.get_state_store("newest")
+
+    def process(self, record: Record[str, str]) -> None:
+        super().process(record)
+        count = self.stores["plain"].get(record.key)
+        self.newest.put(f"{record.key}-{count % 4}", count)
+        self.newest.get(f"{record.key}-{(count - 1) % 4}")
 
 
 def everywhere(

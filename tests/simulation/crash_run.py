@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.record import StaticMessage
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
 from pystreams.stores.segments import segment_id_of
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.simulation.disk import StoreFiles
 from pystreams.topology.topology import Topology
-from tests.every_store import BUILDERS, everywhere, replayed
+from tests.every_store import BUILDERS, WriteEverywhere, everywhere, replayed
 from tests.simulation.applications import Application, running_tasks
 
 STEP_MS = 25_000
@@ -29,13 +35,21 @@ class CrashRun:
     """
 
     builders: Mapping[str, StoreSpecBuilder] = BUILDERS
+    write: type[WriteEverywhere] = WriteEverywhere
     config: Mapping[str, Any] = {}
+    left_out: Collection[str] = ()
+    """Stores that are not compared with their changelogs."""
 
     def __init__(
         self, root: Path, guarantee: str, seed: int, *, transactional: bool = True
     ) -> None:
         self.app = Application(root, guarantee, **self.config)
         self.app.faults.random.seed(seed)
+        self.transactional = transactional
+        self.exact = transactional or guarantee != "at_least_once"
+        """Whether a store that was restored, or that all is committed to, equals its changelog."""
+        self.watched = False
+        """Whether all stores are checked after each step."""
         self.process = self.app.process(topology=self.topology(transactional=transactional))
         for topic in self.process.plan.source_topics():
             if topic not in self.app.broker.partition_counts():
@@ -46,7 +60,9 @@ class CrashRun:
         self.time = FIRST_MS
 
     def topology(self, *, transactional: bool) -> Topology:
-        return everywhere("in", "out", transactional=transactional)
+        return everywhere(
+            "in", "out", transactional=transactional, builders=self.builders, write=self.write
+        )
 
     def feed_and_process(self) -> None:
         """Three commits' worth of records; stream time moves on by more than the retention."""
@@ -61,10 +77,16 @@ class CrashRun:
         for _ in range(400):
             if not self.process.running:
                 return
-            self.process.step()
+            self.step()
             if all(self.is_committed(topic) for topic in self.process.plan.source_topics()):
                 return
         raise AssertionError("\n".join(["input is left", *self.app.faults.trace[-40:]]))
+
+    def step(self) -> None:
+        self.process.step()
+        if self.watched:
+            self.check_stores()
+            self.check_nothing_is_uncommitted_while_it_restores()
 
     def is_committed(self, topic: str) -> bool:
         partition = TopicPartition(topic, 0)
@@ -77,7 +99,7 @@ class CrashRun:
         for _ in range(400):
             if not self.process.running or running_tasks(self.process):
                 return
-            self.process.step()
+            self.step()
         raise AssertionError("it does not start")
 
     def run(self) -> None:
@@ -97,6 +119,24 @@ class CrashRun:
         where = next((line for line in self.app.faults.trace if "CRASH" in line), "no crash")
         print(f"step {step}: {where}")
 
+    def fail_at(self, call: str, number: int, error: StreamsError) -> bool:
+        """Run until one call of a client or a disk fails, and on, unless that is the end.
+
+        Stores that are transactional are checked after each step.
+
+        Returns:
+            Whether it came to that call.
+        """
+        self.watched = self.transactional
+        self.process.start()
+        self.app.faults.fail_next(call, error, after=number)
+        with contextlib.suppress(type(error)):
+            self.feed_and_process()
+        if self.process.running:
+            self.check_open_stores()
+            self.process.stop()
+        return self.app.faults.forget_scripted(call) == 0
+
     def feed_rest(self) -> None:
         """Feed and process what a run that died had not fed yet; here there is nothing."""
 
@@ -106,19 +146,34 @@ class CrashRun:
         if not self.process.running:
             self.process.start()
         self.until_running()
+        self.check_open_stores()
         self.process_all()
         self.feed_rest()
+        self.check_open_stores()
         self.process.stop()
 
     # ------------------------------------------------------------------ checks
 
-    def check_disk(
+    def stores(self) -> Iterator[tuple[str, StoreFiles]]:
+        """Iterate over (name, what it holds) of stores on the disk, and of open ones in memory."""
+        for _, name, files in self.process.disk.stores():
+            assert self.builders[name].spec.engine is StoreEngine.ROCKSDB, f"{name} is on the disk"
+            yield name, files
+        for task in self.tasks():
+            for name, store in task.state_manager.stores().items():
+                if not store.persistent and store.is_open:
+                    yield name, held_in_memory(store)
+
+    def tasks(self) -> list[StreamTask]:
+        return [task for thread in self.process.threads for task in thread._manager.tasks.values()]
+
+    def check_stores(
         self,
         *,
         up_to_the_end: bool = False,
         trusted: Callable[[StoreFiles], bool] = lambda _: True,
     ) -> None:
-        """Compare each store on the disk with its changelog, replayed up to the store's offset.
+        """Compare what each store has committed with its changelog, up to the store's offset.
 
         What was dropped for good may be live by that offset, if it has expired by all that is
         committed.
@@ -128,13 +183,12 @@ class CrashRun:
             trusted: Which stores are held to it.
         """
         self.app.broker.settle()
-        for _, name, files in self.process.disk.stores():
-            if not trusted(files):
+        for name, files in self.stores():
+            if name in self.left_out or not trusted(files):
                 continue
             offset = offset_of(name, files)
-            changelog = TopicPartition(f"app-{name}-changelog", 0)
-            logged = self.app.broker.log(changelog).committed_records()
-            if up_to_the_end:
+            logged = self.logged(name)
+            if up_to_the_end and logged:
                 assert offset >= logged[-1].message_offset, f"store {name} is behind"
             known = [message for message in logged if message.message_offset <= offset]
             expected, oldest_live = replayed(name, known, self.builders)
@@ -146,6 +200,20 @@ class CrashRun:
                 self.dropped_early += len(dropped)
             left = {key: value for key, value in expected.items() if key not in dropped}
             assert live(files, oldest_live) == left, f"store {name} at offset {offset}"
+
+    def logged(self, store: str) -> list[StaticMessage]:
+        """Return the committed records of a store's changelog."""
+        return self.app.broker.log(changelog_of(store)).committed_records()
+
+    def check_open_stores(self) -> None:
+        """See that stores that were restored, or that all is committed to, are so."""
+        if self.exact:
+            self.check_stores(up_to_the_end=True)
+
+    def check_nothing_is_uncommitted_while_it_restores(self) -> None:
+        for task in self.tasks():
+            if task.state is not TaskState.RUNNING:
+                assert task.state_manager.uncommitted_bytes() == 0
 
     def check_outputs(self) -> None:
         """Each key's counts are 1, 2, ..., n: nothing lost, nothing twice."""
@@ -167,9 +235,21 @@ class CrashRun:
         return counts
 
 
+def held_in_memory(store: Any) -> StoreFiles:
+    """Return what a store in memory has committed, as if it were on a disk."""
+    held = StoreFiles()
+    held.data = dict(store._buffer.engine_range(None, None))
+    held.metadata = store._buffer._engine.metadata()
+    return held
+
+
+def changelog_of(store: str) -> TopicPartition:
+    return TopicPartition(f"app-{store}-changelog", 0)
+
+
 def offset_of(store: str, files: StoreFiles) -> int:
     """Return the changelog offset a store says it is at; -1 for none."""
-    packed = files.metadata.get(f"app-{store}-changelog-0".encode())
+    packed = files.metadata.get(str(changelog_of(store)).encode())
     return -1 if packed is None else int.from_bytes(packed, "big")
 
 
@@ -206,9 +286,9 @@ def die_at_each_step(kind: type[CrashRun], root: Path, guarantee: str, every: in
         run = kind(root / f"step-{step}", guarantee, seed=step)
         run.die_at(step)
         deaths += run.process.crashes
-        run.check_disk()
+        run.check_stores()
         run.go_on()
-        run.check_disk(up_to_the_end=True)
+        run.check_stores(up_to_the_end=True)
         if guarantee == "at_least_once":
             run.check_outputs_at_least_once()
         else:

@@ -57,10 +57,10 @@ def test_segments_dropped_for_good_before_their_batch_expire_again_with_it(
         if " dropped " in line:
             run = CrashRun(tmp_path / f"step-{step}", guarantee, seed=step)
             run.die_at(step)
-            run.check_disk()
+            run.check_stores()
             dropped_early += run.dropped_early
             run.go_on()
-            run.check_disk(up_to_the_end=True)
+            run.check_stores(up_to_the_end=True)
     assert dropped_early > 0
 
 

@@ -52,11 +52,11 @@ def die_at_each_step(root: Path, guarantee: str, every: int) -> set[str]:
     for step in range(0, steps, every):
         run = CrashRun(root / f"step-{step}", guarantee, seed=step, transactional=False)
         run.die_at(step)
-        run.check_disk(trusted=closed)
+        run.check_stores(trusted=closed)
         with capture_logs() as logs:
             run.go_on()
         rebuilt |= {line["store"] for line in logs if "rebuilt" in line["event"]}
-        run.check_disk(up_to_the_end=True)
+        run.check_stores(up_to_the_end=True)
         run.check_outputs()
     return rebuilt
 

@@ -225,9 +225,16 @@ class SimulatedEngine:
         *,
         delete_below: bytes | None = None,
     ) -> None:
-        """Apply one batch, then drop segments; the process may die before, between or after."""
+        """Apply one batch, then drop segments; the process may die before, between or after.
+
+        Raises:
+            StreamsError: The write was scripted to fail; nothing is applied.
+        """
         files = self._open()
         self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
+        error = self._faults.scripted("write")
+        if error is not None:
+            raise error
         if delete_below is not None and not self._segmented:
             gone = dict.fromkeys(key for key in files.data if key < delete_below)
             changes = {**gone, **changes}

@@ -59,16 +59,26 @@ class Faults:
         self.random = Random(seed)
         self.rates = rates
         self.trace: list[str] = []
-        self._scripted: dict[str, list[StreamsError]] = {}
+        self._scripted: dict[str, list[StreamsError | None]] = {}
 
-    def fail_next(self, call: str, error: StreamsError) -> None:
-        """Let the next call of a client's method of this name fail, after those scripted before."""
-        self._scripted.setdefault(call, []).append(error)
+    def fail_next(self, call: str, error: StreamsError, *, after: int = 0) -> None:
+        """Let the next call of a client's method of this name fail, after those scripted before.
+
+        Args:
+            call: The method's name; "write" for the commit of a store on a disk.
+            error: How it fails.
+            after: How many calls succeed until then.
+        """
+        self._scripted.setdefault(call, []).extend([*[None] * after, error])
 
     def scripted(self, call: str) -> StreamsError | None:
         """Return the error this call was scripted to fail with, once."""
         waiting = self._scripted.get(call)
         return waiting.pop(0) if waiting else None
+
+    def forget_scripted(self, call: str) -> int:
+        """Let no call of this name fail any more; return how many were still to come."""
+        return len(self._scripted.pop(call, []))
 
     def happens(self, rate: float) -> bool:
         """Return whether something of this rate happens now."""

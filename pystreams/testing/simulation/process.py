@@ -26,7 +26,7 @@ from pystreams.runtime.settings import ThreadSettings, recording_of, task_settin
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.stores.api import StateStore
-from pystreams.stores.spec import StoreBuilder, StoreKind
+from pystreams.stores.spec import StoreBuilder, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
@@ -186,8 +186,8 @@ class SimulatedProcess:
         )
 
     def _build(self, builder: StoreBuilder) -> StateStore:
-        """Put a simulated engine under each key-value store."""
-        if not isinstance(builder, StoreSpecBuilder):
+        """Put a simulated engine under each store but those in memory."""
+        if not isinstance(builder, StoreSpecBuilder) or _in_memory(builder.spec):
             return builder.build()
         lifeline = self._lifeline
         segmented = builder.spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}
@@ -197,3 +197,7 @@ class SimulatedProcess:
             return SimulatedEngine(name, self.disk, lifeline, faults, segmented=segmented)
 
         return replace(builder, spec=replace(builder.spec, engine_factory=engine)).build()
+
+
+def _in_memory(spec: StoreSpec) -> bool:
+    return spec.engine is StoreEngine.IN_MEMORY and spec.engine_factory is None

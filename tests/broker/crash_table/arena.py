@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import signal
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from pystreams.stores.spec import StoreKind
 from tests.broker.application import Application, Running
 from tests.broker.crash_table import everywhere_app
 from tests.broker.reading import committed_offsets, produce, read_all, values_by_key
-from tests.every_store import BUILDERS, replayed
+from tests.every_store import BUILDERS, IN_MEMORY, replayed
 
 GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
 KEYS = 10
@@ -60,6 +61,7 @@ class Arena:
         home: A directory for its state and logs.
         guarantee: Its processing guarantee.
         transactional: Whether its stores wait for the commit.
+        in_memory: Whether its stores are in memory.
 
     Attributes:
         name: Its id.
@@ -76,6 +78,7 @@ class Arena:
         guarantee: str,
         *,
         transactional: bool = True,
+        in_memory: bool = False,
     ) -> None:
         self.name = name
         self.home = home
@@ -85,6 +88,8 @@ class Arena:
         self._admin = admin
         self._guarantee = guarantee
         self._transactional = transactional
+        self._in_memory = in_memory
+        self._builders = IN_MEMORY if in_memory else BUILDERS
         # Near the broker's own time: it deletes changelog records that it finds too old.
         self._first_ms = SystemClock().now_ms() - RECORDS * STEP_MS
         self._fed = 0
@@ -120,6 +125,7 @@ class Arena:
                 "EVERYWHERE_KILL": kill,
                 "EVERYWHERE_PLAIN": "yes" if plain else "",
                 "EVERYWHERE_WRITES_THROUGH": "" if self._transactional else "yes",
+                "EVERYWHERE_IN_MEMORY": str(self.home) if self._in_memory else "",
             },
         )
 
@@ -166,7 +172,7 @@ class Arena:
 
     def changelogs(self) -> dict[str, list[Any]]:
         """Return the committed records of each store's changelog."""
-        return {store: self.changelog(store) for store in BUILDERS}
+        return {store: self.changelog(store) for store in self._builders}
 
     def changelog(self, store: str) -> list[Any]:
         """Return the committed records of a store's changelog."""
@@ -200,13 +206,18 @@ class Arena:
             if whole:
                 assert offset >= (logged[-1].offset() or 0), f"store {name} is behind"
             known = [message for message in logged if (message.offset() or 0) <= offset]
-            expected, oldest_live = replayed(name, known)
+            expected, oldest_live = replayed(name, known, self._builders)
             expired = _dropped(expected, held, whole=whole)
             dropped += len(expired)
             assert _live(held.entries, oldest_live, expired) == _live(
                 expected, oldest_live, expired
             ), f"store {name} at offset {offset}"
         return dropped
+
+    def kept(self, moment: str) -> dict[str, Held]:
+        """Return what stores in memory held at the last such moment, by their names."""
+        held = pickle.loads((self.home / moment).read_bytes())
+        return {name: Held(entries, metadata, None) for name, (entries, metadata) in held.items()}
 
     def check_outputs(self) -> None:
         """Each key's counts are 1, 2, ..., n; at least once some records may count twice."""

@@ -3,28 +3,41 @@
 Environment: EVERYWHERE_NAME begins the names of its topics; EVERYWHERE_KILL, if set, says where to
 die, such as `before:store batch:3`: before the third store batch of this process;
 EVERYWHERE_WRITES_THROUGH, if set, makes the stores not transactional; EVERYWHERE_PLAIN, if set,
-makes the timestamped key-value store a plain one, as an older version of the application had it.
+makes the timestamped key-value store a plain one, as an older version of the application had it;
+EVERYWHERE_IN_MEMORY, if set, puts the stores into memory, and is a directory that learns what they
+hold when they have been restored, and when they are closed.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pystreams import Topology
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
 from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.core.task import StreamTask
 from pystreams.stores import opening
+from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, RocksDBSegmentEngine, engine
 from pystreams.stores.engines.rocksdb.database import Database
 from pystreams.stores.factories import Stores
 from pystreams.topology.processor import ProcessorContext
 from tests.broker.waiting import wait_until
-from tests.every_store import BUILDERS, TYPES, WriteEverywhere, everywhere
+from tests.every_store import (
+    BUILDERS,
+    IN_MEMORY,
+    TYPES,
+    WriteEverywhere,
+    WriteInMemory,
+    everywhere,
+)
 
 Calls = list[tuple[Any, str]]
 """Functions, each by its class or module and its name."""
@@ -34,10 +47,14 @@ STEPS: dict[str, Calls] = {
     "send": [(ConfluentProducer, "send")],
     "producer flush": [(ConfluentProducer, "flush")],
     "kafka commit": [(ConfluentProducer, "commit_transaction"), (ConfluentConsumer, "commit")],
-    "store batch": [(RocksDBEngine, "write"), (RocksDBSegmentEngine, "write")],
+    "store batch": [
+        (RocksDBEngine, "write"),
+        (RocksDBSegmentEngine, "write"),
+        (MemoryEngine, "write"),
+    ],
     "segment creation": [(Database, "create_family")],
     "segment expiry": [(RocksDBSegmentEngine, "_drop_below")],
-    CLOSE: [(RocksDBEngine, "close"), (RocksDBSegmentEngine, "close")],
+    CLOSE: [(RocksDBEngine, "close"), (RocksDBSegmentEngine, "close"), (MemoryEngine, "close")],
 }
 FLUSH = "memtable flush"
 """Begun by RocksDB, in a thread of its own: before it is over, or after."""
@@ -66,6 +83,11 @@ def topology() -> Topology:
     ends = f"{name}-in", f"{name}-out"
     if os.environ.get("EVERYWHERE_PLAIN"):
         return everywhere(*ends, builders=BUILDERS | {"timestamped": PLAIN}, write=WritePlain)
+    kept = os.environ.get("EVERYWHERE_IN_MEMORY")
+    if kept:
+        _keep_before(StreamTask, "start", lambda task: task.state_manager, Path(kept) / RESTORED)
+        _keep_before(ProcessorStateManager, "close", lambda manager: manager, Path(kept) / CLOSED)
+        return everywhere(*ends, builders=IN_MEMORY, write=WriteInMemory)
     return everywhere(*ends, transactional=not os.environ.get("EVERYWHERE_WRITES_THROUGH"))
 
 
@@ -134,6 +156,31 @@ def _flushing(database: Database) -> int:
 
 def _sorted_files(database: Database) -> set[str]:
     return {file.name for file in database.directory.glob("*.sst")}
+
+
+# ---------------------------------------------------------------------- what is in memory
+
+RESTORED = "restored"
+CLOSED = "closed"
+
+
+def _keep_before(
+    owner: Any, name: str, manager_of: Callable[[Any], ProcessorStateManager], file: Path
+) -> None:
+    """Let stores be written into a file, entries and metadata, before a function is called."""
+    original: Callable[..., Any] = getattr(owner, name)
+
+    def keeping(self: Any, *arguments: Any) -> Any:
+        stores: dict[str, Any] = manager_of(self).stores()
+        held = {
+            name: (dict(store._buffer.engine_range(None, None)), store._buffer._engine.metadata())
+            for name, store in stores.items()
+            if store.is_open
+        }
+        file.write_bytes(pickle.dumps(held))
+        return original(self, *arguments)
+
+    setattr(owner, name, keeping)
 
 
 # ---------------------------------------------------------------------- its options and its past

@@ -19,7 +19,14 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
 from tests.broker.crash_table.arena import GUARANTEES, RECORDS, Arena, stores_in
-from tests.broker.crash_table.everywhere_app import FLUSH, FLUSHED_EXPIRY, STEPS
+from tests.broker.crash_table.everywhere_app import (
+    CLOSE,
+    CLOSED,
+    FLUSH,
+    FLUSHED_EXPIRY,
+    RESTORED,
+    STEPS,
+)
 
 NUMBERS = (1, 4, 30)
 """There are forty commits by volume, about, and more of every other step but closing."""
@@ -40,6 +47,17 @@ WRITING_THROUGH = [
     for step, number in (("store batch", 30), ("segment creation", 12), ("segment expiry", 3))
     for moment in ("before", "after")
 ]
+IN_MEMORY_ALL = [
+    f"{moment}:{step}:{number}"
+    for step, number in (
+        ("send", 30),
+        ("producer flush", 4),
+        ("kafka commit", 4),
+        ("store batch", 30),
+        (CLOSE, 4),
+    )
+    for moment in ("before", "after")
+]
 
 MakeArena = Callable[..., Arena]
 
@@ -53,8 +71,8 @@ def make_arena(
 ) -> MakeArena:
     """Make the one arena of a test, of a guarantee."""
 
-    def make(guarantee: str, *, transactional: bool = True) -> Arena:
-        return Arena(broker, admin, unique_name, tmp_path, guarantee, transactional=transactional)
+    def make(guarantee: str, **stores: bool) -> Arena:
+        return Arena(broker, admin, unique_name, tmp_path, guarantee, **stores)
 
     return make
 
@@ -147,3 +165,41 @@ def test_kill_rebuilds_stores_that_write_through(
 ) -> None:
     """What they held at the kill is not to be trusted; after the restart all is right again."""
     check_kill(make_arena(guarantee, transactional=False), kill, trusted=False)
+
+
+# Stores in memory
+
+
+def check_kill_in_memory(arena: Arena, kill: str) -> None:
+    """Let it die and go on, and see that all was restored that had been committed, and no more."""
+    arena.feed(RECORDS)
+    assert arena.die(kill) == {}
+    assert [file.name for file in arena.after_kill.rglob("*") if file.is_file()] == [".lock"]
+    committed = arena.changelogs()
+    arena.count_all()
+
+    changelogs = arena.changelogs()
+    restored = arena.kept(RESTORED)
+    arena.check_stores(restored, changelogs)
+    for name, logged in committed.items():
+        assert logged, f"nothing was committed to {name} when it was killed"
+        assert arena.offset_of(name, restored[name]) >= logged[-1].offset(), name
+    arena.check_stores(arena.kept(CLOSED), changelogs, whole=True)
+    arena.check_outputs()
+
+
+@pytest.mark.timeout(600)
+def test_kill_leaves_nothing_of_stores_in_memory_and_all_is_restored(
+    make_arena: MakeArena,
+) -> None:
+    check_kill_in_memory(make_arena("exactly_once", in_memory=True), "before:store batch:30")
+
+
+@sweep
+@pytest.mark.timeout(600)
+@each_guarantee
+@pytest.mark.parametrize("kill", IN_MEMORY_ALL)
+def test_kill_at_each_step_leaves_nothing_of_stores_in_memory_and_all_is_restored(
+    make_arena: MakeArena, guarantee: str, kill: str
+) -> None:
+    check_kill_in_memory(make_arena(guarantee, in_memory=True), kill)
