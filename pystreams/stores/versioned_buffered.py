@@ -30,7 +30,7 @@ import structlog
 
 from pystreams.errors import StateStoreError
 from pystreams.record import ConsumedMessage, ProducedRecord
-from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore
+from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.changelog import log_to
 from pystreams.stores.metadata import SEGMENT_INTERVAL, pack_long
 from pystreams.stores.restoring import Changes
@@ -39,6 +39,7 @@ from pystreams.stores.versioned_api import PUT_RETURN_CODE_NOT_PUT
 from pystreams.stores.versioned_dump import dumped_versions
 from pystreams.stores.versioned_layout import check_layout, first_rows
 from pystreams.stores.versioned_reader import SegmentIndex, Version, VersionReader
+from pystreams.stores.versioned_restoring import RestoredPut, RestoredRows
 from pystreams.stores.versioned_writer import VersionWriter
 from pystreams.stores.views import sees_commits_only, view_of
 from pystreams.stores.write_through import WriteThroughKeyValueStore
@@ -139,6 +140,8 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         if timestamp < self._reader.history_begins():
             self._drop_put(timestamp)
             return PUT_RETURN_CODE_NOT_PUT
+        if timestamp < 0:
+            raise self._negative(timestamp)
         self._advance(timestamp)
         valid_to = self._writer.put(key, value, timestamp)
         self._log_put((value, key, timestamp, ()))
@@ -190,15 +193,16 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self.write(stored_key, row, row, 0)
 
     def _advance(self, timestamp: int) -> None:
-        if timestamp < 0:
-            raise StateStoreError(
-                self.name,
-                f"can't put a version at {timestamp} ms: timestamps are 0 or more; give the record "
-                "a timestamp, with a timestamp_extractor if need be",
-            )
         segments = self._segments
         if segments.advance(timestamp):
             self.delete_below(segment_prefix(segments.oldest_live()))
+
+    def _negative(self, timestamp: int) -> StateStoreError:
+        return StateStoreError(
+            self.name,
+            f"can't put a version at {timestamp} ms: timestamps are 0 or more; give the record "
+            "a timestamp, with a timestamp_extractor if need be",
+        )
 
     def _drop_put(self, timestamp: int) -> None:
         self._record.expired_records += 1
@@ -246,22 +250,30 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def _replayed(self, messages: Sequence[ConsumedMessage]) -> Changes:
         """Return the rows that a batch of changelog records changes, as they are at its end."""
-        rows: Changes = {}
-        stored = self.get
+        rows = RestoredRows(self._engine, self._index, self._segments)
+        rows.put_all(self._admitted(messages))
+        bound = self._delete_below
+        if bound is None:
+            return rows.changes
+        return {key: row for key, row in rows.changes.items() if key >= bound}
 
-        def read(stored_key: bytes) -> bytes | None:
-            row: bytes | None = rows.get(stored_key, ABSENT)
-            return stored(stored_key) if row is ABSENT else row
+    def _admitted(self, messages: Sequence[ConsumedMessage]) -> list[RestoredPut]:
+        """Return the puts of a batch that history retention admits; moves the stream time.
 
-        put = VersionWriter(self._segments, self._index, read, rows.__setitem__).put
-        history_begins, advance = self._reader.history_begins, self._advance
+        Each is held against the stream time that the records before it make.
+        """
+        puts: list[RestoredPut] = []
+        retention_ms, stream_time = self._segments.retention_ms, self._segments.stream_time
         for message in messages:
             key, timestamp = message.key(), message.timestamp()[1]
-            if key is not None and timestamp >= history_begins():
-                advance(timestamp)
-                put(key, message.value(), timestamp)
-        bound = segment_prefix(self._segments.oldest_live())
-        return {key: row for key, row in rows.items() if key >= bound}
+            if key is not None and timestamp >= stream_time - retention_ms:
+                if timestamp > stream_time:
+                    stream_time = timestamp
+                elif timestamp < 0:
+                    raise self._negative(timestamp)
+                puts.append((key, message.value(), timestamp))
+        self._advance(stream_time)
+        return puts
 
     def _newest_segment(self) -> int | None:
         """Return the newest segment that has rows in the engine."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pystreams.stores.segments import Segments, segment_prefix
 from pystreams.stores.versioned_segment import find, find_all, min_timestamp, next_timestamp
@@ -74,6 +74,8 @@ class SegmentIndex:
     def add(self, segment_id: int) -> None:
         """Take note of a segment that gets a row."""
         ids = self.ids
+        if ids and ids[-1] == segment_id:
+            return
         position = bisect_left(ids, segment_id)
         if position == len(ids) or ids[position] != segment_id:
             self.ids = (*ids[:position], segment_id, *ids[position:])
@@ -83,12 +85,10 @@ class SegmentIndex:
         if self.ids and self.ids[0] < segment_id:
             self.ids = self.ids[bisect_left(self.ids, segment_id) :]
 
-    def newest_first(self, oldest: int) -> Iterator[int]:
-        """Iterate over the segments down to `oldest`, inclusive."""
-        for segment_id in reversed(self.ids):
-            if segment_id < oldest:
-                return
-            yield segment_id
+    def newest_first(self, oldest: int) -> tuple[int, ...]:
+        """Return the segments down to `oldest`, inclusive."""
+        ids = self.ids
+        return ids[bisect_left(ids, oldest) :][::-1]
 
 
 class VersionReader:

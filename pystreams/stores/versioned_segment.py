@@ -135,7 +135,8 @@ def with_latest(row: bytes, valid_from: int, valid_to: int, value: bytes | None)
         entries = _entry(valid_from, value)
     else:
         entries = _entry(valid_from, value) + _entry(ends, None)
-    return _BOUNDS.pack(valid_to, begins) + entries + row[16:] + (value or b"")
+    bounds, others = _BOUNDS.pack(valid_to, begins), memoryview(row)[BOUNDS_BYTES:]
+    return b"".join((bounds, entries, others, value or b""))  # The row is copied once.
 
 
 def with_earliest(row: bytes, timestamp: int, value: bytes | None) -> bytes:

@@ -40,6 +40,13 @@ def test_what_was_written_is_read(engine: KeyValueEngine) -> None:
     assert (engine.get(b"a"), engine.get(b"b"), engine.get(b"c")) == (b"1", b"", None)
 
 
+def test_many_keys_are_read_in_their_order(engine: KeyValueEngine) -> None:
+    engine.write({b"a": b"1", b"b": b"", b"c": b"3"}, {})
+    engine.write({b"c": None}, {})
+    assert engine.get_many([b"b", b"x", b"a", b"c", b"a"]) == [b"", None, b"1", None, b"1"]
+    assert engine.get_many([]) == []
+
+
 def test_none_deletes(engine: KeyValueEngine) -> None:
     fill(engine, b"a", b"b")
     engine.write({b"a": None, b"absent": None}, {})
@@ -118,6 +125,7 @@ def test_a_closed_engine_refuses_reads_and_writes(engine: KeyValueEngine) -> Non
     engine.close()
     for read in (
         lambda: engine.get(b"a"),
+        lambda: engine.get_many([b"a"]),
         lambda: list(engine.range(None, None)),
         lambda: engine.write({b"a": b"1"}, {}),
         lambda: next(iterator),

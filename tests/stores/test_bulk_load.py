@@ -105,6 +105,7 @@ def test_reads_see_what_waits_and_what_is_ingested(
         loaded.write(changes, metadata)
         model.update(changes)
         assert {key: loaded.get(key) for key in model} == model
+        assert dict(zip(model, loaded.get_many(list(model)), strict=True)) == model
 
     live = sorted((key, value) for key, value in model.items() if value is not None)
     assert list(loaded.range(None, None)) == live

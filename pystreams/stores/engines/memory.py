@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pystreams.errors import StoreNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
@@ -65,6 +65,12 @@ class MemoryEngine:
         if value is None and not self._open:
             raise self._closed()
         return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the committed values of keys, in their order."""
+        if not self._open:
+            raise self._closed()
+        return list(map(self._data.get, keys))
 
     def range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False

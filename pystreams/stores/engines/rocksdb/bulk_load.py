@@ -22,7 +22,7 @@ Spec: RocksDB `IngestExternalFile`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -98,6 +98,17 @@ class BulkLoadEngine:
         """
         value: bytes | None = self._waiting.get(key, _ABSENT)
         return self._engine.get(key) if value is _ABSENT else value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return what was written under keys, in their order.
+
+        Raises:
+            StateStoreError: The file is corrupt or unreadable.
+        """
+        waiting = self._waiting
+        others = [key for key in keys if key not in waiting]
+        ingested = dict(zip(others, self._engine.get_many(others), strict=True))
+        return [ingested[key] if key in ingested else waiting[key] for key in keys]
 
     def range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False

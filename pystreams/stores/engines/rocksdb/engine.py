@@ -12,7 +12,7 @@ from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
 from pystreams.stores.metadata import SEGMENT_INTERVAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
@@ -81,6 +81,20 @@ class RocksDBEngine:
         """
         try:
             return self._get(key)  # type: ignore[no-any-return]
+        except StoreNotAvailableError:
+            raise
+        except Exception as error:
+            raise self._database.read_error(error) from error
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the committed values of keys, in their order.
+
+        Raises:
+            StoreNotAvailableError: The store is closed.
+            StateStoreError: The file is corrupt or unreadable.
+        """
+        try:
+            return self._get(list(keys))  # type: ignore[no-any-return]
         except StoreNotAvailableError:
             raise
         except Exception as error:
