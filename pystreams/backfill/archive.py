@@ -11,18 +11,24 @@ which of its own stand for them:
 offset the record's place in its partition by timestamp (then key and value), key and headers are
 empty. A record without key goes to a partition by its timestamp and value, the same each time.
 Results over computed offsets are not published: the live application would not know where to go on.
+Nor are those over computed partitions where offsets may be missing: the topic's producer may have
+chosen partitions in another way, and only offsets without gaps would show it.
+
+Partition, offset and timestamp may be text, as in a CSV, and key and value are its UTF-8 then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from pystreams.backfill.failures import cure_in, spark_words
 from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
+from pystreams.backfill.reader_options import reading_options
 from pystreams.backfill.rows import HEADERS_TYPE
+from pystreams.backfill.text_columns import milliseconds_of, number_of, utc
 from pystreams.partitioner import partition_of
 
 if TYPE_CHECKING:
@@ -32,17 +38,25 @@ COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers
 _MAY_BE_NONE = frozenset({"partition", "offset", "key", "headers"})
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _NAIVE = "timestamp_ntz"
+_HEADERS = HEADERS_TYPE.replace(": ", ":").replace(", ", ",")
 _TYPES = {
     "topic": ({"string"}, "string"),
-    "partition": (_WHOLE_NUMBERS, "a whole number"),
-    "offset": (_WHOLE_NUMBERS, "a whole number"),
+    "partition": ({*_WHOLE_NUMBERS, "string"}, "a whole number, or string for one"),
+    "offset": ({*_WHOLE_NUMBERS, "string"}, "a whole number, or string for one"),
     "timestamp": (
-        {*_WHOLE_NUMBERS, "timestamp", _NAIVE},
-        "bigint (milliseconds), timestamp, or timestamp_ntz for UTC",
+        {*_WHOLE_NUMBERS, "string", "timestamp", _NAIVE},
+        "bigint (milliseconds), timestamp, timestamp_ntz for UTC, or string for one of them",
     ),
     "key": ({"binary", "string"}, "binary, or string for UTF-8"),
     "value": ({"binary", "string"}, "binary, or string for UTF-8"),
-    "headers": ({HEADERS_TYPE.replace(": ", ":").replace(", ", ",")}, HEADERS_TYPE),
+    "headers": (
+        {_HEADERS, _HEADERS.replace("binary", "string")},
+        f"{HEADERS_TYPE}, or string for UTF-8 in the place of binary",
+    ),
+}
+_CURES_OF_TYPES = {
+    "csv": "leave the option inferSchema out, and all columns come as text",
+    "json": "give the option primitivesAsString=true, and numbers come as text",
 }
 
 
@@ -91,15 +105,30 @@ class ArchiveSource:
                 self.num_partitions,
                 gaps_allowed=self.gaps_allowed,
                 broker_partitions=self.broker_partitions,
+                computed_partitions=self._source_of("partition") is None,
             )
-            return replace(history, computed_offsets=self._source_of("offset") is None)
+            return replace(
+                history,
+                computed_offsets=self._source_of("offset") is None,
+                guessed_partitions=self.guesses_partitions(topic for topic, _ in history.bounds),
+            )
         except HistoryError:
             raise
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise HistoryError(
                 f"can't read the archive {self._name()} with Spark's reader {self.reader!r}: "
-                f"{spark_words(error, lines_max=3)}\n{cure_in(str(error))}".rstrip()
+                f"{_words(error)}\n{_cure_in(str(error))}".rstrip()
             ) from None
+
+    def guesses_partitions(self, topics: Iterable[str]) -> bool:
+        """Return whether partitions are computed, and nothing would show that they are not Kafka's.
+
+        Args:
+            topics: The topics that are read. One with a single partition leaves nothing to guess.
+        """
+        if self._source_of("partition") is not None or not self.gaps_allowed:
+            return False
+        return any(self._known_counts().get(topic, 1) > 1 for topic in topics)
 
     def file_sizes(self, spark: SparkSession) -> dict[str, dict[str, int]]:
         """Return the files that hold each topic's records, with their sizes (bytes).
@@ -126,7 +155,8 @@ class ArchiveSource:
         return sizes
 
     def _found(self, spark: SparkSession) -> DataFrame:
-        return spark.read.format(self.reader).options(**self.options).load(self.path)
+        options = reading_options(spark, self.reader, self.options)
+        return spark.read.format(self.reader).options(**options).load(self.path)
 
     # ------------------------------------------------------------------ columns
 
@@ -200,14 +230,24 @@ class ArchiveSource:
         if type_name not in accepted:
             raise HistoryError(
                 f"column {theirs!r} of {self._name()} is of type {type_name}, and {name} must be "
-                f"{described}: cast it when the archive is written, or name another column"
+                f"{described}: {self._cure_of_type(name, type_name)}, or name another column"
             )
         column = found[f"`{theirs}`"]
+        if type_name == "string" and name == "timestamp":
+            return milliseconds_of(column, theirs)
+        if type_name == "string" and name in {"partition", "offset"}:
+            return number_of(column, wanted_type, theirs)
         if type_name == _NAIVE:
-            # A plain cast would take it for local time of the session.
-            column = F.concat(column.cast("string"), F.lit("Z")).cast("timestamp")
+            column = utc(column)
         is_time = type_name in {"timestamp", _NAIVE}
         return F.unix_millis(column) if is_time else column.cast(wanted_type)
+
+    def _cure_of_type(self, name: str, type_name: str) -> str:
+        if name == "headers":
+            return "say that there are none (columns={'headers': None})"
+        cast = "cast it when the archive is written"
+        is_nested = type_name.startswith(("array<", "struct<"))
+        return cast if is_nested else _CURES_OF_TYPES.get(self.reader.lower(), cast)
 
     def _lacks(self, found: DataFrame, name: str, theirs: str) -> HistoryError:
         cures = [f"name the column that stands for it (columns={{{name!r}: ...}})"]
@@ -215,6 +255,8 @@ class ArchiveSource:
             cures.append("give the topic of all records (topic=...)")
         if name in _MAY_BE_NONE:
             cures.append(f"say that there is none (columns={{{name!r}: None}})")
+        if self.reader.lower() == "csv" and "_c0" in found.columns:
+            cures.append("give the option header=true if its first line has the names")
         return HistoryError(
             f"{self._name()} has no column {theirs!r} for {name} (it has "
             f"{', '.join(found.columns)}): {', or '.join(cures)}"
@@ -225,11 +267,14 @@ class ArchiveSource:
 
     # ------------------------------------------------------------------ computed columns
 
+    def _known_counts(self) -> dict[str, int]:
+        return {**self.num_partitions, **self.broker_partitions}
+
     def _with_partitions(self, frame: DataFrame, wanted: WantedTopics) -> DataFrame:
         """Compute partitions; topics that nobody wants and nobody knows drop out."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        known_counts = {**self.num_partitions, **self.broker_partitions}
+        known_counts = self._known_counts()
         unknown = sorted(set(wanted.names) - known_counts.keys())
         if unknown:
             raise HistoryError(
@@ -244,6 +289,21 @@ class ArchiveSource:
         by_content = F.pmod(F.xxhash64("timestamp", "value"), F.col("count")).cast("int")
         known = frame.withColumn("count", count_of).filter("topic is null or count is not null")
         return known.withColumn("partition", F.coalesce(by_key, by_content)).drop("count")
+
+
+def _words(error: Exception) -> str:
+    """Return what Spark says, without the places in its code where it was said again."""
+    lines = [one for one in spark_words(error).splitlines() if not one.startswith("\tSuppressed")]
+    return "\n".join(lines[:3])
+
+
+def _cure_in(text: str) -> str:
+    if "DATA_SOURCE_NOT_FOUND" in text:
+        return (
+            "Correct the reader's name (Spark's own are csv, jdbc, json, orc, parquet, text and "
+            "xml), or name the package that brings it: --spark-conf spark.jars.packages=..."
+        )
+    return cure_in(text)
 
 
 def _columns_of(path: str) -> set[str]:

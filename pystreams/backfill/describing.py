@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pystreams.backfill.estimating import EstimatedSizes
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.stages import stages_of
 from pystreams.ids import TopicPartition
@@ -24,7 +25,9 @@ class PlannedStage:
         records: How many records of the history it reads; an upper bound where only offsets are
             known. What earlier stages write comes on top.
         fed_topics: Those of its topics that earlier stages write.
-        size_bytes: How large the files are that hold its history; None where that is not known.
+        size_bytes: How large its history is (bytes): that of the files that hold it or, from Kafka,
+            an estimate. None where neither is known.
+        is_estimate: Whether the size is one that was estimated, see `EstimatedSizes`.
     """
 
     subtopology: int
@@ -34,13 +37,14 @@ class PlannedStage:
     records: int
     fed_topics: tuple[str, ...]
     size_bytes: int | None
+    is_estimate: bool = False
 
 
 def planned_stages(
     plan: TopologyPlan,
     num_partitions: Mapping[str, int],
     bounds: Mapping[TopicPartition, PartitionBounds],
-    file_sizes: Mapping[str, Mapping[str, int]] | None = None,
+    sizes: Mapping[str, Mapping[str, int]] | EstimatedSizes | None = None,
 ) -> list[PlannedStage]:
     """Return the stages a backfill would run.
 
@@ -48,8 +52,8 @@ def planned_stages(
         plan: The topology's plan.
         num_partitions: Partition counts of the topics there are.
         bounds: What the history has of each partition.
-        file_sizes: The files that hold each topic's records, with their sizes (bytes). Nothing when
-            it is in no files, or they are not known.
+        sizes: The files that hold each topic's records, with their sizes (bytes), or estimates of a
+            history in Kafka. Nothing when it is in no files, or they are not known.
 
     Raises:
         TopologyError: The topology can't run as a backfill, or partition counts do not fit.
@@ -61,27 +65,36 @@ def planned_stages(
     for (topic, _), has in bounds.items():
         if topic not in internal:
             records[topic] = records.get(topic, 0) + has.records
-    return [
-        PlannedStage(
-            stage.subtopology.id,
-            stage.topics,
-            stage.only_topic,
-            partitions.num_tasks[stage.subtopology.id],
-            sum(records.get(topic, 0) for topic in stage.topics),
-            tuple(topic for topic in stage.topics if topic in internal),
-            _size_bytes([topic for topic in stage.topics if topic in records], file_sizes),
+    stages = []
+    for stage in stages_of(plan, counts):
+        own = [topic for topic in stage.topics if topic in records]
+        num_records = sum(records[topic] for topic in own)
+        stages.append(
+            PlannedStage(
+                stage.subtopology.id,
+                stage.topics,
+                stage.only_topic,
+                partitions.num_tasks[stage.subtopology.id],
+                num_records,
+                tuple(topic for topic in stage.topics if topic in internal),
+                _size_bytes(own, sizes),
+                is_estimate=bool(num_records) and isinstance(sizes, EstimatedSizes),
+            )
         )
-        for stage in stages_of(plan, counts)
-    ]
+    return stages
 
 
 def _size_bytes(
-    topics: Sequence[str], file_sizes: Mapping[str, Mapping[str, int]] | None
+    topics: Sequence[str], sizes: Mapping[str, Mapping[str, int]] | EstimatedSizes | None
 ) -> int | None:
-    """Return the size of the files that hold any of some topics, each once."""
-    if topics and not file_sizes:
+    """Return the size of some topics; of files that hold any of them, each once."""
+    if isinstance(sizes, EstimatedSizes):
+        found = [sizes.size_bytes.get(topic) for topic in topics]
+        known = [size for size in found if size is not None]
+        return sum(known) if len(known) == len(found) else None
+    if topics and not sizes:
         return None
     files: dict[str, int] = {}
     for topic in topics:
-        files.update((file_sizes or {}).get(topic, {}))
+        files.update((sizes or {}).get(topic, {}))
     return sum(files.values())

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger("pystreams.backfill")
 
+_OTHER_PARTITIONER = (
+    "Or the partition is wrong: the archive has none, and it was computed from the key as Kafka's "
+    "default partitioner does. Who wrote the topic may have another (librdkafka's default is "
+    "another). Then name the column that holds Kafka's partition, or run the backfill over Kafka"
+)
 _MUST_BE_SET = ("topic", "partition", "offset", "timestamp")
 
 
@@ -63,6 +68,8 @@ class History:
             no shuffle, and nothing of the frame. None where only Spark can read.
         computed_offsets: Whether the offsets are not Kafka's: the results may not be handed over,
             since nobody knows where the live application would go on.
+        guessed_partitions: Whether the partitions may not be Kafka's: the same, since offsets may
+            be those of another partition.
         asked: What bounds were asked for by something else than offsets, which may mean other
             offsets when it is asked again: what is bounded, and by what, as texts.
     """
@@ -74,6 +81,7 @@ class History:
     reader: PartitionReader | None = None
     asked: Mapping[str, str] = field(default_factory=dict)
     computed_offsets: bool = False
+    guessed_partitions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +174,7 @@ def examined(
     *,
     gaps_allowed: bool,
     broker_partitions: Mapping[str, int] | None = None,
+    computed_partitions: bool = False,
 ) -> History:
     """Count and check records; the one pass over them before they are processed.
 
@@ -177,12 +186,14 @@ def examined(
         gaps_allowed: Whether offsets may be missing.
         broker_partitions: Partition counts that brokers tell; a topic that is named only here must
             have records, unless the topology writes them.
+        computed_partitions: Whether the partitions are not the topic's own, but computed. Then
+            copies of offsets are looked for here, else when records are processed.
 
     Raises:
         HistoryError: A record has no topic, partition, offset or timestamp; an offset is there
             twice, or is missing; a partition is beyond the topic's; a topic has no records.
     """
-    rows = _counted(frame)
+    rows = _counted(frame, with_copies=computed_partitions)
     found_topics = {row.topic for row in rows if row.topic is not None}
     given = num_partitions.keys()
     num_partitions = {**num_partitions, **(broker_partitions or {})}
@@ -213,10 +224,13 @@ def examined(
                 f"{num_partitions[topic]} partitions: correct num_partitions"
             )
     kept = frame.filter(frame["topic"].isin(topics))
+    copied = {TopicPartition(row.topic, row.partition) for row in rows if row.copies}
     for partition, has in bounds.items():
         span = has.end - has.first
-        if has.records > span or (has.records < span and not gaps_allowed):
-            raise _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
+        is_wrong = has.records > span or (has.records < span and not gaps_allowed)
+        if is_wrong or partition in copied:
+            wrong = _wrong_offsets(kept, partition, gaps_allowed=gaps_allowed)
+            raise HistoryError(f"{wrong}. {_OTHER_PARTITIONER}" if computed_partitions else wrong)
     return History(lambda: kept, bounds, counts, gaps_allowed)
 
 
@@ -248,10 +262,17 @@ def without_later(num_partitions: Mapping[str, int], later: AbstractSet[str]) ->
     return {topic: count for topic, count in num_partitions.items() if topic not in later}
 
 
-def _counted(frame: DataFrame) -> list[Row]:
-    """Return one row a partition: topic, partition, first, last, records, unset."""
+def _counted(frame: DataFrame, *, with_copies: bool) -> list[Row]:
+    """Return one row a partition: topic, partition, first, last, records, unset, copies.
+
+    Args:
+        frame: Columns of `rows.HISTORY_TYPE`.
+        with_copies: Whether to count records with an offset that another has, which costs a
+            shuffle of all offsets; else none are counted.
+    """
     from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+    copies = F.count("offset") - F.count_distinct("offset") if with_copies else F.lit(0)
     return (
         frame.groupBy("topic", "partition")
         .agg(
@@ -259,6 +280,7 @@ def _counted(frame: DataFrame) -> list[Row]:
             F.max("offset").alias("last"),
             F.count(F.lit(1)).alias("records"),
             F.count(F.when(_is_unset(frame), 1)).alias("unset"),
+            copies.alias("copies"),
         )
         .collect()
     )
@@ -291,10 +313,8 @@ def _unset_error(frame: DataFrame, topics: Sequence[str]) -> HistoryError:
     )
 
 
-def _wrong_offsets(
-    frame: DataFrame, partition: TopicPartition, *, gaps_allowed: bool
-) -> HistoryError:
-    """Look for the first offset that is there twice or missing."""
+def _wrong_offsets(frame: DataFrame, partition: TopicPartition, *, gaps_allowed: bool) -> str:
+    """Say which offset is the first that is there twice or missing."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -308,11 +328,11 @@ def _wrong_offsets(
     assert found is not None, "the count of records says so"
     where = f" ({found['file']})" if found["file"] else ""
     if found["offset"] == found["before"]:
-        return HistoryError(
+        return (
             f"{partition} has offset {found['offset']} more than once{where}: remove the copies, "
             "which would be processed twice"
         )
-    return HistoryError(
+    return (
         f"{partition} has a gap: offset {found['before']} is followed by {found['offset']}{where}. "
         "Add the missing records, or allow gaps (gaps_allowed=True) if the topic is compacted or "
         "written by transactions"

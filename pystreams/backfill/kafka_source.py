@@ -32,6 +32,7 @@ from pystreams.backfill.history import (
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.stages import merges_history
+from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.config import StreamsConfig
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition, firsts_of
@@ -184,6 +185,7 @@ class KafkaSource:
         Raises:
             HistoryError: A bound is not in its partition, or not the one it was begun with.
             MissingSourceTopicError: A topic does not exist.
+            RetriableClientError: Brokers did not tell offsets, however often they were asked.
         """
         there = self.admin.partition_counts(awaited=firsts_of(wanted.names))
         counts = without_later(there, wanted.came_later(there))
@@ -200,7 +202,8 @@ class KafkaSource:
         # Before the ends, so that none is behind its partition's.
         starts = self._offsets(self.start, new)
         ends = self._offsets(self.end, new)
-        ranges = self.admin.offset_ranges(partitions)
+        # The leader of a topic that has just been made may still have to learn of it.
+        ranges = REAL_WAITING.until_answered(lambda: self.admin.offset_ranges(partitions))
         found = {}
         for partition in partitions:
             held = ranges[partition]
@@ -222,7 +225,7 @@ class KafkaSource:
         That is so behind the last record, and behind the first of an open transaction.
         """
         times = {one: bound.times_ms[one.topic] for one in partitions if one[0] in bound.times_ms}
-        at_times = self.admin.offsets_at(times)
+        at_times = REAL_WAITING.until_answered(lambda: self.admin.offsets_at(times))
         return {one: at_times.get(one) for one in times} | dict(bound.offsets)
 
     def refuse_other_bounds(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:

@@ -14,6 +14,9 @@ from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.progress import StageProgress, Teller
+from pystreams.backfill.publish import publish
+from pystreams.backfill.publishing import Published, PublishingSettings
+from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.spark import require_pyspark, spark_session
 from pystreams.backfill.staged_publication import check_identity
 from pystreams.backfill.stages import merges_history, stages_of
@@ -28,6 +31,7 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_checks import check_asked
+from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.topology.partitions import plan_partitions
@@ -49,10 +53,12 @@ class BackfillResult:
     Attributes:
         path: The staging directory; `staging.StagingDirectory` reads it.
         manifest: What it holds.
+        published: What was published; None where that was not asked for.
     """
 
     path: Path
     manifest: Manifest
+    published: Published | None = None
 
     @property
     def stages(self) -> tuple[StagedStage, ...]:
@@ -79,8 +85,9 @@ def run(
     master: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     progress: Callable[[StageProgress], None] = lambda _: None,
+    publishing: PublishingSettings | None = None,
 ) -> BackfillResult:
-    """Run a topology over history on Spark, and stage what it gives.
+    """Run a topology over history on Spark, stage what it gives, and publish it if asked to.
 
     Run again over the same directory, it does what is missing. When nothing is, it reads nothing
     and starts no Spark (see `complete_before`). From Kafka it goes on with the bounds it was begun
@@ -98,6 +105,10 @@ def run(
             the thread that calls this; and about once a second while it runs, in a thread of the
             backfill's own. Never two calls at a time, and none after the end of its stage, which
             waits for a call to return. What it raises is logged, and it is not called again.
+        publishing: How to publish the results to Kafka when they are staged; None leaves that to
+            a call of `publish`, which may be made elsewhere, tells how far it is, and can build the
+            stores of its host. A group that they could not be published to is refused before they
+            are made.
 
     Raises:
         ConfigError: A key of the configuration is missing or wrong.
@@ -107,28 +118,31 @@ def run(
         StagingError: The directory holds something else, can't be written, or another backfill
             runs in it.
         PublishingRefusedError: It holds complete results of another application, topology or
-            configuration.
+            configuration; or they can't be published, see `publish`.
         TopologyError: The topology can't run as a backfill.
         BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
         BackfillError: Spark failed.
     """
-    settings = _settings(config, needs_broker=source is None)
+    settings = _settings(config, needs_broker=source is None or publishing is not None)
     plan = TopologyPlan(topology, settings.application_id)
-    staging, tell = StagingDirectory(local_path(output)), Teller(progress)
-    configuration = declared_configuration(settings)
-    complete = complete_before(staging.path, plan, source, configuration)
+    path = local_path(output)
+    complete = complete_before(path, plan, source, declared_configuration(settings))
+    tell = Teller(progress)
     if complete is not None:
         for stage in complete.stages:
             begun = StageProgress(stage.position, len(complete.stages), stage.topics, stage.records)
             tell(begun.done(stage.seconds, before=True))
-        return BackfillResult(staging.path, complete)
-    require_pyspark()
-    source = source or KafkaSource.of(settings)
-    with staging.held():
-        wanted = WantedTopics.of(plan, begun_identity(staging.path))
-        with _session(source, plan, wanted, master, spark_conf or {}) as spark:
-            history = source.read(spark, wanted)
-            return _run(spark, settings, plan, history, staging, SystemClock(), tell)
+        manifest = complete
+    else:
+        require_pyspark()
+        if publishing is not None:
+            _refuse_used_group(settings, plan, path, with_outputs=publishing.with_outputs)
+        source = source or KafkaSource.of(settings)
+        manifest = _staged(settings, plan, source, StagingDirectory(path), master, spark_conf, tell)
+    if publishing is None:
+        return BackfillResult(path, manifest)
+    published = publish(topology, settings, output=path, settings=publishing)
+    return BackfillResult(path, manifest, published)
 
 
 def complete_before(
@@ -170,6 +184,35 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
     return StreamsConfig.of(config if needs_broker else {"bootstrap.servers": _NO_BROKER, **config})
 
 
+def _refuse_used_group(
+    settings: StreamsConfig, plan: TopologyPlan, path: Path, *, with_outputs: bool
+) -> None:
+    """See that results can be published before they are made; what is begun has seen that."""
+    # Imported here: Spark's workers import this package, and talk to no broker.
+    from pystreams.runtime.adapters.factory import ConfluentClients
+
+    if begun_identity(path) is None:
+        admin = ConfluentClients(settings).admin()
+        refuse_used_group(plan, admin, REAL_WAITING, with_outputs=with_outputs)
+
+
+def _staged(
+    settings: StreamsConfig,
+    plan: TopologyPlan,
+    source: HistorySource,
+    staging: StagingDirectory,
+    master: str | None,
+    spark_conf: Mapping[str, str] | None,
+    tell: Teller[StageProgress],
+) -> Manifest:
+    """Read the history and run all stages that are missing."""
+    with staging.held():
+        wanted = WantedTopics.of(plan, begun_identity(staging.path))
+        with _session(source, plan, wanted, master, spark_conf or {}) as spark:
+            history = source.read(spark, wanted)
+            return _run(spark, settings, plan, history, staging, SystemClock(), tell)
+
+
 def _session(
     source: HistorySource,
     plan: TopologyPlan,
@@ -191,7 +234,7 @@ def _run(
     staging: StagingDirectory,
     clock: Clock,
     tell: Teller[StageProgress],
-) -> BackfillResult:
+) -> Manifest:
     from pystreams.backfill.execution import BackfillPlan, Execution
 
     partitions = plan_partitions(plan, history.num_partitions)
@@ -203,6 +246,7 @@ def _run(
         history.bounds,
         declared_configuration(settings),
         computed_offsets=history.computed_offsets,
+        guessed_partitions=history.guessed_partitions,
     )
     # The first beginning's time, so that stages run later see the same.
     now_ms = staging.begin(identity, clock.now_ms(), history.asked)
@@ -215,7 +259,7 @@ def _run(
     seconds = sum(stage.seconds for stage in done)
     manifest = Manifest(identity, tuple(done), now_ms, seconds)
     staging.finish(manifest)
-    return BackfillResult(staging.path, manifest)
+    return manifest
 
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -47,12 +47,13 @@ def staged_publication(
     Raises:
         StagingError: A file is damaged or gone.
         PublishingRefusedError: They are of another application, topology or configuration; or the
-            offsets of their history were computed.
+            offsets of their history were computed, or its partitions guessed.
     """
     manifest = results.manifest
     identity = manifest.identity
     check_identity(results.path, identity, plan, configuration)
     _refuse_computed_offsets(results.path, identity)
+    _refuse_guessed_partitions(results.path, identity)
     edges = edge_topics(plan)
     kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
     source = _Source(results, edges, kinds, frozenset(plan.repartition_topics()))
@@ -131,6 +132,19 @@ def _refuse_computed_offsets(path: Path, identity: BackfillIdentity) -> None:
             "right behind the history, since computed offsets are not the topic's. They give a "
             "data set (write_dataset, or --no-publish); for a hand-over run the backfill in "
             "another directory, over an archive with Kafka's offsets or over Kafka"
+        )
+
+
+def _refuse_guessed_partitions(path: Path, identity: BackfillIdentity) -> None:
+    if identity.guessed_partitions:
+        raise PublishingRefusedError(
+            f"{path} holds results of an archive without partitions, whose offsets may have gaps: "
+            "partitions were computed from the keys as Kafka's default partitioner does, and "
+            "nothing shows that the topic's producer has done the same. The application could go "
+            "on at offsets of another partition. They give a data set (write_dataset, or "
+            "--no-publish); for a hand-over run the backfill in another directory: over an archive "
+            "with Kafka's partitions, over one without gaps (and without gaps_allowed), or over "
+            "Kafka"
         )
 
 

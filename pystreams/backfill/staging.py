@@ -69,6 +69,7 @@ class BackfillIdentity:
         bounds: First offset, end offset and number of records of each partition of the history.
         configuration: See `declared.declared_configuration`; empty where it has no part.
         computed_offsets: Whether the offsets are not Kafka's; see `history.History`.
+        guessed_partitions: Whether the partitions may not be Kafka's; the same.
     """
 
     application_id: str
@@ -78,6 +79,7 @@ class BackfillIdentity:
     bounds: Mapping[str, tuple[int, int, int]]
     configuration: Mapping[str, str] = field(default_factory=dict)
     computed_offsets: bool = False
+    guessed_partitions: bool = False
 
     @classmethod
     def of(
@@ -89,6 +91,7 @@ class BackfillIdentity:
         configuration: Mapping[str, str] | None = None,
         *,
         computed_offsets: bool = False,
+        guessed_partitions: bool = False,
     ) -> BackfillIdentity:
         """Return the identity of a backfill."""
         return cls(
@@ -102,6 +105,7 @@ class BackfillIdentity:
             },
             dict(configuration or {}),
             computed_offsets,
+            guessed_partitions,
         )
 
     @property

@@ -28,6 +28,7 @@ def check_same(found: BackfillIdentity, wanted: BackfillIdentity, path: Path) ->
             ("number of tasks", wanted.num_tasks, found.num_tasks),
             ("history", wanted.bounds, found.bounds),
             ("way to offsets", wanted.computed_offsets, found.computed_offsets),
+            ("way to partitions", wanted.guessed_partitions, found.guessed_partitions),
         )
         if here != there
     ]

@@ -26,7 +26,6 @@ from pystreams.cli.run import RunOptions, configuration
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
-    from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.staging import Manifest
     from pystreams.cli.backfill_progress import BackfillDisplay
     from pystreams.cli.loading import LoadedTopology
@@ -205,14 +204,13 @@ class _Backfill:
         from pystreams.cli.backfill_display import (
             show_next,
             show_place,
-            show_plan,
             show_published,
             show_summary,
         )
         from pystreams.cli.backfill_progress import display_for
 
         if self._options.dry_run:
-            show_plan(self._planned(), self._plan.application_id)
+            self._show_plan()
             return
         with display_for(self._log_format) as display:
             manifest = self._staged(display)
@@ -272,7 +270,7 @@ class _Backfill:
                 for topic, count in self._admin.partition_counts().items()
                 if topic in wanted or any(one.fullmatch(topic) for one in patterns)
             }
-        return ArchiveSource(
+        archive = ArchiveSource(
             path,
             reader,
             pairs(self._options.options, "--option"),
@@ -282,24 +280,46 @@ class _Backfill:
             self._options.gaps_allowed,
             broker_partitions,
         )
+        if self._options.publish and not self._options.dry_run:
+            self._refuse_guessed_partitions(archive)
+        return archive
+
+    def _refuse_guessed_partitions(self, archive: ArchiveSource) -> None:
+        """See that results can be published before they are made; see `History`."""
+        from pystreams.backfill.history import WantedTopics
+
+        known = {**archive.num_partitions, **archive.broker_partitions}
+        if archive.guesses_partitions(WantedTopics.of(self._plan, None).among(known)):
+            raise click.UsageError(
+                "--column partition= says that the archive has no partitions, and with "
+                "--gaps-allowed nothing shows that the computed ones are Kafka's: name the column "
+                "that holds them; or leave --gaps-allowed out, and the offsets are looked at; or "
+                "add --no-publish (with --output DIR) for a data set"
+            )
 
     # ------------------------------------------------------------------ steps
 
-    def _planned(self) -> list[PlannedStage]:
+    def _show_plan(self) -> None:
         from pystreams.backfill.describing import planned_stages
+        from pystreams.backfill.estimating import estimated_sizes
         from pystreams.backfill.history import WantedTopics
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
+        from pystreams.cli.backfill_display import show_plan
 
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
         if self._options.from_kafka:
             known, bounds = self._kafka_source().bounds(wanted)
-            return planned_stages(self._plan, known, bounds)
+            estimate = estimated_sizes(self._config, bounds)
+            stages = planned_stages(self._plan, known, bounds, estimate)
+            show_plan(stages, self._plan.application_id, estimate)
+            return
         with spark_session(self._options.master, self._spark_conf) as spark:
             archive = self._archive()
             history = archive.read(spark, wanted)
             sizes = archive.file_sizes(spark)
-            return planned_stages(self._plan, history.num_partitions, history.bounds, sizes)
+            stages = planned_stages(self._plan, history.num_partitions, history.bounds, sizes)
+            show_plan(stages, self._plan.application_id)
 
     def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""

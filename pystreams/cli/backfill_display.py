@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pystreams.backfill import Published
     from pystreams.backfill.dataset import Dataset
     from pystreams.backfill.describing import PlannedStage
+    from pystreams.backfill.estimating import EstimatedSizes
     from pystreams.backfill.staging import Manifest
 
 _PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history", "bytes")
@@ -30,8 +31,10 @@ _NUMBERS = (
 )
 
 
-def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
-    """Print the stages that would run."""
+def show_plan(
+    stages: Sequence[PlannedStage], application_id: str, estimate: EstimatedSizes | None = None
+) -> None:
+    """Print the stages that would run, and how their sizes were estimated if they were."""
     rows = []
     for number, stage in enumerate(stages, 1):
         topics = [
@@ -47,13 +50,16 @@ def show_plan(stages: Sequence[PlannedStage], application_id: str) -> None:
                 gives,
                 str(stage.num_tasks),
                 f"{stage.records:,}",
-                "?" if stage.size_bytes is None else f"{stage.size_bytes:,}",
+                _size(stage),
             ]
         )
     click.echo(f"Backfill of {application_id}: {_many(len(stages), 'stage')}; nothing was run")
     show_table(_PLANNED, rows, right=_NUMBERS)
+    if estimate is not None and estimate.sampled_records:
+        sampled = _many(estimate.sampled_records, "record")
+        click.echo(f"bytes ~: estimated from {sampled}; keys, values and headers, uncompressed")
     if any(stage.size_bytes is None for stage in stages):
-        click.echo("bytes ?: known of files only; Kafka's client does not ask brokers for them")
+        click.echo(f"bytes ?: {estimate.trouble if estimate else 'known of files only'}")
 
 
 def show_summary(manifest: Manifest) -> None:
@@ -113,6 +119,12 @@ def show_no_dataset(reason: Exception) -> None:
 def show_next(application_id: str) -> None:
     """Print what comes next."""
     click.echo(f"Start the application now: pystreams run, with application.id={application_id}")
+
+
+def _size(stage: PlannedStage) -> str:
+    if stage.size_bytes is None:
+        return "?"
+    return f"{'~' if stage.is_estimate else ''}{stage.size_bytes:,}"
 
 
 def _many(count: int, what: str) -> str:

@@ -23,6 +23,7 @@ from tests.backfill.in_process import Row
 from tests.backfill.on_spark import HEADERS, write_archive
 
 WANTED = WantedTopics(("events",), ())
+COMPUTED = ArchiveSource("", columns={"partition": None}, num_partitions={"events": 2})
 ROWS = [Row("events", 0, offset, 10 * offset, b"k", b"v") for offset in range(4)]
 
 
@@ -179,12 +180,52 @@ def test_times_without_a_zone_are_utc_whatever_the_session_s_zone(
     assert [row.timestamp for row in rows] == [1_738_324_800_007, 1_741_487_400_000]
 
 
+def offsets_of(rows: list[tuple[bytes, int]], path: Path) -> str:
+    """An archive without partitions: keys and offsets."""
+    keys, offsets = map(list, zip(*rows, strict=True))
+    columns = {"topic": ["events"] * len(rows), "timestamp": [1] * len(rows)}
+    return write({**columns, "offset": offsets, "key": keys, "value": keys}, path)
+
+
+@pytest.mark.parametrize("gaps_allowed", [False, True])
+def test_offset_that_comes_twice_in_a_computed_partition_may_be_another_partitioner_s(
+    spark: Any, tmp_path: Path, *, gaps_allowed: bool
+) -> None:
+    """There are as many records as the offsets between the first and the last."""
+    path = offsets_of([(b"a", 0), (b"a", 1), (b"a", 1), (b"a", 3)], tmp_path / "archive")
+    source = replace(COMPUTED, path=path, gaps_allowed=gaps_allowed)
+
+    with pytest.raises(HistoryError, match=r"offset 1 more than once.*it was computed from the ke"):
+        source.read(spark, WANTED)
+
+
+def test_gap_in_a_computed_partition_may_be_another_partitioner_s(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = offsets_of([(b"a", 0), (b"d", 1), (b"a", 2)], tmp_path / "archive")
+
+    with pytest.raises(HistoryError, match=r"has a gap: .*it was computed from the key.*librdkaf"):
+        replace(COMPUTED, path=path).read(spark, WANTED)
+
+
+def test_computed_partitions_are_guessed_only_where_gaps_are_allowed(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = offsets_of([(b"a", 4), (b"a", 5)], tmp_path / "archive")
+    source = replace(COMPUTED, path=path)
+    loose = replace(source, gaps_allowed=True)
+
+    assert not source.read(spark, WANTED).guessed_partitions
+    assert loose.read(spark, WANTED).guessed_partitions
+    assert not replace(loose, num_partitions={"events": 1}).read(spark, WANTED).guessed_partitions
+
+
 @pytest.mark.parametrize(
     ("changed", "how", "message"),
     [
         ({"offset": None}, {}, r"no column 'offset' for offset .*columns=\{'offset': None\}"),
         ({"topic": None}, {}, r"no column 'topic' .*give the topic of all records"),
-        ({"timestamp": ["1"]}, {}, r"'timestamp' of .* is of type string, .*bigint \(millisec"),
+        ({"timestamp": [1.5]}, {}, r"'timestamp' of .* is of type double, .*bigint \(millisec"),
         ({"key": [1]}, {}, r"column 'key' of .* is of type bigint, and key must be binary"),
         ({"partition": None}, {"columns": {"partition": None}}, "give num_partitions={'events'"),
         ({}, {"columns": {"colour": "blue"}}, "names 'colour', which history does not have"),

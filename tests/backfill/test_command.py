@@ -33,6 +33,18 @@ source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING
 source.group_by_key().count(name="counts").to_stream().to("out")
 """
 
+TWO_STAGES = """
+from pystreams import StreamsBuilder, serdes
+
+types = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+config = {"application.id": "app", "statestore.cache.max.bytes": 0}
+builder = StreamsBuilder()
+source = builder.stream("in", **types).map_values(lambda value: None if value == "y" else value)
+source.group_by_key().count(name="by-key")
+groups = source.group_by(lambda key, value: "all", name="together", **types)
+groups.count(name="counts").to_stream().to("out")
+"""
+
 
 @pytest.fixture
 def arguments(tmp_path: Path) -> list[str]:
@@ -95,6 +107,49 @@ def test_results_of_an_archive_without_offsets_are_a_data_set_and_are_not_publis
         publish(loaded.topology, {**settings, "default.key.serde": "string"}, output=staged)
     with pytest.raises(PublishingRefusedError, match=r"made with another default\.key\.serde"):
         publish(loaded.topology, {**settings, "default.key.serde": "long"}, output=staged)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_results_of_an_archive_with_guessed_partitions_are_a_data_set_and_are_not_published(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = SimulatedBroker(ManualClock(), Faults(0))
+    for topic in ("in", "out"):
+        broker.create_topic(topic, 2)
+    admin = SimulatedClients(broker, Lifeline("publisher", broker.faults)).admin()
+    monkeypatch.setattr(_Backfill, "_make_admin", lambda _: admin)
+    monkeypatch.setattr(Publisher, "run", lambda *_, **__: pytest.fail("it was published"))
+    arguments = [*arguments, "--column", "partition=", "--gaps-allowed"]
+    published = [*arguments, "-c", "bootstrap.servers=none:9092", "--publish"]
+
+    refused = CliRunner().invoke(backfill, published)
+    assert (refused.exit_code, (tmp_path / "staged").exists()) == (2, False)
+    assert "nothing shows that the computed ones are Kafka's" in refused.output
+    assert "Data set:" in command(arguments)
+    staged_before = CliRunner().invoke(backfill, published)
+
+    assert staged_before.exit_code == 1
+    assert "an archive without partitions, whose offsets may have gaps" in staged_before.output
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_summary_tells_each_stage_s_figures(arguments: list[str], tmp_path: Path) -> None:
+    """Both drop the record that has no value by then."""
+    (tmp_path / "counts.py").write_text(TWO_STAGES)
+
+    told = command(arguments)
+
+    lines = told.splitlines()
+    table = lines.index(next(line for line in lines if line.startswith("stage ")))
+    first, second = (line.split() for line in lines[table + 1 : table + 3])
+    repartition = "app-together-repartition"
+    assert first[:-2] == ["1", "in", "2", "3", "1", repartition, "3", "by-key", "1"]
+    assert second[:-2] == ["2", repartition, "2", "3", "1", "out", "2", "counts", "1"]
+    for stage in (first, second):
+        seconds, rate = map(float, stage[-2:])
+        assert 3 / (seconds + 0.05) - 0.5 <= rate <= 3 / max(seconds - 0.05, 0.01) + 0.5
 
 
 @pytest.mark.spark

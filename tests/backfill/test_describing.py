@@ -8,6 +8,7 @@ import pytest
 
 from pystreams import serdes
 from pystreams.backfill.describing import PlannedStage, planned_stages
+from pystreams.backfill.estimating import EstimatedSizes
 from pystreams.backfill.history import PartitionBounds
 from pystreams.cli.backfill_display import show_plan
 from pystreams.ids import TopicPartition
@@ -23,14 +24,16 @@ BOUNDS = {
 }
 
 
-def planned(file_sizes: dict[str, dict[str, int]] | None = None) -> list[PlannedStage]:
+def planned(
+    sizes: dict[str, dict[str, int]] | EstimatedSizes | None = None,
+) -> list[PlannedStage]:
     """A join of two topics, then a count by something else."""
     builder = StreamsBuilder()
     joined = builder.stream("left", **TEXT).left_join(
         builder.table("right", **TEXT), lambda value, row: f"{value}{row}"
     )
     joined.group_by(lambda _, value: value, name="again", **TEXT).count(name="counts")
-    return planned_stages(TopologyPlan(builder.build(), "app"), COUNTS, BOUNDS, file_sizes)
+    return planned_stages(TopologyPlan(builder.build(), "app"), COUNTS, BOUNDS, sizes)
 
 
 def test_records_of_a_stage_are_those_of_all_topics_it_reads() -> None:
@@ -55,12 +58,42 @@ def test_size_of_what_is_in_no_files_is_not_known(sizes: dict[str, Any] | None) 
     assert [stage.size_bytes for stage in planned(sizes)] == [None, 0]
 
 
-def test_what_is_known_is_shown_and_what_is_not_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    show_plan(planned({"left": {"l": 1_234_500_000}, "right": {}}), "app")
-    known = capsys.readouterr().out
-    show_plan(planned(), "app")
-    unknown = capsys.readouterr().out
+def test_size_that_is_known_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = planned({"left": {"l": 1_234_500_000}, "right": {}})
+    show_plan(stages, "app")
+    told = capsys.readouterr().out
 
-    assert "1,234,500,000" in known
-    assert "?" not in known
-    assert "bytes ?: known of files only" in unknown
+    assert "1,234,500,000" in told
+    assert "~" not in told
+    assert "?" not in told
+    assert not any(stage.is_estimate for stage in stages)
+
+
+def test_size_that_is_not_known_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(planned(), "app")
+
+    assert capsys.readouterr().out.splitlines()[-1] == "bytes ?: known of files only"
+
+
+def test_estimate_is_shown_as_one_with_its_ground(capsys: pytest.CaptureFixture[str]) -> None:
+    estimate = EstimatedSizes({"left": 1_000_000, "right": 234_567}, 300)
+    stages = planned(estimate)
+    show_plan(stages, "app", estimate)
+    first, _, second, ground = capsys.readouterr().out.splitlines()[-4:]
+
+    assert [stage.is_estimate for stage in stages] == [True, False]
+    assert first.endswith(" 16  ~1,234,567")
+    assert second.endswith("         0"), "it reads nothing of the history"
+    assert ground == ("bytes ~: estimated from 300 records; keys, values and headers, uncompressed")
+
+
+def test_stage_with_a_topic_that_could_not_be_read_has_no_size_and_it_is_said_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    estimate = EstimatedSizes({"left": 1_000_000}, 150, "no record of right could be read (why)")
+    show_plan(planned(estimate), "app", estimate)
+    first, _, _, ground, trouble = capsys.readouterr().out.splitlines()[-5:]
+
+    assert first.endswith("?")
+    assert ground.startswith("bytes ~: estimated from 150 records")
+    assert trouble == "bytes ?: no record of right could be read (why)"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from pystreams.backfill import kafka_source
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.staging import BackfillIdentity
+from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import (
+    NO_FAULTS,
     Faults,
     Lifeline,
     ManualClock,
@@ -80,6 +84,20 @@ def test_patterns_choose_among_the_topics_there_are(broker: SimulatedBroker) -> 
     found = bounds(broker, WantedTopics((), (re.compile("else.*"),)))
 
     assert list(found) == [TopicPartition("elsewhere", number) for number in range(4)]
+
+
+def test_brokers_that_do_not_answer_at_once_are_asked_again(
+    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the leader does that has yet to learn of its topic."""
+
+    def learn(_: float) -> None:
+        broker.faults.rates = NO_FAULTS
+
+    monkeypatch.setattr(kafka_source, "REAL_WAITING", Waiting(pause=learn))
+    broker.faults.rates = replace(NO_FAULTS, no_answer=1.0)
+
+    assert bounds(broker) == {PARTITION: PartitionBounds(3, 10, 7)}
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,14 @@ def test_results_over_computed_offsets_are_not_published(tmp_path: Path) -> None
         publication_of(staging.path, plan_of(), with_outputs=False)
 
 
+def test_results_over_guessed_partitions_are_not_published(tmp_path: Path) -> None:
+    staging = StagingDirectory(tmp_path / "staged")
+    finish(staging, replace(identity(), guessed_partitions=True))
+
+    with pytest.raises(PublishingRefusedError, match=r"without partitions.*with Kafka's part"):
+        publication_of(staging.path, plan_of(), with_outputs=False)
+
+
 def test_state_that_the_application_would_read_with_another_serde_is_not_published(
     tmp_path: Path,
 ) -> None:

@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams import serdes
-from pystreams.backfill import BackfillResult, HistoryError, KafkaBound, KafkaSource, run
+from pystreams.backfill import (
+    BackfillResult,
+    HistoryError,
+    KafkaBound,
+    KafkaSource,
+    PublishingSettings,
+    run,
+)
+from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.spark import spark_session
 from pystreams.backfill.staging import StagingDirectory
@@ -21,7 +30,7 @@ from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
 from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic
-from tests.broker.reading import produce
+from tests.broker.reading import committed_offsets, produce, read_all
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 RECORDS = 20
@@ -108,3 +117,32 @@ def test_times_bound_a_backfill_from_kafka_and_stay_those_it_was_begun_with(
     assert until(1010).manifest == done.manifest
     with pytest.raises(StagingError, match=f"the end of {topic} is to be 1970-01-01T00:00:01.015"):
         until(1015)
+
+
+def test_one_call_stages_and_publishes_and_does_neither_twice(
+    session: None,
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    tmp_path: Path,
+) -> None:
+    topic, settings = create_topic("orders"), PublishingSettings(with_outputs=True)
+    config = {"application.id": f"{topic}-app", "bootstrap.servers": broker.bootstrap_servers}
+    write(broker, topic)
+
+    def once_more() -> BackfillResult:
+        return run(counting(topic), config, output=tmp_path / "staged", publishing=settings)
+
+    with pytest.raises(PublishingRefusedError, match=f"there is no topic '{topic}-out'"):
+        once_more()
+    assert not (tmp_path / "staged").exists()
+    admin.create_topics([NewTopic(f"{topic}-out", 1)])[f"{topic}-out"].result(30)
+    done, again = once_more(), once_more()
+
+    assert done.published is not None
+    assert again.published is not None
+    assert (done.published.was_done, again.published.was_done) == (False, True)
+    assert done.published.records == sum(done.outputs.values()) - RECORDS + sum(done.state.values())
+    outputs = read_all(broker.bootstrap_servers, f"{topic}-out")
+    assert len(outputs) == done.outputs[f"{topic}-out"]
+    assert committed_offsets(admin, f"{topic}-app")[topic, 0] == RECORDS
