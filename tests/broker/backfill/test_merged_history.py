@@ -1,0 +1,222 @@
+"""A stage that merges a topic with what an earlier stage wrote, read by Spark's Kafka connector.
+
+A live run is fed step by step, so that it takes all records in the order of their times; then the
+same topics are backfilled. Some of the records were written in transactions that were aborted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams.backfill.stages import merges_history
+from pystreams.broker import DevelopmentBroker
+from pystreams.topology.plan import TopologyPlan
+from tests.broker.application import Application, Running
+from tests.broker.backfill import merging_app
+from tests.broker.exactly_once.arena import entries
+from tests.broker.reading import delete_topics, read_all
+from tests.broker.waiting import DEADLINE_S
+
+PARTITIONS = 2
+ROUNDS = 3
+PRODUCTS = [f"product {number}".encode() for number in range(4)]
+ORDERS_A_ROUND = 12
+OUTPUTS = ("prices", "priced", "sold")
+STORES = ("prices", "sold")
+FIRST_MS = 1_700_000_000_000
+SPARK_DEADLINE_S = 300.0
+HEADERS: list[tuple[str, str | bytes | None]] = [("from", b"shop"), ("empty", None)]
+SETTINGS = {
+    "processing.guarantee": "exactly_once_v2",
+    "commit.interval.ms": 100,
+    "statestore.cache.max.bytes": 0,
+}
+FOR_FEW_ROWS = (
+    "spark.sql.shuffle.partitions=2",
+    "spark.sql.adaptive.enabled=false",
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+)
+"""Compiling code for few rows would take longer than running without."""
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+@dataclass
+class Shop:
+    """The topics of one history, and the applications that read it.
+
+    Attributes:
+        name: Start of all names.
+        servers: The broker.
+        directory: For logs and state.
+        producer: Writes the history, in transactions.
+        time_ms: The time of the last record.
+    """
+
+    name: str
+    servers: str
+    directory: Path
+    producer: Producer
+    time_ms: int = FIRST_MS
+
+    def write_prices(self, number: int, *, commit: bool = True) -> None:
+        """Give each product a price, in a transaction that is committed or not."""
+        self.producer.begin_transaction()
+        for product in PRODUCTS:
+            self._write("prices", product, b"price %d" % number)
+        self._end(commit=commit)
+
+    def write_orders(self, number: int, *, commit: bool = True) -> None:
+        """Order products in turn, in a transaction that is committed or not."""
+        self.producer.begin_transaction()
+        for index in range(ORDERS_A_ROUND):
+            place = index % len(PRODUCTS)
+            # Those of a product stand in one partition: so a live run has an order of them.
+            partition = place % PARTITIONS
+            self._write("orders", b"order %d-%d" % (number, index), PRODUCTS[place], partition)
+        self._end(commit=commit)
+
+    def _end(self, *, commit: bool) -> None:
+        if commit:
+            self.producer.commit_transaction(DEADLINE_S)
+        else:
+            self.producer.flush(DEADLINE_S)
+            self.producer.abort_transaction(DEADLINE_S)
+
+    def _write(self, topic: str, key: bytes, value: bytes, partition: int = -1) -> None:
+        self.time_ms += 1
+        name = f"{self.name}-{topic}"
+        self.producer.produce(name, value, key, partition, timestamp=self.time_ms, headers=HEADERS)
+
+    def id_of(self, application: str) -> str:
+        return f"{self.name}-{application}"
+
+    def environment(self, application: str) -> dict[str, str]:
+        return {"MERGING_NAME": self.name, "MERGING_OUT": f"{self.id_of(application)}-out"}
+
+    def live(self) -> Application:
+        file = Path(f"{merging_app.__file__}")
+        settings = {"bootstrap.servers": self.servers, **SETTINGS}
+        return Application(
+            self.id_of("live"), self.directory, file, settings, self.environment("live")
+        )
+
+    def backfill(self) -> Running:
+        """Start a backfill that publishes all, and builds the stores here."""
+        command = [sys.executable, "-m", "pystreams", "backfill", str(merging_app.__file__)]
+        own = {
+            "application.id": self.id_of("filled"),
+            "bootstrap.servers": self.servers,
+            "state.dir": self.directory / "state",
+            **SETTINGS,
+        }
+        for key, value in own.items():
+            command += ["-c", f"{key}={value}"]
+        for setting in FOR_FEW_ROWS:
+            command += ["--spark-conf", setting]
+        command += ["--master", "local[2]", "--publish-outputs", "--seed-state"]
+        command += ["--output", str(self.directory / "staged")]
+        environment = os.environ | self.environment("filled")
+        return Running(command, environment, self.directory / "backfill.log")
+
+    def outputs(self, application: str, output: str) -> dict[bytes, list[Any]]:
+        """What an output says of each key, in order."""
+        found: dict[bytes, list[Any]] = {}
+        for one in read_all(self.servers, f"{self.id_of(application)}-out-{output}"):
+            record = (one.value(), one.timestamp(), one.headers())
+            found.setdefault(one.key() or b"", []).append(record)
+        return found
+
+    def num_outputs(self, output: str) -> int:
+        return sum(map(len, self.outputs("live", output).values()))
+
+    def stored(self, application: str, store: str) -> dict[int, dict[bytes, bytes]]:
+        """What a store holds on this host, by partition; nothing may have it open."""
+        state = self.directory / "state" / self.id_of(application)
+        return {
+            number: dict(entries(state / f"0_{number}" / "rocksdb" / store, store))
+            for number in range(PARTITIONS)
+        }
+
+
+@pytest.fixture
+def shop(
+    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+) -> Iterator[Shop]:
+    servers = broker.bootstrap_servers
+    outputs = [f"{who}-out-{output}" for who in ("live", "filled") for output in OUTPUTS]
+    topics = [
+        NewTopic(f"{unique_name}-{end}", num_partitions=PARTITIONS)
+        for end in ("orders", "prices", *outputs)
+    ]
+    for created in admin.create_topics(topics).values():
+        created.result(DEADLINE_S)
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "transactional.id": f"{unique_name}-history",
+            "partitioner": "murmur2_random",  # As of repartition topics, so that keys meet.
+        }
+    )
+    producer.init_transactions(DEADLINE_S)
+    yield Shop(unique_name, servers, tmp_path, producer)
+    delete_topics(admin, f"{unique_name}-")
+
+
+def run_live(shop: Shop) -> None:
+    """Feed a live run, each step when it is through with the one before."""
+    with shop.live() as application:
+        running = application.start()
+        for number in range(1, ROUNDS + 1):
+            shop.write_prices(number)
+            running.wait_until(
+                lambda: shop.num_outputs("prices") == number * len(PRODUCTS),  # noqa: B023
+                "the new prices",
+            )
+            shop.write_prices(100 + number, commit=False)
+            shop.write_orders(100 + number, commit=False)
+            shop.write_orders(number)
+            running.wait_until(
+                lambda: shop.num_outputs("sold") == number * ORDERS_A_ROUND,  # noqa: B023
+                "the new orders",
+            )
+        running.stop()
+
+
+def test_topic_merged_with_a_repartitioned_one_gives_what_a_live_run_gives(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in shop.environment("live").items():
+        monkeypatch.setenv(name, value)
+    plan = TopologyPlan(merging_app.topology(), shop.id_of("live"))
+    assert merges_history(plan, {f"{shop.name}-{end}": PARTITIONS for end in ("orders", "prices")})
+    run_live(shop)
+
+    backfill = shop.backfill()
+    try:
+        assert backfill.ended(deadline_s=SPARK_DEADLINE_S) == 0, backfill.tail()
+    finally:
+        backfill.kill()
+
+    priced = shop.outputs("live", "priced")
+    assert [value for value, _, _ in priced[PRODUCTS[0]]] == [
+        b"order %d-%d at price %d" % (number, index, number)
+        for number in range(1, ROUNDS + 1)
+        for index in range(0, ORDERS_A_ROUND, len(PRODUCTS))
+    ]
+    for output in OUTPUTS:
+        assert shop.outputs("filled", output) == shop.outputs("live", output)
+    for store in STORES:
+        live = shop.stored("live", store)
+        assert sum(map(len, live.values())) == len(PRODUCTS)
+        assert shop.stored("filled", store) == live
