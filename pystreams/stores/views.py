@@ -5,15 +5,16 @@ Safe beside a writing owner, without a lock:
 - A commit writes the engine first and clears the dirty map second; a reader asks the dirty map
   first and the engine second. Whatever was in the map is therefore found in one or the other.
 - A range takes the next few entries of the dirty map at a time, and the engine's iterator for all
-  that lies ahead. The store counts its commits and rollbacks before it clears the map, so that a
-  reader that finds the count unchanged has missed nothing; one that finds it changed opens the
+  that lies ahead. The store counts its commits and rollbacks after the engine has the data, and
+  before it clears the map. What a reader finds gone from the map while the count is that of its
+  iterator, the iterator has, or it was rolled back; one that finds another count opens the
   engine's iterator again, where it stands. The map is not copied, and the owner pays nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.stores.api import KeyValueIterator
@@ -65,6 +66,7 @@ class UncommittedView:
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
         """Iterate over the dirty map and the engine, what lies ahead as it is then."""
         store = self._store
+        dirty_get: Callable[[bytes, Any], Any] = store.dirty.get
         generation = -1
         committed: Iterator[tuple[bytes, bytes]] = iter(())
         head: tuple[bytes, bytes] | None = None
@@ -74,16 +76,18 @@ class UncommittedView:
                 committed = store.engine_range(start, end, reverse=reverse)
                 head = next(committed, None)
             keys = store.readers_keys.between(start, end, _FEW, reverse=reverse)
-            written = self._written(keys)
+            written = [dirty_get(key, ABSENT) for key in keys]
             if generation != store.generation:
                 continue  # What is gone from the map since may not be in this iterator.
-            for key, value in written:
+            for key, value in zip(keys, written, strict=True):
                 while head is not None and (head[0] > key if reverse else head[0] < key):
                     yield head
                     head = next(committed, None)
                 if head is not None and head[0] == key:
+                    if value is ABSENT:
+                        yield head
                     head = next(committed, None)
-                if value is not None:
+                if value is not None and value is not ABSENT:
                     yield key, value
             if len(keys) < _FEW:
                 break
@@ -91,12 +95,6 @@ class UncommittedView:
         if head is not None:
             yield head
             yield from committed
-
-    def _written(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-        """Return what is written under keys, as far as the dirty map still has them."""
-        dirty_get = self._store.dirty.get
-        found = ((key, dirty_get(key, ABSENT)) for key in keys)
-        return [entry for entry in found if entry[1] is not ABSENT]
 
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys."""

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores import sorted_keys
+from pystreams.stores import sorted_keys, views
 from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 FEW = 3
+PORTION = views._FEW
 MANY = 100
 
 
@@ -155,8 +156,9 @@ def test_a_reader_beside_the_owner_misses_no_key_that_was_there_before_it_asked(
 
 @pytest.mark.parametrize("committed", [0, 10_000])
 def test_a_read_beside_many_uncommitted_entries_copies_a_few_at_a_time(
-    tmp_path: Path, committed: int
+    tmp_path: Path, committed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(views, "_FEW", PORTION)
     store: Any = Home(tmp_path).open(spec_of(StoreEngine.IN_MEMORY))
     for number in range(20_000):
         store.put(f"{number:05d}", number)

@@ -9,8 +9,10 @@ import pytest
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
+from pystreams.stores import views
 from pystreams.stores.build import build_store
 from pystreams.stores.read_cache import ReadCacheBudget
+from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
 
@@ -120,6 +122,64 @@ def test_a_range_misses_nothing_when_a_commit_comes_between_its_looks(
     store.close()
 
     assert found == KEYS
+
+
+class TornMap(dict[bytes, "bytes | None"]):
+    """A dirty map that a reader looks into while its owner clears it.
+
+    Args:
+        torn_at: The look of the reader, counted from 1, that finds it cleared, and all later ones.
+    """
+
+    def __init__(self, torn_at: int) -> None:
+        super().__init__()
+        self.reader: Callable[[], object] | None = None
+        self._left = torn_at
+        self._is_read = False
+
+    def clear(self) -> None:
+        if self.reader is not None:
+            reader, self.reader, self._is_read = self.reader, None, True
+            reader()
+            self._is_read = False
+        super().clear()
+
+    def get(self, key: bytes, default: Any = None) -> Any:
+        if self._is_read:
+            self._left -= 1
+            if self._left == 0:
+                super().clear()
+        return super().get(key, default)
+
+
+@pytest.mark.parametrize("torn_at", [1, 5, 10])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("engine", list(StoreEngine))
+def test_a_range_begun_in_the_middle_of_a_commit_misses_nothing_over_the_next(
+    tmp_path: Path,
+    engine: StoreEngine,
+    reverse: bool,
+    torn_at: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(views, "_FEW", 10)
+    store: Any = Home(tmp_path).open(spec_of(engine))
+    buffer = store._buffer
+    buffer.dirty = torn = TornMap(torn_at)
+    buffer._sorted, buffer.readers_keys = SortedKeys(torn), ReadersKeys(torn)
+    store.put_all([(key, 1) for key in KEYS])
+    view = store.read_only(IsolationLevel.READ_UNCOMMITTED)
+    entries = view.reverse_all() if reverse else view.all()
+    found = []
+    torn.reader = lambda: found.append(next(entries))
+
+    store.commit({CHANGELOG: 0})
+    store.put("other", 2)
+    store.commit({CHANGELOG: 1})
+    found += entries
+    store.close()
+
+    assert [key for key, _ in found if key != "other"] == (KEYS[::-1] if reverse else KEYS)
 
 
 @pytest.mark.parametrize("level", list(IsolationLevel))
