@@ -16,7 +16,7 @@ other threads. Spec: KIP-892 "Changed Interfaces"; KIP-1035 "Public Interfaces".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
@@ -204,16 +204,6 @@ class KeyValueEngine(Protocol):
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value or None. Any thread may call it.
-
-        Raises:
-            StoreNotAvailableError: The engine is closed.
-            StateStoreError: The data can't be read.
-        """
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys, in their order; None for each that is not there.
-
-        For reads by the thousand: one call costs RocksDB less than its keys one by one.
 
         Raises:
             StoreNotAvailableError: The engine is closed.

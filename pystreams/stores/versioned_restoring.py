@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pystreams.stores.buffered import ABSENT
+from pystreams.stores.many_keys import get_many
 from pystreams.stores.restoring import Changes
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments, segment_prefix
 from pystreams.stores.versioned_reader import LATEST_PREFIX, SegmentIndex
@@ -67,7 +68,7 @@ class RestoredRows:
                 if prefix in prefixes:
                     wanted[prefix + key] = None
         stored_keys = list(wanted)
-        self._known = dict(zip(stored_keys, self._engine.get_many(stored_keys), strict=True))
+        self._known = dict(zip(stored_keys, get_many(self._engine, stored_keys), strict=True))
 
     def _read(self, stored_key: bytes) -> bytes | None:
         row: bytes | None = self._known.get(stored_key, ABSENT)

@@ -9,6 +9,7 @@ import pytest
 from pystreams.errors import StoreNotAvailableError
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine
+from pystreams.stores.many_keys import get_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +44,8 @@ def test_what_was_written_is_read(engine: KeyValueEngine) -> None:
 def test_many_keys_are_read_in_their_order(engine: KeyValueEngine) -> None:
     engine.write({b"a": b"1", b"b": b"", b"c": b"3"}, {})
     engine.write({b"c": None}, {})
-    assert engine.get_many([b"b", b"x", b"a", b"c", b"a"]) == [b"", None, b"1", None, b"1"]
-    assert engine.get_many([]) == []
+    assert get_many(engine, [b"b", b"x", b"a", b"c", b"a"]) == [b"", None, b"1", None, b"1"]
+    assert get_many(engine, []) == []
 
 
 def test_none_deletes(engine: KeyValueEngine) -> None:
@@ -125,7 +126,7 @@ def test_a_closed_engine_refuses_reads_and_writes(engine: KeyValueEngine) -> Non
     engine.close()
     for read in (
         lambda: engine.get(b"a"),
-        lambda: engine.get_many([b"a"]),
+        lambda: get_many(engine, [b"a"]),
         lambda: list(engine.range(None, None)),
         lambda: engine.write({b"a": b"1"}, {}),
         lambda: next(iterator),

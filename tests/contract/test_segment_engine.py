@@ -65,7 +65,6 @@ def test_what_was_written_is_read_from_its_segment(engine: KeyValueEngine) -> No
     engine.write({at(1, b"a"): b"1", at(2, b"a"): b"2", at(2, b""): b""}, {})
     assert [engine.get(at(n, b"a")) for n in (0, 1, 2, 3)] == [None, b"1", b"2", None]
     assert engine.get(at(2)) == b""
-    assert engine.get_many([at(2, b"a"), at(3, b"a"), at(1, b"a")]) == [b"2", None, b"1"]
 
 
 def test_none_deletes_and_makes_no_segment(engine: KeyValueEngine, tmp_path: Path) -> None:
@@ -164,7 +163,6 @@ def test_a_closed_engine_refuses_reads_and_writes(engine: KeyValueEngine) -> Non
     engine.close()
     for read in (
         lambda: engine.get(at(1, b"a")),
-        lambda: engine.get_many([at(1, b"a")]),
         lambda: list(engine.range(None, None)),
         lambda: engine.write({at(1, b"a"): b"1"}, {}),
         lambda: next(iterator),

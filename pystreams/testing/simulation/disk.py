@@ -10,7 +10,7 @@ good at once, as column families are: a crash may take that batch back and never
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -206,10 +206,6 @@ class SimulatedEngine:
     def get(self, key: bytes) -> bytes | None:
         """Return a value or None."""
         return self._open().data.get(key)
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys, in their order."""
-        return list(map(self._open().data.get, keys))
 
     def range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False

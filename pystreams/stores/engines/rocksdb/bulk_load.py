@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pystreams.stores.api import KeyValueEngine
+from pystreams.stores.many_keys import get_many
 
 if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
@@ -107,7 +108,7 @@ class BulkLoadEngine:
         """
         waiting = self._waiting
         others = [key for key in keys if key not in waiting]
-        ingested = dict(zip(others, self._engine.get_many(others), strict=True))
+        ingested = dict(zip(others, get_many(self._engine, others), strict=True))
         return [ingested[key] if key in ingested else waiting[key] for key in keys]
 
     def range(

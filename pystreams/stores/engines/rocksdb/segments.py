@@ -35,7 +35,7 @@ from pystreams.errors import StateStoreError
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
@@ -121,15 +121,6 @@ class RocksDBSegmentEngine:
             return family[0].get(key[_PREFIX_BYTES:])
         except Exception as error:
             raise self._database.read_error(error) from error
-
-    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the committed values of keys, in their order; none is faster than by `get`.
-
-        Raises:
-            StoreNotAvailableError: The store is closed.
-            StateStoreError: The file is corrupt or unreadable.
-        """
-        return list(map(self.get, keys))
 
     def range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False
