@@ -82,7 +82,11 @@ def estimated_by(
         records[partition.topic] = records.get(partition.topic, 0) + has.records
     sizes = {topic: sample.size_of(topic) if records[topic] else 0 for topic in records}
     missing = ", ".join(sorted(topic for topic, size in sizes.items() if size is None))
-    why = sample.trouble or f"none came within {_DEADLINE_MS // 1000} s"
+    why = sample.trouble or (
+        f"none came within {_DEADLINE_MS // 1000} s"
+        if sample.was_cut_off()
+        else "only transactions' markers and aborted records were there"
+    )
     return EstimatedSizes(
         {topic: size for topic, size in sizes.items() if size is not None},
         sum(sample.records.values()),
@@ -124,6 +128,10 @@ class _Sample:
         except StreamsError as error:
             self.trouble = str(error)
 
+    def was_cut_off(self) -> bool:
+        """Return whether the time for reading is over."""
+        return self._clock.monotonic_ms() >= self._deadline_ms
+
     def size_of(self, topic: str) -> int | None:
         """Return the size of a topic (bytes), or None when no record of it was read."""
         read = [one for one in self.records if one.topic == topic]
@@ -147,7 +155,7 @@ class _Sample:
         }
         # Partitions that are kept would go on where they are.
         self._consumer.assign({})
-        while left and self._clock.monotonic_ms() < self._deadline_ms:
+        while left and not self.was_cut_off():
             self._consumer.assign({one: self._positions[one] for one in left})
             try:
                 batches = self._consumer.poll(_POLL_RECORDS, _POLL_S)
@@ -170,12 +178,16 @@ class _Sample:
             offset = message.offset()
             assert offset is not None, "consumed records have an offset"
             self._positions[partition] = offset + 1
-            if offset < end and left[partition]:
-                left[partition] -= 1
-                self.records[partition] = self.records.get(partition, 0) + 1
-                self._bytes[partition] = self._bytes.get(partition, 0) + _size(message)
-        if end_reached_at is not None:
-            self._positions[partition] = max(self._positions[partition], end_reached_at)
+            if offset >= end:
+                break
+            left[partition] -= 1
+            self.records[partition] = self.records.get(partition, 0) + 1
+            self._bytes[partition] = self._bytes.get(partition, 0) + _size(message)
+            if not left[partition]:
+                break  # The others may be read from before the end.
+        else:
+            if end_reached_at is not None:
+                self._positions[partition] = max(self._positions[partition], end_reached_at)
         if not left[partition] or self._positions[partition] >= end:
             del left[partition]
 

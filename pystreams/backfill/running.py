@@ -18,7 +18,7 @@ from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.spark import require_pyspark, spark_session
-from pystreams.backfill.staged_publication import check_identity
+from pystreams.backfill.staged_publication import check_identity, refuse_other_offsets
 from pystreams.backfill.stages import merges_history, stages_of
 from pystreams.backfill.staging import (
     MANIFEST,
@@ -107,8 +107,8 @@ def run(
             waits for a call to return. What it raises is logged, and it is not called again.
         publishing: How to publish the results to Kafka when they are staged; None leaves that to
             a call of `publish`, which may be made elsewhere, tells how far it is, and can build the
-            stores of its host. A group that they could not be published to is refused before they
-            are made.
+            stores of its host. Results that could not be published are refused before they are
+            made.
 
     Raises:
         ConfigError: A key of the configuration is missing or wrong.
@@ -136,9 +136,15 @@ def run(
     else:
         require_pyspark()
         if publishing is not None:
-            _refuse_used_group(settings, plan, path, with_outputs=publishing.with_outputs)
-        source = source or KafkaSource.of(settings)
-        manifest = _staged(settings, plan, source, StagingDirectory(path), master, spark_conf, tell)
+            _refuse_used_group(settings, plan, with_outputs=publishing.with_outputs)
+        staging, source = StagingDirectory(path), source or KafkaSource.of(settings)
+        with staging.held():
+            wanted = WantedTopics.of(plan, begun_identity(path))
+            with _session(source, plan, wanted, master, spark_conf or {}) as spark:
+                history = source.read(spark, wanted)
+                if publishing is not None:
+                    refuse_other_offsets(history, "these would be results")
+                manifest = _run(spark, settings, plan, history, staging, SystemClock(), tell)
     if publishing is None:
         return BackfillResult(path, manifest)
     published = publish(topology, settings, output=path, settings=publishing)
@@ -184,33 +190,13 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
     return StreamsConfig.of(config if needs_broker else {"bootstrap.servers": _NO_BROKER, **config})
 
 
-def _refuse_used_group(
-    settings: StreamsConfig, plan: TopologyPlan, path: Path, *, with_outputs: bool
-) -> None:
-    """See that results can be published before they are made; what is begun has seen that."""
+def _refuse_used_group(settings: StreamsConfig, plan: TopologyPlan, *, with_outputs: bool) -> None:
+    """See that results can be published before they are made."""
     # Imported here: Spark's workers import this package, and talk to no broker.
     from pystreams.runtime.adapters.factory import ConfluentClients
 
-    if begun_identity(path) is None:
-        admin = ConfluentClients(settings).admin()
-        refuse_used_group(plan, admin, REAL_WAITING, with_outputs=with_outputs)
-
-
-def _staged(
-    settings: StreamsConfig,
-    plan: TopologyPlan,
-    source: HistorySource,
-    staging: StagingDirectory,
-    master: str | None,
-    spark_conf: Mapping[str, str] | None,
-    tell: Teller[StageProgress],
-) -> Manifest:
-    """Read the history and run all stages that are missing."""
-    with staging.held():
-        wanted = WantedTopics.of(plan, begun_identity(staging.path))
-        with _session(source, plan, wanted, master, spark_conf or {}) as spark:
-            history = source.read(spark, wanted)
-            return _run(spark, settings, plan, history, staging, SystemClock(), tell)
+    admin = ConfluentClients(settings).admin()
+    refuse_used_group(plan, admin, REAL_WAITING, with_outputs=with_outputs)
 
 
 def _session(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pystreams.backfill.declared import other_keys, topology_fingerprint
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.history import History, PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.staged_results import StagedResults
@@ -52,8 +52,7 @@ def staged_publication(
     manifest = results.manifest
     identity = manifest.identity
     check_identity(results.path, identity, plan, configuration)
-    _refuse_computed_offsets(results.path, identity)
-    _refuse_guessed_partitions(results.path, identity)
+    refuse_other_offsets(identity, f"{results.path} holds results")
     edges = edge_topics(plan)
     kinds = (ResultKind.OUTPUT, ResultKind.STATE) if with_outputs else (ResultKind.STATE,)
     source = _Source(results, edges, kinds, frozenset(plan.repartition_topics()))
@@ -125,26 +124,31 @@ def check_identity(
         )
 
 
-def _refuse_computed_offsets(path: Path, identity: BackfillIdentity) -> None:
-    if identity.computed_offsets:
+def refuse_other_offsets(of: History | BackfillIdentity, what: str) -> None:
+    """Refuse results whose offsets are not those of Kafka's partitions.
+
+    Args:
+        of: The history, or what was staged of it.
+        what: Begins the message: "... holds results", or the like.
+
+    Raises:
+        PublishingRefusedError: Offsets were computed, or partitions guessed.
+    """
+    if of.computed_offsets:
         raise PublishingRefusedError(
-            f"{path} holds results of an archive without offsets: the application could not go on "
-            "right behind the history, since computed offsets are not the topic's. They give a "
-            "data set (write_dataset, or --no-publish); for a hand-over run the backfill in "
-            "another directory, over an archive with Kafka's offsets or over Kafka"
+            f"{what} of an archive without offsets: the application could not go on right behind "
+            "the history, since computed offsets are not the topic's. They give a data set "
+            "(write_dataset, or --no-publish); for a hand-over run the backfill in another "
+            "directory, over an archive with Kafka's offsets or over Kafka"
         )
-
-
-def _refuse_guessed_partitions(path: Path, identity: BackfillIdentity) -> None:
-    if identity.guessed_partitions:
+    if of.guessed_partitions:
         raise PublishingRefusedError(
-            f"{path} holds results of an archive without partitions, whose offsets may have gaps: "
-            "partitions were computed from the keys as Kafka's default partitioner does, and "
-            "nothing shows that the topic's producer has done the same. The application could go "
-            "on at offsets of another partition. They give a data set (write_dataset, or "
-            "--no-publish); for a hand-over run the backfill in another directory: over an archive "
-            "with Kafka's partitions, over one without gaps (and without gaps_allowed), or over "
-            "Kafka"
+            f"{what} of an archive without partitions, whose offsets may have gaps: partitions "
+            "were computed from the keys as Kafka's default partitioner does, and nothing shows "
+            "that the topic's producer has done the same. The application could go on at offsets "
+            "of another partition. They give a data set (write_dataset, or --no-publish); for a "
+            "hand-over run the backfill in another directory: over an archive with Kafka's "
+            "partitions, over one without gaps (and without gaps_allowed), or over Kafka"
         )
 
 

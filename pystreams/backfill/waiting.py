@@ -15,6 +15,8 @@ from pystreams.runtime.side_by_side import waiting_pool
 
 ATTEMPTS = 20
 _RETRY_PAUSE_S = 0.2
+_ANSWERED_WITHIN_MS = 60_000
+"""A request that waits for its own time limit each time is not repeated after so long."""
 
 _T = TypeVar("_T")
 
@@ -43,15 +45,15 @@ class Waiting:
         """Repeat a request until it is answered.
 
         Raises:
-            RetriableClientError: It was not, so many times.
+            RetriableClientError: It was not, so many times, or for a minute.
         """
-        left = ATTEMPTS
+        left, begun_ms = ATTEMPTS, self.clock.monotonic_ms()
         while True:
             try:
                 return call()
             except RetriableClientError:
                 left -= 1
-                if left == 0:
+                if left == 0 or self.clock.monotonic_ms() - begun_ms > _ANSWERED_WITHIN_MS:
                     raise
                 self.before_retry()
 

@@ -347,12 +347,11 @@ class _Backfill:
         return result.manifest
 
     def _refuse_used_group(self) -> None:
-        """See that results can be published before they are made; what is begun has seen that."""
+        """See that results can be published before they are made."""
         from pystreams.backfill.publishing_checks import refuse_used_group
-        from pystreams.backfill.staging import begun_identity
         from pystreams.backfill.waiting import REAL_WAITING
 
-        if self._options.publish and begun_identity(self._path) is None:
+        if self._options.publish:
             assert self._admin is not None, "publishing needs a broker"
             with_outputs = self._options.publish_outputs
             refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
+from pystreams.backfill import ArchiveSource, PublishingSettings, running
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Publisher
@@ -107,6 +108,24 @@ def test_results_of_an_archive_without_offsets_are_a_data_set_and_are_not_publis
         publish(loaded.topology, {**settings, "default.key.serde": "string"}, output=staged)
     with pytest.raises(PublishingRefusedError, match=r"made with another default\.key\.serde"):
         publish(loaded.topology, {**settings, "default.key.serde": "long"}, output=staged)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_call_that_is_to_publish_refuses_an_archive_without_offsets_before_it_runs(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_refuse_used_group", lambda *_, **__: None)
+    loaded = load_topology(arguments[0])
+    columns = {"partition": "part", "timestamp": "at", "offset": None}
+    source = ArchiveSource(str(tmp_path / "archive.parquet"), columns=columns, topic="in")
+    config = {**loaded.config, "bootstrap.servers": "nobody.invalid:9092"}
+    staged, settings = tmp_path / "staged", PublishingSettings()
+
+    with pytest.raises(PublishingRefusedError, match="would be results of an archive without off"):
+        running.run(loaded.topology, config, source=source, output=staged, publishing=settings)
+
+    assert not (staged / "begun.json").exists()
 
 
 @pytest.mark.spark
