@@ -120,6 +120,11 @@ class ArchiveSource:
                 f"{_words(error)}\n{_cure_in(str(error))}".rstrip()
             ) from None
 
+    @property
+    def known_partitions(self) -> dict[str, int]:
+        """How many partitions topics have, as given and as brokers tell."""
+        return {**self.num_partitions, **self.broker_partitions}
+
     def guesses_partitions(self, topics: Iterable[str]) -> bool:
         """Return whether partitions are computed, and nothing would show that they are not Kafka's.
 
@@ -128,7 +133,7 @@ class ArchiveSource:
         """
         if self._source_of("partition") is not None or not self.gaps_allowed:
             return False
-        return any(self._known_counts().get(topic, 1) > 1 for topic in topics)
+        return any(self.known_partitions.get(topic, 1) > 1 for topic in topics)
 
     def file_sizes(self, spark: SparkSession) -> dict[str, dict[str, int]]:
         """Return the files that hold each topic's records, with their sizes (bytes).
@@ -267,14 +272,11 @@ class ArchiveSource:
 
     # ------------------------------------------------------------------ computed columns
 
-    def _known_counts(self) -> dict[str, int]:
-        return {**self.num_partitions, **self.broker_partitions}
-
     def _with_partitions(self, frame: DataFrame, wanted: WantedTopics) -> DataFrame:
         """Compute partitions; topics that nobody wants and nobody knows drop out."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        known_counts = self._known_counts()
+        known_counts = self.known_partitions
         unknown = sorted(set(wanted.names) - known_counts.keys())
         if unknown:
             raise HistoryError(
@@ -302,6 +304,11 @@ def _cure_in(text: str) -> str:
         return (
             "Correct the reader's name (Spark's own are csv, jdbc, json, orc, parquet, text and "
             "xml), or name the package that brings it: --spark-conf spark.jars.packages=..."
+        )
+    if "Unescaped quote character" in text:
+        return (
+            'Give the option escape=" if quotes within a field are doubled; Spark takes a '
+            "backslash before them"
         )
     return cure_in(text)
 

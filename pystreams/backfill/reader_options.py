@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 _WHOLE_ROWS = {"mode": "FAILFAST"}
 _NEEDED = {
     # The names at the top are compared in every file, and rows are counted by all their columns.
-    "csv": {**_WHOLE_ROWS, "enforceSchema": "false", "columnPruning": "false"},
+    "csv": {
+        **_WHOLE_ROWS,
+        "enforceSchema": "false",
+        "columnPruning": "false",
+        "unescapedQuoteHandling": "RAISE_ERROR",
+    },
     "json": _WHOLE_ROWS,
 }
 _KNOWN_BY = {

@@ -288,8 +288,8 @@ class _Backfill:
         """See that results can be published before they are made; see `History`."""
         from pystreams.backfill.history import WantedTopics
 
-        known = {**archive.num_partitions, **archive.broker_partitions}
-        if archive.guesses_partitions(WantedTopics.of(self._plan, None).among(known)):
+        wanted = WantedTopics.of(self._plan, None)
+        if archive.guesses_partitions(wanted.among(archive.known_partitions)):
             raise click.UsageError(
                 "--column partition= says that the archive has no partitions, and with "
                 "--gaps-allowed nothing shows that the computed ones are Kafka's: name the column "

@@ -114,6 +114,7 @@ GOOD = TOP + "0,0,10,1,x\n"
         ("csv", [HEADER], TOP + "0,0,12:30,1,x\n", "column 'timestamp' has '12:30', which is not"),
         ("csv", [HEADER], TOP + "0,,10,1,x\n", "column 'offset' is empty for a record in .*first"),
         ("csv", [HEADER], GOOD + "0,1,10,1\n", r"archive/first(.*\n)*.*detected.*\[0,1,10\]"),
+        ("csv", [HEADER], TOP + '0,0,10,1,"{""a"": 1}"\n', r"first(.*\n)*Give the option escape="),
         ("csv", [HEADER, "inferSchema=true"], GOOD, "'key' .*int.*leave the option inferSchema"),
         ("json", ["inferSchema=true"], "{}", "'json' has no option 'inferSchema'"),
         ("json", [], "{broken\n", r"JsonParseException|Malformed records"),
