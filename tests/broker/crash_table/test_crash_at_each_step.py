@@ -47,10 +47,10 @@ WRITING_THROUGH = [
     for step, number in (("store batch", 30), ("segment creation", 12), ("segment expiry", 3))
     for moment in ("before", "after")
 ]
-IN_MEMORY_ALL = [
+IN_MEMORY_ALL = [  # Late enough for every store to have committed something.
     f"{moment}:{step}:{number}"
     for step, number in (
-        ("send", 30),
+        ("send", 5000),
         ("producer flush", 4),
         ("kafka commit", 4),
         ("store batch", 30),
