@@ -7,7 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
-from pystreams.stores.retentions import session_retention, versioned_retention, window_retention
+from pystreams.stores.retentions import (
+    check_number,
+    session_retention,
+    versioned_retention,
+    window_retention,
+)
 from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 
@@ -199,10 +204,9 @@ class Stores:
                 Kafka takes 0, keeps nothing and logs everything.
 
         Raises:
-            TopologyError: `max_entries` is below 1.
+            TopologyError: `max_entries` is no whole number, or below 1.
         """
-        if max_entries < 1:
-            raise TopologyError(f"store {name!r}: max_entries must be 1 or more, not {max_entries}")
+        check_number(name, "max_entries", max_entries, 1)
         return StoreSupplier(_checked(name), engine=StoreEngine.IN_MEMORY, max_entries=max_entries)
 
     @staticmethod
@@ -339,12 +343,12 @@ def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str) -> None:
         )
 
 
-def _checked(name: str) -> str:
+def _checked(name: object) -> str:
     """Return a store's name if it can be part of a topic's and a directory's name.
 
     Spec: Kafka Named.validate.
     """
-    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+    if not isinstance(name, str) or not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
         raise TopologyError(
             f"store name {name!r} is not valid: use 1 to 249 letters, digits, '.', '_' or '-'"
         )

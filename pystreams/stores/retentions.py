@@ -13,6 +13,24 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 """What a segment of a window or session store covers at least; else it is half the retention."""
 
 
+def check_number(name: str, argument: str, value: object, minimum: int) -> None:
+    """Refuse a number that a store could not be made with.
+
+    Args:
+        name: The store's name, for error messages.
+        argument: The argument's name, for the same.
+        value: What was given.
+        minimum: The least it may be.
+
+    Raises:
+        TopologyError: It is no whole number, or too small.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TopologyError(f"store {name!r}: {argument} must be a whole number, not {value!r}")
+    if value < minimum:
+        raise TopologyError(f"store {name!r}: {argument} must be {minimum} or more, not {value}")
+
+
 def window_retention(
     name: str,
     retention_ms: int,
@@ -35,9 +53,8 @@ def window_retention(
 
     Spec: Kafka Stores.persistentWindowStore.
     """
-    for argument, value in (("retention_ms", retention_ms), ("window_size_ms", window_size_ms)):
-        if value < 0:
-            raise TopologyError(f"store {name!r}: {argument} must be 0 or more, not {value}")
+    check_number(name, "retention_ms", retention_ms, 0)
+    check_number(name, "window_size_ms", window_size_ms, 0)
     if window_size_ms > retention_ms:
         raise TopologyError(
             f"store {name!r}: retention_ms {retention_ms} is less than window_size_ms "
@@ -66,13 +83,11 @@ def versioned_retention(
 
     Spec: Kafka RocksDbVersionedKeyValueBytesStoreSupplier.defaultSegmentInterval.
     """
-    if history_retention_ms < 0:
-        raise TopologyError(
-            f"store {name!r}: history_retention_ms must be 0 or more, not {history_retention_ms}"
-        )
+    check_number(name, "history_retention_ms", history_retention_ms, 0)
     if segment_interval_ms is None:
         segment_interval_ms = _default_versioned_interval_ms(history_retention_ms)
-    return Retention(history_retention_ms, _checked_interval_ms(name, segment_interval_ms))
+    check_number(name, "segment_interval_ms", segment_interval_ms, 1)
+    return Retention(history_retention_ms, segment_interval_ms)
 
 
 def session_retention(
@@ -90,8 +105,7 @@ def session_retention(
 
     Spec: Kafka Stores.persistentSessionStore.
     """
-    if retention_ms < 0:
-        raise TopologyError(f"store {name!r}: retention_ms must be 0 or more, not {retention_ms}")
+    check_number(name, "retention_ms", retention_ms, 0)
     return Retention(retention_ms, _segment_interval_ms(name, retention_ms, segment_interval_ms))
 
 
@@ -99,14 +113,7 @@ def _segment_interval_ms(name: str, retention_ms: int, segment_interval_ms: int 
     """Return the segment interval of a window or session store."""
     if segment_interval_ms is None:
         return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
-    return _checked_interval_ms(name, segment_interval_ms)
-
-
-def _checked_interval_ms(name: str, segment_interval_ms: int) -> int:
-    if segment_interval_ms < 1:
-        raise TopologyError(
-            f"store {name!r}: segment_interval_ms must be 1 or more, not {segment_interval_ms}"
-        )
+    check_number(name, "segment_interval_ms", segment_interval_ms, 1)
     return segment_interval_ms
 
 

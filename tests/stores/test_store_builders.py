@@ -215,6 +215,31 @@ def test_a_segment_that_covers_nothing_is_refused(name: str) -> None:
         SEGMENTED[name](segment_interval_ms=0)
 
 
+@pytest.mark.parametrize(
+    ("factory", "numbers", "message"),
+    [
+        ("persistent_window_store", (600_000.5, 10), "retention_ms .* 600000.5"),
+        ("in_memory_window_store", (10, 1.0), "window_size_ms .* not 1.0"),
+        ("persistent_session_store", (True,), "retention_ms .* not True"),
+        ("in_memory_session_store", ("1",), "retention_ms .* not '1'"),
+        ("persistent_versioned_key_value_store", (None,), "history_retention_ms .* not None"),
+        ("lru_map", (1.5,), "max_entries .* not 1.5"),
+    ],
+)
+def test_times_and_numbers_that_are_not_whole_are_refused(
+    factory: str, numbers: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(TopologyError, match=f"'s': {message}"):
+        getattr(Stores, factory)("s", *numbers)
+
+
+@pytest.mark.parametrize("name", [None, 7, "", "a b"])
+def test_a_name_that_can_be_no_topic_s_is_refused(name: Any) -> None:
+    for make in (Stores.persistent_key_value_store, Stores.in_memory_key_value_store):
+        with pytest.raises(TopologyError, match=f"store name {name!r} is not valid"):
+            make(name)
+
+
 def test_another_retention_keeps_the_data_of_a_store_that_keeps_its_segments(
     tmp_path: Path,
 ) -> None:
