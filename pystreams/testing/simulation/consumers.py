@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
+from pystreams.errors import OffsetOutOfRangeError, RetriableClientError, TaskMigratedError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -221,7 +221,11 @@ class SimulatedConsumer:
         self._lifeline.pulse(f"{self._client_id} commit {_offsets(offsets)}")
         self._maybe_no_answer("commit")
         group = self._broker.group
-        group.check(self.group_metadata())
+        try:
+            group.check(self.group_metadata())
+        except TaskMigratedError:
+            group.refused.update(offsets)
+            raise
         group.commit(offsets)
         self._maybe_no_answer("commit")
         self._lifeline.pulse(f"{self._client_id} committed")

@@ -65,6 +65,7 @@ class GroupCoordinator:
 
     Attributes:
         offsets: Committed offsets that everybody may see.
+        refused: Partitions for which somebody tried to commit who had lost them.
         generation: Counts rebalances.
         rebalancing: Whether members are waited for (eager protocol).
     """
@@ -78,6 +79,7 @@ class GroupCoordinator:
         incremental: bool,
     ) -> None:
         self.offsets: dict[TopicPartition, CommittedOffset] = {}
+        self.refused: set[TopicPartition] = set()
         self.generation = 0
         self.rebalancing = False
         self.incremental = incremental
