@@ -1,9 +1,10 @@
 """What Kafka Streams' operations are called here: a page made from two sets of names and a list.
 
-`golden/api.json` has the public methods of Kafka Streams' classes, found by Java itself. A method
-is here what it is there, in snake case, on the class of the same name; an option's `withName` is
-the keyword `name`. What does not follow these rules is listed in `api_spellings`, with a reason
-where a method has no place in Python. `page()` is docs/reference/kafka-streams-names.md:
+`golden/api.json` has the public methods of Kafka Streams' classes, found by Java itself (of enums
+the constants). A method is here what it is there, in snake case, on the class of the same name;
+`getName` is the attribute `name`; an option's `withName` is the keyword `name`. What does not
+follow these rules is listed in `api_spellings`, with a reason where a method has no place in
+Python. `page()` is docs/reference/kafka-streams-names.md:
 
     python -m tests.parity.api_names > docs/reference/kafka-streams-names.md
 """
@@ -26,10 +27,13 @@ GOLDEN = Path(__file__).parent / "golden" / "api.json"
 
 _HEAD = """# Kafka Streams' names here
 
-Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client and test driver, and what it is called in pystreams. The rules: methods are in snake case, on the class of the same name; what Java says with option objects is said with keywords (`Consumed.with(...).withName("a")` is `key_serde=..., name="a"`, on the operation itself or in a `Consumed(...)`); overloads are one method with optional arguments; durations are numbers, in the unit the name ends with. "not there" is meant: what to use instead, if there is something, stands beside it.
+Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client, interactive queries and test driver, and what it is called in pystreams. The rules: methods are in snake case, on the class of the same name; what Java gets with `getName` is often an attribute `name`; what Java says with option objects is said with keywords (`Consumed.with(...).withName("a")` is `key_serde=..., name="a"`, on the operation itself or in a `Consumed(...)`); overloads are one method with optional arguments; durations are numbers, in the unit the name ends with. "not there" is meant: what to use instead, if there is something, stands beside it.
 
 This page is generated from Kafka Streams' own classes and ours, and checked by a test.
 """  # noqa: E501 - a paragraph of Markdown
+
+_NOT_OPTIONS = {"PositionBound", "Record", "RecordMetadata", "StateQueryResult", "VersionedRecord"}
+"""Classes with fields that are read, or set with methods, and not with keywords."""
 
 
 def kafka_methods() -> dict[str, list[str]]:
@@ -39,7 +43,9 @@ def kafka_methods() -> dict[str, list[str]]:
 
 
 def snake_case(name: str) -> str:
-    """Return a Java name as Python has it: `groupByKey` is `group_by_key`."""
+    """Return a Java name as Python has it: `groupByKey` is `group_by_key`, `ANY` stays."""
+    if name.isupper():
+        return name
     return re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
 
 
@@ -51,8 +57,7 @@ def python_class(name: str) -> type[Any] | None:
 
 def names_of(cls: type[Any]) -> set[str]:
     """Return the public attributes of a class, fields of a dataclass included."""
-    fields = {field.name for field in dataclasses.fields(cls)} if _is_options(cls) else set()
-    return {name for name in dir(cls) if not name.startswith("_")} | fields
+    return {name for name in dir(cls) if not name.startswith("_")} | _fields_of(cls)
 
 
 def by_rule(cls: str, method: str) -> str | None:
@@ -60,12 +65,14 @@ def by_rule(cls: str, method: str) -> str | None:
     ours = python_class(cls)
     if ours is None:
         return None
-    names = names_of(ours)
     name = snake_case(method)
-    if _is_options(ours) and cls not in {"Record", "RecordMetadata", "VersionedRecord"}:
-        keyword = name.removeprefix("with_")
-        return f"`{keyword}=`" if keyword in names else None
-    return f"`{cls}.{name}`" if name in names else None
+    keyword = name.removeprefix("with_")
+    if keyword in _fields_of(ours) and cls not in _NOT_OPTIONS:
+        return f"`{keyword}=`"
+    for attribute in (name, name.removeprefix("get_")):
+        if attribute in names_of(ours):
+            return f"`{cls}.{attribute}`"
+    return None
 
 
 def spelling(cls: str, method: str) -> str:
@@ -101,8 +108,10 @@ def _sections() -> Iterator[str]:
         yield ""
 
 
-def _is_options(cls: type[Any]) -> bool:
-    return dataclasses.is_dataclass(cls)
+def _fields_of(cls: type[Any]) -> set[str]:
+    if not dataclasses.is_dataclass(cls):
+        return set()
+    return {field.name for field in dataclasses.fields(cls)}
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 _KEYWORDS = "arguments of the operation, or of the class itself"
 _QUERIES = "`KafkaStreams.query`"
 _RUNTIME = "the runtime calls it: `StateStore.{}`"
+_ASKING = "of `KafkaStreams.query`"
 _PLAIN = "an attribute of the class, made by its constructor"
 
 SPELLED: dict[str, str] = {
@@ -90,7 +91,6 @@ SPELLED: dict[str, str] = {
     "TestInputTopic.pipeKeyValueList": "`TestInputTopic.pipe_key_values`",
     "TestInputTopic.pipeRecordList": "`TestInputTopic.pipe_input`, record by record",
     "TestInputTopic.pipeValueList": "`TestInputTopic.pipe_value`, value by value",
-    "TestOutputTopic.getQueueSize": "`TestOutputTopic.queue_size`",
     "TestOutputTopic.readKeyValuesToList": "`TestOutputTopic.read_key_values`",
     "TestOutputTopic.readRecordsToList": "`TestOutputTopic.read_records`",
     "TestOutputTopic.readValuesToList": "`TestOutputTopic.read_values`",
@@ -98,18 +98,93 @@ SPELLED: dict[str, str] = {
     "`pystreams run`",
     "KafkaStreams.metadataForLocalThreads": "`KafkaStreams.statistics`",
     "KafkaStreams.setStateListener": "`KafkaStreams.state`, and `KafkaStreams.wait` for the end",
+    # Interactive queries: a request is one call, a query is made by its class.
+    "StateQueryRequest.inStore": f"`store=` {_ASKING}",
+    "InStore.withQuery": "the first argument of `KafkaStreams.query`",
+    "StateQueryRequest.withAllPartitions": f"`partitions=None` {_ASKING}, the default",
+    "StateQueryRequest.withPartitions": f"`partitions=` {_ASKING}",
+    "StateQueryRequest.withPositionBound": f"`position_bound=` {_ASKING}",
+    "StateQueryResult.getOnlyPartitionResult": "`StateQueryResult.only_value`: the value itself; "
+    "it raises if there is none and a partition failed",
+    "QueryResult.getResult": "`QueryResult.value`",
+    "QueryResult.isFailure": "`QueryResult.is_success` is False",
+    "Position.emptyPosition": "`Position()`",
+    "Position.fromMap": "`Position({TopicPartition(...): offset, ...})`",
+    "Position.getPartitionPositions": "`Position.offsets`, of all topics, by `TopicPartition`",
+    "Position.getTopics": "`Position.offsets`, of all topics, by `TopicPartition`",
+    "Position.isEmpty": "`not position`",
+    "PositionBound.isUnbounded": "`not bound.position`",
+    **{
+        f"{query}.{method}": said
+        for query in ("RangeQuery", "TimestampedRangeQuery")
+        for method, said in (
+            ("withRange", "`lower=`, `upper=`"),
+            ("withLowerBound", "`lower=`"),
+            ("withUpperBound", "`upper=`"),
+            ("withNoBounds", f"`{query}()`"),
+            ("withAscendingKeys", "`descending=False`, the default"),
+            ("withDescendingKeys", "`descending=True`"),
+            ("resultOrder", f"`{query}.descending`"),
+        )
+    },
+    "RangeQuery.getLowerBound": "`RangeQuery.lower`",
+    "RangeQuery.getUpperBound": "`RangeQuery.upper`",
+    "TimestampedRangeQuery.lowerBound": "`TimestampedRangeQuery.lower`",
+    "TimestampedRangeQuery.upperBound": "`TimestampedRangeQuery.upper`",
+    "TimestampedKeyQuery.key": "`TimestampedKeyQuery.key`",
+    "WindowKeyQuery.withKeyAndWindowStartRange": "`key=`, `time_from=`, `time_to=`",
+    "WindowRangeQuery.withWindowStartRange": "`time_from=`, `time_to=`",
+    "VersionedKeyQuery.asOfTimestamp": "`VersionedKeyQuery.as_of`",
+    "VersionedKeyQuery.key": "`VersionedKeyQuery.key`",
+    "MultiVersionedKeyQuery.key": "`MultiVersionedKeyQuery.key`",
+    "MultiVersionedKeyQuery.resultOrder": "`MultiVersionedKeyQuery.descending`",
+    "MultiVersionedKeyQuery.withAscendingTimestamps": "`descending=False`, the default",
+    "MultiVersionedKeyQuery.withDescendingTimestamps": "`descending=True`",
+    "ResultOrder.ANY": "`descending=False` of the query, the default: there is always an order",
+    "ResultOrder.ASCENDING": "`descending=False` of the query, the default",
+    "ResultOrder.DESCENDING": "`descending=True` of the query",
 }
 """Methods that do not follow the rules, and how to say them; names in backticks are checked."""
+
+_ACTIVE = (
+    "not needed: always so; there are no standby tasks, and a partition that restores or moves "
+    "answers `FailureReason.NOT_ACTIVE`"
+)
+_REQUEST = "not needed: a request is the arguments of `KafkaStreams.query`, and no object"
 
 NOT_NEEDED: dict[str, str] = {
     "JoinWindows.windowsFor": "not needed: joins look windows up themselves",
     "TopologyTestDriver.metrics": "not needed: a test looks at records and stores",
     "ProcessorContext.keySerde": "not needed: give serdes to stores and sinks by name",
     "ProcessorContext.valueSerde": "not needed: give serdes to stores and sinks by name",
+    "StateQueryRequest.requireActive": _ACTIVE,
+    "StateQueryRequest.isRequireActive": _ACTIVE,
+    "StateQueryRequest.getPartitions": _REQUEST,
+    "StateQueryRequest.getPositionBound": _REQUEST,
+    "StateQueryRequest.getQuery": _REQUEST,
+    "StateQueryRequest.getStoreName": _REQUEST,
+    "StateQueryRequest.isAllPartitions": _REQUEST,
+    "StateQueryResult.addResult": "not needed: `KafkaStreams.query` returns it whole",
+    # What a store of one's own answers.
+    "QueryResult.forFailure": "not needed: what `StateStore.query` raises becomes "
+    "`FailureReason.STORE_EXCEPTION`",
+    "QueryResult.forResult": "not needed: `StateStore.query` returns the bare answer",
+    "QueryResult.forUnknownQueryType": "not needed: `StateStore.query` returns `NotImplemented`",
+    "QueryResult.notUpToBound": "not needed: the runtime holds positions against bounds",
+    "QueryResult.setPosition": "not needed: the runtime says how far a partition has come",
+    "Position.copy": "not needed: a position never changes",
 }
 """Methods that Python does without, and why."""
 
 _HEADERS = "stores with headers (`dsl.store.format=HEADERS`) are not supported"
+_GLOBAL = "there are no global stores"
+_EXECUTION_INFO = (
+    "how a query was executed is not recorded; `QueryResult.failure_message` says what went wrong"
+)
+_SKIP_CACHE = (
+    "the record cache and the transaction are one map; "
+    f"`isolation_level=IsolationLevel.READ_COMMITTED` {_ASKING} reads past it"
+)
 _WINDOWS = "windowed aggregations are to come; a window store in a processor does it meanwhile"
 
 MISSING: dict[str, str] = {
@@ -164,6 +239,17 @@ MISSING: dict[str, str] = {
     "KafkaStreams.streamsMetadataForStore": "",
     "KafkaStreams.setGlobalStateRestoreListener": "progress of restores is logged and measured",
     "KafkaStreams.setStandbyUpdateListener": "",
+    "StateQueryRequest.enableExecutionInfo": _EXECUTION_INFO,
+    "StateQueryRequest.executionInfoEnabled": _EXECUTION_INFO,
+    "QueryConfig": _EXECUTION_INFO,
+    "QueryResult.addExecutionInfo": _EXECUTION_INFO,
+    "QueryResult.getExecutionInfo": _EXECUTION_INFO,
+    "StateQueryResult.getGlobalResult": _GLOBAL,
+    "StateQueryResult.setGlobalResult": _GLOBAL,
+    "KeyQuery.isSkipCache": _SKIP_CACHE,
+    "KeyQuery.skipCache": _SKIP_CACHE,
+    "TimestampedKeyQuery.isSkipCache": _SKIP_CACHE,
+    "TimestampedKeyQuery.skipCache": _SKIP_CACHE,
 }
 """Classes and methods that are not there, and what to do instead, if there is something."""
 
@@ -199,6 +285,9 @@ OURS_ALONE: dict[str, set[str]] = {
     },
     "VersionedKeyValueStore": {"get_range", "read_only"},
     "KafkaStreams": {"config"},
+    "StateQueryResult": {"values"},
+    "Position": {"beyond", "deserialize", "dominates", "of_partition", "serialize"},
+    "PositionBound": {"missing"},
     "TopologyTestDriver": {"pipe_raw", "produced_raw"},
     "StreamJoined": {"transactional", "check_suppliers"},
     "Materialized": {

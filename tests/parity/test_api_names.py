@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import pystreams
+from pystreams import Query
 from tests.parity.api_names import (
     by_rule,
     kafka_methods,
@@ -34,6 +38,24 @@ def test_names_on_the_page_exist(cls: str) -> None:
         ours = python_class(name)
         assert ours is not None, f"{name} is not exported"
         assert attribute in names_of(ours)
+
+
+@pytest.mark.parametrize("cls", METHODS)
+def test_keywords_on_the_page_are_arguments(cls: str) -> None:
+    for said in (spelling(cls, method) for method in METHODS[cls]):
+        operation = re.search(r"` of `([A-Z]\w+)\.(\w+)`", said)
+        called: Any = python_class(cls)
+        if operation:
+            called = getattr(python_class(operation[1]), operation[2])
+        if called:
+            keywords = set(re.findall(r"`(\w+)=", said))
+            assert keywords <= inspect.signature(called).parameters.keys(), said
+
+
+def test_every_query_is_on_the_page() -> None:
+    public = [getattr(pystreams, name) for name in pystreams.__all__]
+    queries = {one.__name__ for one in public if inspect.isclass(one) and issubclass(one, Query)}
+    assert queries - {"Query"} <= METHODS.keys()
 
 
 def test_what_is_said_to_be_missing_is_not_there() -> None:

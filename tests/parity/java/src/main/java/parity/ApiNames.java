@@ -1,7 +1,9 @@
 package parity;
 
+import java.io.IOException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -48,6 +50,22 @@ import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.processor.api.RecordMetadata;
+import org.apache.kafka.streams.query.FailureReason;
+import org.apache.kafka.streams.query.KeyQuery;
+import org.apache.kafka.streams.query.MultiVersionedKeyQuery;
+import org.apache.kafka.streams.query.Position;
+import org.apache.kafka.streams.query.PositionBound;
+import org.apache.kafka.streams.query.QueryConfig;
+import org.apache.kafka.streams.query.QueryResult;
+import org.apache.kafka.streams.query.RangeQuery;
+import org.apache.kafka.streams.query.ResultOrder;
+import org.apache.kafka.streams.query.StateQueryRequest;
+import org.apache.kafka.streams.query.StateQueryResult;
+import org.apache.kafka.streams.query.TimestampedKeyQuery;
+import org.apache.kafka.streams.query.TimestampedRangeQuery;
+import org.apache.kafka.streams.query.VersionedKeyQuery;
+import org.apache.kafka.streams.query.WindowKeyQuery;
+import org.apache.kafka.streams.query.WindowRangeQuery;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
@@ -56,7 +74,10 @@ import org.apache.kafka.streams.state.VersionedKeyValueStore;
 import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
 
-/** The public operations of Kafka Streams: names of methods, without those that are deprecated. */
+/**
+ * The public operations of Kafka Streams: names of methods, without those that are deprecated; of
+ * an enum its constants.
+ */
 public final class ApiNames {
 
     private static final List<Class<?>> CLASSES = List.of(
@@ -73,10 +94,20 @@ public final class ApiNames {
         Record.class, FixedKeyRecord.class, RecordMetadata.class, Cancellable.class,
         Stores.class, StoreBuilder.class, KeyValueStore.class, WindowStore.class,
         SessionStore.class, VersionedKeyValueStore.class, VersionedRecord.class,
-        KafkaStreams.class, TopologyTestDriver.class, TestInputTopic.class,
+        KafkaStreams.class, StateQueryRequest.class, StateQueryRequest.InStore.class,
+        StateQueryResult.class, QueryResult.class, FailureReason.class, Position.class,
+        PositionBound.class, KeyQuery.class, RangeQuery.class, TimestampedKeyQuery.class,
+        TimestampedRangeQuery.class, WindowKeyQuery.class, WindowRangeQuery.class,
+        VersionedKeyQuery.class, MultiVersionedKeyQuery.class, ResultOrder.class,
+        QueryConfig.class, TopologyTestDriver.class, TestInputTopic.class,
         TestOutputTopic.class);
 
     private ApiNames() {
+    }
+
+    /** Takes one argument: the directory of all golden files. Writes api.json alone. */
+    public static void main(final String[] arguments) throws IOException {
+        GoldenFile.write(Path.of(arguments[0]).normalize().resolve("api.json"), all());
     }
 
     /** Returns the names by class, sorted. */
@@ -90,6 +121,12 @@ public final class ApiNames {
 
     private static TreeSet<String> namesOf(final Class<?> type) {
         final TreeSet<String> names = new TreeSet<>();
+        if (type.isEnum()) {
+            for (final Object constant : type.getEnumConstants()) {
+                names.add(((Enum<?>) constant).name());
+            }
+            return names;
+        }
         for (final Method method : type.getMethods()) {
             if (method.getDeclaringClass() != Object.class
                 && !method.isAnnotationPresent(Deprecated.class)
