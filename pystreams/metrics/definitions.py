@@ -229,13 +229,13 @@ def _state() -> Iterator[MetricDefinition]:
         level=RecordingLevel.DEBUG,
     )
     for operation in OPERATIONS:
-        meaning = f"calls of {operation}"
+        meaning = f"Calls of {operation}"
         if operation == "restore":
-            meaning = "batches restored (Kafka: openings of the store)"
+            meaning = "Batches restored (Kafka: openings of the store)"
         yield MetricDefinition(
             STATE_GROUP,
             f"{operation}-rate",
-            f"{meaning.capitalize()}, per second.",
+            f"{meaning}, per second.",
             Unit.PER_SECOND,
             level=RecordingLevel.DEBUG,
         )

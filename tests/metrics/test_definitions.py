@@ -53,6 +53,16 @@ def test_operations_of_stores_are_there_at_debug() -> None:
             assert definition(STATE_GROUP, f"{operation}-{end}").level is RecordingLevel.DEBUG
 
 
+def test_texts_keep_the_capitals_of_names() -> None:
+    assert (
+        definition(STATE_GROUP, "put-if-absent-rate").doc == "Calls of put-if-absent, per second."
+    )
+    assert definition(STATE_GROUP, "restore-rate").doc == (
+        "Batches restored (Kafka: openings of the store), per second."
+    )
+    assert [one.name for one in DEFINITIONS if re.search(r"\bkafka\b", one.doc)] == []
+
+
 def test_no_two_metrics_have_one_name_in_prometheus() -> None:
     names = [prometheus_name(one) for one in DEFINITIONS]
 

@@ -22,6 +22,7 @@ from pystreams.metrics.definitions import (
 )
 from pystreams.record import Record
 from pystreams.stores.factories import Stores
+from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.testing.simulation import SimulatedProcess
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.processor import Processor, ProcessorContext
@@ -254,10 +255,12 @@ def test_metered_stores_count_as_the_others_do(tmp_path: Path) -> None:
 
 
 class Busy(Processor[str, str, str, str]):
-    """Calls every method of a key-value store."""
+    """Calls a method of each operation that each kind of store has."""
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         self._store = context.get_state_store("busy")
+        self._windows = context.get_state_store("windows")
+        self._sessions = context.get_state_store("sessions")
 
     def process(self, record: Record[str, str]) -> None:
         store = self._store
@@ -269,37 +272,69 @@ class Busy(Processor[str, str, str, str]):
         list(store.prefix_scan(b"a"))
         assert store.get(record.key) == record.value
         store.delete(record.key)
+        self._windows.put(record.key, record.value, record.timestamp)
+        assert self._windows.fetch(record.key, record.timestamp) == record.value
+        session = Windowed(record.key, Window(record.timestamp, record.timestamp))
+        self._sessions.put(session, record.value)
+        assert list(self._sessions.fetch(record.key)) == [(session, record.value)]
+        self._sessions.remove(session)
+
+
+KEY_VALUE_OPERATIONS = set(OPERATIONS) - {"fetch", "remove", "restore"}
+OPERATIONS_OF = {
+    ("in-memory", "busy"): KEY_VALUE_OPERATIONS,
+    ("in-memory-window", "windows"): {"put", "fetch"},
+    ("in-memory-session", "sessions"): {"put", "fetch", "remove"},
+}
+"""What processors call on each store, by its type and name."""
 
 
 def busy() -> Topology:
     builder = StreamsBuilder()
-    supplier = Stores.in_memory_key_value_store("busy")
-    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    both = serdes.STRING, serdes.STRING
+    hour_ms = 3_600_000
+    for store in (
+        Stores.key_value_store_builder(Stores.in_memory_key_value_store("busy"), *both),
+        Stores.window_store_builder(Stores.in_memory_window_store("windows", hour_ms, 10), *both),
+        Stores.session_store_builder(Stores.in_memory_session_store("sessions", hour_ms), *both),
+    ):
+        builder.add_state_store(store)
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
-    stream.process(Busy, stores=["busy"])
+    stream.process(Busy, stores=[name for _, name in OPERATIONS_OF])
     return builder.build()
 
 
-KEY_VALUE_OPERATIONS = set(OPERATIONS) - {"fetch", "remove", "restore"}
-
-
 def run_busy(root: Path, level: str) -> SimulatedProcess:
+    """Return a process that has restored its stores and then processed three records."""
     app = Application(root)
-    process = app.process(topology=busy(), config={"metrics.recording.level": level})
-    process.start()
-    app.feed(*"abc")
-    app.run_until_processed(process)
+    for name in ("p0", "p1"):
+        process = app.process(name, topology=busy(), config={"metrics.recording.level": level})
+        process.start()
+        app.feed(*"abc")
+        app.run_until_processed(process)
+        if name == "p0":
+            process.stop()
     return process
 
 
-def test_operations_of_stores_are_measured_at_debug(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", OPERATIONS_OF, ids=str)
+def test_operations_of_stores_are_measured_at_debug(store: tuple[str, str], tmp_path: Path) -> None:
     process = run_busy(tmp_path, "DEBUG")
 
-    for operation in KEY_VALUE_OPERATIONS:
-        rate = total(process, STATE_GROUP, f"{operation}-rate", task_id="0_0")
-        assert rate == pytest.approx(3 / 30), operation
-        assert total(process, STATE_GROUP, f"{operation}-latency-max") == 0
-    assert total(process, STATE_GROUP, "num-open-iterators") == 0
+    store_type, name = store
+    measured = {
+        metric.name: value
+        for metric, value in metrics_of(process).items()
+        if metric.tag(f"{store_type}-state-id") == name
+    }
+    calls = dict.fromkeys(OPERATIONS_OF[store], 3) | {"restore": 1}
+    rates = {name.removesuffix("-rate") for name in measured if name.endswith("-rate")}
+    assert rates - {"commit"} == calls.keys()
+    for operation, count in calls.items():
+        assert measured[f"{operation}-rate"] == pytest.approx(count / 30), operation
+        assert measured[f"{operation}-latency-avg"] == 0
+        assert measured[f"{operation}-latency-max"] == 0
+    assert measured["num-open-iterators"] == 0
 
 
 def test_no_operation_is_measured_at_info(tmp_path: Path) -> None:
@@ -317,21 +352,17 @@ def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
     process = run_busy(tmp_path, "DEBUG")
 
     measured = {(name.group, name.name) for name in metrics_of(process)}
-    elsewhere = {
-        (STATE_GROUP, f"{operation}-{end}")
-        for operation in set(OPERATIONS) - KEY_VALUE_OPERATIONS
-        for end in ("rate", "latency-avg", "latency-max")
-    }
     defined = {(one.group, one.name) for one in DEFINITIONS if one.group != CLIENT_GROUP}
-    assert measured - elsewhere == defined - elsewhere
-    assert measured <= defined
+    assert measured == defined
 
 
 def test_tags_are_those_of_the_group(tmp_path: Path) -> None:
     process = run_busy(tmp_path, "DEBUG")
 
+    store_types = {name: store_type for store_type, name in OPERATIONS_OF}
     for name in metrics_of(process):
-        expected = [tag.replace("<store type>", "in-memory") for tag in GROUP_TAGS[name.group]]
+        store_type = store_types.get(name.tags[-1][1], "")
+        expected = [tag.replace("<store type>", store_type) for tag in GROUP_TAGS[name.group]]
         assert [tag for tag, _ in name.tags] == expected
 
 

@@ -207,6 +207,9 @@ _PLAIN_ANSWERS: dict[tuple[type[Query[Any]], StoreKind], Answer] = {
     (KeyQuery, StoreKind.KEY_VALUE): _get_plain,
     (RangeQuery, StoreKind.KEY_VALUE): _range_plain,
 }
+_TIMESTAMPED_CURE = (
+    "ask it with KeyQuery or RangeQuery, or with TimestampedKeyQuery or TimestampedRangeQuery"
+)
 _CURES = {
     StoreKind.KEY_VALUE: "ask it with KeyQuery or RangeQuery",
     StoreKind.WINDOW: "ask it with WindowKeyQuery, or WindowRangeQuery with time_from and time_to",
@@ -219,11 +222,13 @@ _CURES = {
 
 def unknown_query(query: Query[Any], spec: StoreSpec) -> str:
     """Return the message of UNKNOWN_QUERY_TYPE, of a store of ours."""
-    timestamps = "" if spec.timestamped else " without timestamps"
-    return (
-        f"state store {spec.name!r} is a {spec.kind.value} store{timestamps} and can't answer "
-        f"{query}: {_CURES[spec.kind]}"
-    )
+    kind, cure = f"{spec.kind.value} store", _CURES[spec.kind]
+    if spec.kind is StoreKind.KEY_VALUE:
+        if spec.timestamped:
+            cure = _TIMESTAMPED_CURE
+        else:
+            kind += " without timestamps"
+    return f"state store {spec.name!r} is a {kind} and can't answer {query}: {cure}"
 
 
 def _failed(reason: FailureReason, message: str) -> QueryResult[Any]:

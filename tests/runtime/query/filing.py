@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pystreams import Stores, serdes
@@ -15,11 +15,13 @@ from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.processor import Processor, ProcessorContext
 from pystreams.topology.topology import Topology
 from tests.runtime.running_task import RunningTask
 
 WINDOW_MS = 10
+RECENT_KEYS = 3
 _RETENTION_MS = 100_000
 _SERDES = serdes.STRING, serdes.STRING
 
@@ -30,6 +32,7 @@ BUILDERS: dict[str, StoreSpecBuilder] = {
         Stores.timestamped_key_value_store_builder(
             Stores.in_memory_key_value_store("timed"), *_SERDES
         ),
+        Stores.key_value_store_builder(Stores.lru_map("recent", RECENT_KEYS), *_SERDES),
         Stores.timestamped_window_store_builder(
             Stores.in_memory_window_store("windows", _RETENTION_MS, WINDOW_MS), *_SERDES
         ),
@@ -60,6 +63,7 @@ class Filing(Processor[str, str, str, str]):
         key, value, time = record.key, record.value, record.timestamp
         stores = self._stores
         stores["plain"].put(key, value)
+        stores["recent"].put(key, value)
         stores["timed"].put_with_timestamp(key, value, time)
         stores["windows"].put_with_timestamp(key, value, time, time // WINDOW_MS * WINDOW_MS)
         stores["sessions"].put(Windowed(key, Window(time, time)), value)
@@ -75,6 +79,28 @@ def filing() -> Topology:
     return builder.build()
 
 
+def joining() -> Topology:
+    """Two joins that keep records for themselves: those that start with "left" find no partner."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    left = stream.filter(lambda _key, value: value.startswith("left"))
+    right = stream.filter(lambda _key, value: not value.startswith("left"))
+    windows = JoinWindows.of_time_difference_and_grace(WINDOW_MS, WINDOW_MS)
+    left.outer_join(right, lambda one, other: f"{one}+{other}", windows)
+    table = right.to_table(name="history", history_retention_ms=_RETENTION_MS)
+    left.join(table, lambda one, row: f"{one}+{row}", grace_period_ms=WINDOW_MS)
+    return builder.build()
+
+
+def specs_of(topology: Topology) -> dict[str, StoreSpec]:
+    """Return what each store of a topology is, by name."""
+    builders = topology.stores
+    return {name: one.spec for name, one in builders.items() if isinstance(one, StoreSpecBuilder)}
+
+
+SPECS: Mapping[str, StoreSpec] = {name: builder.spec for name, builder in BUILDERS.items()}
+
+
 def ask(
     running: Iterable[RunningTask],
     query: Query[Any],
@@ -84,10 +110,11 @@ def ask(
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     bound: PositionBound | None = None,
     num_partitions: int = 3,
+    specs: Mapping[str, StoreSpec] = SPECS,
 ) -> StateQueryResult[Any]:
     request = StateQueryRequest(
         query,
-        BUILDERS[store].spec,
+        specs[store],
         None if partitions is None else frozenset(partitions),
         level,
         bound or PositionBound.unbounded(),

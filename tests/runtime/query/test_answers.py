@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pystreams import ValueAndTimestamp
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.runtime.query.execution import answer_of, unknown_query
+from pystreams.runtime.query.execution import unknown_query
 from pystreams.runtime.query.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
@@ -25,7 +26,7 @@ from pystreams.runtime.query.results import FailureReason
 from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.windowed_api import Window, Windowed
-from tests.runtime.query.filing import BUILDERS, ask, filing
+from tests.runtime.query.filing import BUILDERS, ask, filing, joining, specs_of
 from tests.runtime.running_task import RunningTask
 
 
@@ -51,7 +52,7 @@ def test_timestamped_key_query_gives_the_timestamp_as_well(running: RunningTask)
     assert answer(running, TimestampedKeyQuery("nobody"), "timed") is None
 
 
-@pytest.mark.parametrize("store", ["plain", "timed"])
+@pytest.mark.parametrize("store", ["plain", "timed", "recent"])
 @pytest.mark.parametrize(
     ("query", "keys"),
     [
@@ -77,6 +78,22 @@ def test_timestamped_range_query_gives_timestamps(running: RunningTask) -> None:
     found = answer(running, TimestampedRangeQuery(upper="b", descending=True), "timed")
 
     assert list(found) == [("b", ValueAndTimestamp("b5", 5)), ("a", ValueAndTimestamp("a12", 12))]
+
+
+def test_an_lru_map_answers_for_the_keys_it_keeps_and_no_query_counts_as_their_use(
+    running: RunningTask,
+) -> None:
+    assert answer(running, KeyQuery("b"), "recent") == "b5"
+
+    running.run(("d", "d30", 30))
+
+    assert answer(running, KeyQuery("b"), "recent") is None
+    assert answer(running, KeyQuery("d"), "recent") == "d30"
+    assert list(answer(running, RangeQuery(), "recent")) == [
+        ("a", "a12"),
+        ("c", "c20"),
+        ("d", "d30"),
+    ]
 
 
 def test_window_key_query_gives_the_windows_of_a_key_by_their_start(running: RunningTask) -> None:
@@ -132,8 +149,8 @@ def test_multi_versioned_key_query_gives_versions_in_either_order(running: Runni
 
 
 QUERIES: dict[Query[Any], list[str]] = {
-    KeyQuery("a"): ["plain", "timed"],
-    RangeQuery(): ["plain", "timed"],
+    KeyQuery("a"): ["plain", "timed", "recent"],
+    RangeQuery(): ["plain", "timed", "recent"],
     TimestampedKeyQuery("a"): ["timed"],
     TimestampedRangeQuery(): ["timed"],
     WindowKeyQuery("a", 0, 10): ["windows"],
@@ -141,6 +158,18 @@ QUERIES: dict[Query[Any], list[str]] = {
     WindowRangeQuery(key="a"): ["sessions"],
     VersionedKeyQuery("a"): ["versions"],
     MultiVersionedKeyQuery("a"): ["versions"],
+}
+
+
+CURES = {
+    "plain": "ask it with KeyQuery or RangeQuery",
+    "recent": "ask it with KeyQuery or RangeQuery",
+    "timed": (
+        "ask it with KeyQuery or RangeQuery, or with TimestampedKeyQuery or TimestampedRangeQuery"
+    ),
+    "windows": "ask it with WindowKeyQuery, or WindowRangeQuery with time_from and time_to",
+    "sessions": "ask it with WindowRangeQuery with key",
+    "versions": "ask it with VersionedKeyQuery or MultiVersionedKeyQuery",
 }
 
 
@@ -155,15 +184,57 @@ def test_a_query_a_store_can_not_answer_fails_and_names_those_it_can(
         assert result.is_success
     else:
         assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
-        assert repr(store) in result.failure_message
-        assert f"can't answer {type(query).__name__}" in result.failure_message
-        assert "ask it with" in result.failure_message
+        assert result.failure_message.startswith(f"state store {store!r} is a ")
+        assert result.failure_message.endswith(f" and can't answer {query}: {CURES[store]}")
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=str)
-def test_a_buffer_answers_nothing(query: Query[Any]) -> None:
-    """It is what an operation keeps for itself: suppressed or waiting records."""
-    assert answer_of(query, StoreSpec("waiting", kind=StoreKind.BUFFER)) is None
+@pytest.mark.parametrize("store", BUILDERS)
+def test_the_queries_that_a_message_names_are_all_that_the_store_answers(store: str) -> None:
+    answered = {type(query).__name__ for query, stores in QUERIES.items() if store in stores}
+
+    assert set(re.findall(r"\w+Query\b", CURES[store])) == answered
+
+
+def test_the_message_says_which_store_has_no_timestamps(running: RunningTask) -> None:
+    def told(store: str) -> str:
+        query = TimestampedKeyQuery("a") if store != "timed" else VersionedKeyQuery("a")
+        message = ask([running], query, store).partition_results[0].failure_message
+        return message.partition(" is a ")[2].partition(" and can't ")[0]
+
+    assert {store: told(store) for store in BUILDERS} == {
+        "plain": "key-value store without timestamps",
+        "recent": "key-value store without timestamps",
+        "timed": "key-value store",
+        "windows": "window store",
+        "sessions": "session store",
+        "versions": "versioned store",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "whose"), [(StoreKind.BUFFER, "an operation"), (StoreKind.LIST_VALUE, "a join")]
+)
+def test_what_joins_keep_for_themselves_answers_nothing(
+    kind: StoreKind, whose: str, tmp_path: Path
+) -> None:
+    """Records that wait for their grace period, and those that an outer join holds back."""
+    topology = joining()
+    specs = specs_of(topology)
+    (store,) = [name for name, spec in specs.items() if spec.kind is kind]
+    running = RunningTask(topology, directory=tmp_path)
+    running.run(("a", "left", 1))
+    running.commit()
+    assert len(list(running.task.state_manager.stores()[store].changelog_records())) == 1
+
+    for query in QUERIES:
+        result = ask([running], query, store, specs=specs).partition_results[0]
+
+        assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+        assert result.failure_message == (
+            f"state store {store!r} is a {kind.value} store and can't answer {query}: "
+            f"it is what {whose} keeps for itself, ask a table made of its output"
+        )
+    running.task.close()
 
 
 @pytest.mark.parametrize("kind", StoreKind)
