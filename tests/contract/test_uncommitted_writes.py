@@ -185,6 +185,18 @@ def test_a_closed_iterator_gives_nothing_more(slots: Slots) -> None:
 
 
 @iterated
+def test_a_new_iterator_gives_all_after_others_were_closed_early(slots: Slots) -> None:
+    stage(slots)
+    for reader, held in zip(readers_of(slots), (NEW, OLD, NEW), strict=True):
+        for read in (*slots.kind.forward.values(), *slots.kind.backward.values()):
+            begun, fresh = read(reader), read(reader)
+            next(begun)
+            begun.close()
+            fresh.close()
+            slots.holds(held, reader)
+
+
+@iterated
 def test_an_iterator_over_a_store_that_closed_says_so_and_frees_it(slots: Slots) -> None:
     """No entries that were never committed, and no lock on the directory, outlive the store."""
     stage(slots)

@@ -2,6 +2,9 @@
 
 After each crash all three stores hold what their offsets say; after the restart each pair is
 joined once, and each record that met none is joined with nothing, once.
+
+`test_crash_table_of_an_outer_join_writing_through` does the same with stores that are not
+transactional.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ LAST: Fed = ("in", 7, 10 * GRACE_MS)
 """Moves the time on, and waits itself."""
 
 
-def joining() -> Topology:
+def joining(*, transactional: bool = True) -> Topology:
     builder = StreamsBuilder()
     types: dict[str, Any] = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}
     left, right = builder.stream("in", **types), builder.stream("others", **types)
@@ -49,6 +52,7 @@ def joining() -> Topology:
         right,
         lambda one, other: (one or 0) * 1000 + (other or 0),
         JoinWindows.of_time_difference_and_grace(APART_MS, GRACE_MS),
+        transactional=transactional,
     )
     joined.to("out", **types)
     return builder.build()
@@ -69,7 +73,7 @@ class OuterJoinRun(CrashRun):
     config = CONFIG
 
     def topology(self, *, transactional: bool) -> Topology:
-        return joining()
+        return joining(transactional=transactional)
 
     def feed_and_process(self) -> None:
         self.rounds = list(ROUNDS)

@@ -51,6 +51,16 @@ class ManagedStore:
         waiting = self.output is not None and bool(self.output.records)
         return not self.store.transactional and (self.ahead or waiting)
 
+    def may_be_written_unlogged(self) -> bool:
+        """Return whether there may be writes since the commit, of a store that logged none of them.
+
+        A cached key came and went; or what was restored let segments expire, which a store that is
+        not transactional drops at once. It then counts as ahead until a commit covers that.
+        """
+        if self.store.approximate_num_uncommitted_bytes():
+            return True
+        return not self.store.transactional and self.checkpoint is None and not self.ahead
+
     def may_hold_data(self) -> bool:
         """Return whether there may be data in the store, which has no offset.
 

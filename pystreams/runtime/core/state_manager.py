@@ -247,8 +247,7 @@ class ProcessorStateManager:
                 continue
             assert not output.records, "changelog records must be sent before a store commits"
             last_offset = output.last_offset
-            if last_offset is None and store.approximate_num_uncommitted_bytes():
-                # Written and not logged: a cached key that came and went since the last commit.
+            if last_offset is None and managed.may_be_written_unlogged():
                 last_offset = managed.committed_offset()
             if last_offset is not None:
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
