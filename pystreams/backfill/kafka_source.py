@@ -83,7 +83,8 @@ class KafkaSource:
         admin: Asks the brokers for topics and offsets.
         start: Where partitions begin, as far as not at their first offset.
         end: Where they end (the record there is not read), as far as not at their end now.
-        options: More options of Spark's reader, such as `kafka.security.protocol`.
+        options: More options of Spark's reader, such as `kafka.security.protocol`; a backfill in
+            which no stage needs the reader refuses them.
         reader: Reads partitions within the workers; None leaves all to Spark's reader.
     """
 
@@ -153,6 +154,32 @@ class KafkaSource:
         later = wanted.came_later(counts)
         return merges_history(plan, {one: counts[one] for one in counts.keys() - later})
 
+    def check_options(self, plan: TopologyPlan, wanted: WantedTopics) -> None:
+        """Refuse options that would have no effect; whether the connector has one is not known.
+
+        Args:
+            plan: The topology's plan.
+            wanted: What it reads.
+
+        Raises:
+            HistoryError: The backfill sets an option itself, or nothing needs the connector.
+            BrokerNotAvailableError: No broker answered.
+            TopologyError: The topology can't run as a backfill.
+        """
+        self._refuse_fixed_options()
+        if self.options and not self.needs_connector(plan, wanted):
+            raise HistoryError(
+                f"option {min(self.options)!r} is for Spark's Kafka connector, and no stage of "
+                "this topology needs it: workers read Kafka themselves, with the application's "
+                "configuration. Leave the option out; what clients are to be told, such as "
+                "security.protocol, goes into the configuration, in librdkafka's names"
+            )
+
+    def _refuse_fixed_options(self) -> None:
+        fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
+        if fixed:
+            raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
+
     def read(self, spark: SparkSession, wanted: WantedTopics) -> History:
         """Return the history; see `HistorySource`.
 
@@ -160,9 +187,7 @@ class KafkaSource:
             HistoryError: A bound is not in its partition, or the session has no Kafka connector.
             MissingSourceTopicError: A topic does not exist.
         """
-        fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
-        if fixed:
-            raise HistoryError(f"option {fixed[0]!r} is set by the backfill itself: leave it out")
+        self._refuse_fixed_options()
         counts, bounds = self.bounds(wanted)
         return History(
             lambda: self._frame(spark, bounds),

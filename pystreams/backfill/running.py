@@ -31,6 +31,7 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_checks import check_asked
+from pystreams.backfill.store_checks import refuse_stores_without_dump
 from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
@@ -134,6 +135,7 @@ def run(
             tell(begun.done(stage.seconds, before=True))
         manifest = complete
     else:
+        refuse_stores_without_dump(plan)
         require_pyspark()
         if publishing is not None:
             _refuse_used_group(settings, plan, with_outputs=publishing.with_outputs)
@@ -207,8 +209,10 @@ def _session(
     conf: Mapping[str, str],
 ) -> AbstractContextManager[SparkSession]:
     """Return a session that can read the source; jars are fetched where they are needed only."""
-    if isinstance(source, KafkaSource) and source.needs_connector(plan, wanted):
-        return kafka_session(master, conf)
+    if isinstance(source, KafkaSource):
+        source.check_options(plan, wanted)
+        if source.needs_connector(plan, wanted):
+            return kafka_session(master, conf)
     return spark_session(master, conf)
 
 

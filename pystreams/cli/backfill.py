@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from pystreams.cli.backfill_options import (
     staging_path,
 )
 from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.leaving import LeaveBySignal, Left
+from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
 from pystreams.cli.loading import load_topology
 from pystreams.cli.logs import configure_spark_logging, set_up_in_workers
 from pystreams.cli.options import application_options, log_options, spark_options
@@ -146,31 +145,21 @@ def backfill(
     chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     chosen.check()
     configure_spark_logging(log_level, log_format)
-    # py4j tells of each interrupt.
-    logging.getLogger().addFilter(_is_no_interrupt)
     leave = LeaveBySignal()
     if is_before_run:
         from pystreams.cli.processes import stop_with_parent
 
         stop_with_parent(leave)
-    try:
-        with leave.by_signals(), streams_errors_as_exit_codes():
-            loaded = load_topology(topology)
-            if not (dev or chosen.needs_broker):
-                settings = ("bootstrap.servers=none:9092", *settings)
-            run_options = RunOptions(topology, dev, settings, config_file)
-            config = configuration(run_options, loaded)
-            command = _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run)
-            with workers_log_by(set_up_in_workers(log_level, log_format)):
-                command.run()
-    except Left as left:
-        if not is_before_run:
-            click.echo(f"Stopped ({left}); started again, it goes on", err=True)
-        click.get_current_context().exit(left.exit_code)
-
-
-def _is_no_interrupt(line: logging.LogRecord) -> bool:
-    return line.msg != "KeyboardInterrupt while sending command."
+    then = None if is_before_run else "started again, it goes on"
+    with leaving_by_signals(leave, then), streams_errors_as_exit_codes():
+        loaded = load_topology(topology)
+        if not (dev or chosen.needs_broker):
+            settings = ("bootstrap.servers=none:9092", *settings)
+        run_options = RunOptions(topology, dev, settings, config_file)
+        config = configuration(run_options, loaded)
+        command = _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run)
+        with workers_log_by(set_up_in_workers(log_level, log_format)):
+            command.run()
 
 
 class _Backfill:
@@ -305,11 +294,15 @@ class _Backfill:
         from pystreams.backfill.history import WantedTopics
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
+        from pystreams.backfill.store_checks import refuse_stores_without_dump
         from pystreams.cli.backfill_display import show_plan
 
+        refuse_stores_without_dump(self._plan)
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
         if self._options.from_kafka:
-            known, bounds = self._kafka_source().bounds(wanted)
+            source = self._kafka_source()
+            source.check_options(self._plan, wanted)
+            known, bounds = source.bounds(wanted)
             estimate = estimated_sizes(self._config, bounds)
             stages = planned_stages(self._plan, known, bounds, estimate)
             show_plan(stages, self._plan.application_id, estimate)

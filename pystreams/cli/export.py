@@ -10,6 +10,7 @@ import click
 
 from pystreams.cli.backfill_options import pairs
 from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
 from pystreams.cli.loading import load_topology
 from pystreams.cli.logs import configure_spark_logging
 from pystreams.cli.options import (
@@ -83,7 +84,7 @@ def export(
       2    wrong usage, configuration or topology; no such store
       3    no broker answers
       70   a bug in pystreams
-      130  stopped by Ctrl-C
+      130  stopped by Ctrl-C (143: by SIGTERM); started again, it begins anew
 
     \b
     Examples:
@@ -92,7 +93,8 @@ def export(
     """
     chosen = _ExportOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     configure_spark_logging(log_level, log_format)
-    with streams_errors_as_exit_codes():
+    then = "started again, it begins anew"
+    with leaving_by_signals(LeaveBySignal(), then), streams_errors_as_exit_codes():
         from pystreams.backfill import export as export_stores
 
         loaded = load_topology(topology)

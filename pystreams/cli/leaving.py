@@ -1,20 +1,26 @@
 """How a command that works in its main thread leaves when a signal asks it to.
 
-`run` has threads that work while its main thread waits (`running`). `backfill` works itself: in
-Spark, in the Kafka client, in files. There the first signal becomes an exception in the main
-thread, so that each step cleans up behind it: the Spark session ends, an open transaction is
-aborted, the terminal gets its cursor back. The second signal ends the process at once.
+`run` has threads that work while its main thread waits (`running`). `backfill`, `export` and
+`rescale` work themselves: in Spark, in the Kafka client, in files. There the first signal becomes
+an exception in the main thread, so that each step cleans up behind it: the Spark session ends, an
+open transaction is aborted, the terminal gets its cursor back. The second signal ends the process
+at once.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import click
 
 from pystreams.cli.running import StopRequest, end_at_once
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
 
@@ -46,3 +52,28 @@ class LeaveBySignal(StopRequest):
             end_at_once(number)
         super().request()
         raise Left(number)
+
+
+@contextmanager
+def leaving_by_signals(leave: LeaveBySignal, then: str | None) -> Iterator[None]:
+    """End the command with the exit code of the signal that came within the block.
+
+    Args:
+        leave: What takes the signals.
+        then: What a start after it does, for the message; None for no message.
+    """
+    logging.getLogger().addFilter(_is_no_interrupt)
+    try:
+        with leave.by_signals():
+            yield
+    except Left as left:
+        if then is not None:
+            click.echo(f"Stopped ({left}); {then}", err=True)
+        click.get_current_context().exit(left.exit_code)
+    finally:
+        logging.getLogger().removeFilter(_is_no_interrupt)
+
+
+def _is_no_interrupt(line: logging.LogRecord) -> bool:
+    """Whether a line is not the one by which py4j tells of each interrupt."""
+    return line.msg != "KeyboardInterrupt while sending command."

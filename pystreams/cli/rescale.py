@@ -11,6 +11,7 @@ import click
 
 from pystreams.cli.backfill_options import counts, pairs
 from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
 from pystreams.cli.loading import load_topology
 from pystreams.cli.logs import configure_spark_logging
 from pystreams.cli.options import (
@@ -116,7 +117,7 @@ def rescale(
       2    wrong usage, configuration or topology; partition counts do not fit
       3    no broker answers
       70   a bug in pystreams
-      130  stopped by Ctrl-C; start it again, and it goes on
+      130  stopped by Ctrl-C (143: by SIGTERM); start it again, and it goes on
 
     \b
     Examples:
@@ -125,7 +126,8 @@ def rescale(
     """
     chosen = _RescaleOptions(**options)  # type: ignore[arg-type]  # click has checked the types
     configure_spark_logging(log_level, log_format)
-    with streams_errors_as_exit_codes():
+    then = "started again, it goes on"
+    with leaving_by_signals(LeaveBySignal(), then), streams_errors_as_exit_codes():
         loaded = load_topology(topology)
         run_options = RunOptions(topology, dev, settings, config_file)
         config = configuration(run_options, loaded)

@@ -188,7 +188,9 @@ class StateStore(Protocol):
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed, in an order that does.
 
-        Asked for by a backfill, which hands its state over as a changelog.
+        Asked for by a backfill, which hands its state over as a changelog: once a task, at its
+        end, right after a commit. Nothing is written while the iterator is read. A backfill of a
+        store that has a changelog and not this method is refused before it runs.
 
         Raises:
             StateStoreError: The store can't; the default.

@@ -11,6 +11,7 @@ from typing import Any
 from pystreams import serdes
 from pystreams.partitioner import partition_of
 from pystreams.record import Record
+from pystreams.stores.factories import Stores
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.extractors import ConsumerRecord
 from pystreams.topology.join_windows import JoinWindows
@@ -19,7 +20,7 @@ from pystreams.topology.processor import Processor, ProcessorContext, Punctuatio
 from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row
 from tests.backfill.test_history_task import history_of
-from tests.every_store import everywhere
+from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere
 from tests.parity.golden import Observations
 from tests.parity.topologies import TOPOLOGIES
 
@@ -164,10 +165,14 @@ def own_timestamps() -> Topology:
 
 
 class Ticking(Processor[str, str, str, str]):
-    """Tells how many records came since the last tick, and that it lives, from the first on."""
+    """Tells how many records came since the last tick, and that it lives, from the first on.
+
+    Its store has the time of the last tick that told a number.
+    """
 
     def init(self, context: ProcessorContext[str, str]) -> None:
         self.context = context
+        self.times: Any = context.get_state_store("times")
         self.count = 0
         context.schedule(10_000, PunctuationType.STREAM_TIME, self.tick)
         context.schedule(1, PunctuationType.WALL_CLOCK_TIME, self.never)
@@ -177,6 +182,7 @@ class Ticking(Processor[str, str, str, str]):
 
     def tick(self, time_ms: int) -> None:
         self.context.forward(Record("tick", str(self.count), time_ms))
+        self.times.put(str(self.count), time_ms)
         self.count = 0
 
     def never(self, time_ms: int) -> None:
@@ -184,10 +190,14 @@ class Ticking(Processor[str, str, str, str]):
 
 
 def ticks_to_chosen_topics() -> Topology:
-    """A topic extractor and a partitioner, behind punctuations on stream time."""
+    """A topic extractor and a partitioner, behind punctuations on stream time with a store."""
     topology = Topology()
     topology.add_source("source", "left", **TEXT)
     topology.add_processor("tick", Ticking, "source")
+    times = Stores.key_value_store_builder(
+        Stores.persistent_key_value_store("times"), serdes.STRING, serdes.LONG
+    )
+    topology.add_state_store(times).connect_processor_and_state_stores("tick", "times")
     topology.add_sink(
         "sink",
         lambda *found: "busy" if int(found[1]) > 9 else "quiet",
@@ -234,3 +244,33 @@ CASES: dict[str, Case] = {
 }
 SPREAD_CASES: dict[str, Case] = {name: parity_case(name, 3) for name in TOPOLOGIES}
 """The parity topologies again, with their history in three partitions."""
+
+
+NOT_COMPARED = {
+    "topic_with_a_history": "what a backfill writes stands behind the topic's history; a live run "
+    "writes between the records of others, as they come",
+}
+COMPARED = {name: case for name, case in CASES.items() if name not in NOT_COMPARED}
+"""What gives the same as a live run: `test_history_task`, `test_live_gives_the_same`."""
+
+CACHE: Mapping[str, object] = {"statestore.cache.max.bytes": 10 << 20}
+_IN_MEMORY: Any = {"builders": IN_MEMORY, "write": WriteInMemory}
+_CACHED_IN_MEMORY: Any = {"builders": cached(IN_MEMORY), "write": WriteInMemory}
+
+
+def _writing_everywhere(config: Mapping[str, object] | None = None, **options: Any) -> Case:
+    return Case(partial(everywhere, "left", "counts", **options), LEFT, {"left": 3}, config or {})
+
+
+STORE_CASES: dict[str, Case] = {
+    "in_memory": _writing_everywhere(**_IN_MEMORY),
+    "in_memory_writing_through": _writing_everywhere(**_IN_MEMORY, transactional=False),
+    "writing_through": _writing_everywhere(transactional=False),
+    "cached": _writing_everywhere(CACHE, builders=cached(BUILDERS)),
+    "cached_in_memory": _writing_everywhere(CACHE, **_CACHED_IN_MEMORY),
+    "cached_writing_through": _writing_everywhere(
+        CACHE, builders=cached(BUILDERS), transactional=False
+    ),
+}
+"""Every kind of store again: in memory, of limited size, behind a record cache, not transactional.
+"""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.backfill import kafka_source
+from pystreams.backfill import kafka_source, running
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
@@ -264,21 +265,71 @@ def test_connector_is_not_needed_for_topics_that_came_later(broker: SimulatedBro
 
 # ---------------------------------------------------------------------- Spark's connector
 
+READER = KafkaPartitionReader(
+    StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092"})
+)
+
+
+def passing_on(*, is_merged: bool) -> TopologyPlan:
+    """Two streams; merged, the one writes behind the history of what the other reads."""
+    builder = StreamsBuilder()
+    builder.stream("in").to("elsewhere" if is_merged else "out")
+    builder.stream("elsewhere").to("far")
+    return TopologyPlan(builder.build(), "app")
+
 
 @pytest.mark.parametrize(("has_reader", "is_merged"), [(True, False), (True, True), (False, False)])
 def test_connector_of_spark_s_is_needed_where_workers_can_t_read_all(
     broker: SimulatedBroker, has_reader: bool, is_merged: bool
 ) -> None:
-    config = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:9092"})
-    reader = KafkaPartitionReader(config) if has_reader else None
-    builder = StreamsBuilder()
-    builder.stream("in").to("elsewhere" if is_merged else "out")
-    builder.stream("elsewhere").to("far")
+    source = source_of(broker, reader=READER if has_reader else None)
 
-    source = source_of(broker, reader=reader)
-
-    needed = source.needs_connector(TopologyPlan(builder.build(), "app"), WANTED)
+    needed = source.needs_connector(passing_on(is_merged=is_merged), WANTED)
     assert needed == (is_merged or not has_reader)
+
+
+OPTION = {"minPartitions": "8"}
+
+
+@pytest.mark.parametrize(("has_reader", "is_merged"), [(True, True), (False, False)])
+def test_options_are_taken_where_a_stage_needs_the_connector(
+    broker: SimulatedBroker, has_reader: bool, is_merged: bool
+) -> None:
+    source = source_of(broker, reader=READER if has_reader else None, options=OPTION)
+
+    source.check_options(passing_on(is_merged=is_merged), WANTED)
+
+
+def test_options_that_nothing_would_take_are_refused_with_where_they_belong(
+    broker: SimulatedBroker,
+) -> None:
+    source = source_of(broker, reader=READER, options=OPTION)
+    told = "'minPartitions' is for Spark's Kafka connector.*no stage.*Leave the option out"
+
+    with pytest.raises(HistoryError, match=told):
+        source.check_options(passing_on(is_merged=False), WANTED)
+    source_of(broker, reader=READER).check_options(passing_on(is_merged=False), WANTED)
+
+
+def test_option_that_the_backfill_sets_is_refused_before_spark_starts(
+    broker: SimulatedBroker,
+) -> None:
+    source = source_of(broker, reader=READER, options={"startingOffsets": "latest"})
+
+    with pytest.raises(HistoryError, match="'startingOffsets' is set by the backfill itself"):
+        source.check_options(passing_on(is_merged=True), WANTED)
+
+
+def test_backfill_with_idle_options_is_refused_before_spark_starts(
+    broker: SimulatedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr(running, "spark_session", None)
+    source = source_of(broker, reader=READER, options=OPTION)
+    config = {"application.id": "app"}
+
+    with pytest.raises(HistoryError, match="'minPartitions' is for Spark's Kafka connector"):
+        running.run(passing_on(is_merged=False).topology, config, source=source, output=tmp_path)
 
 
 def test_missing_topic_is_named(broker: SimulatedBroker) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.topology.nodes import ProcessorNode
 from tests.backfill.covered import (
-    CASES,
+    COMPARED,
     CONFIG,
+    STORE_CASES,
     Case,
     spread,
     two_repartitions,
@@ -22,17 +22,15 @@ from tests.backfill.covered import (
 )
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import databases_in, live_run, outcome_of
-from tests.backfill.test_on_spark import operators
 from tests.parity.topologies import TOPOLOGIES
 
-NOT_COMPARED = {
-    "topic_with_a_history": "what a backfill writes stands behind the topic's history; a live run "
-    "writes between the records of others, as they come",
+COMPARED_HERE = {
+    **{name: case for name, case in COMPARED.items() if name not in TOPOLOGIES},
+    **STORE_CASES,
 }
-COMPARED = {name: case for name, case in CASES.items() if name not in TOPOLOGIES | NOT_COMPARED}
 # Between the tasks of several partitions no live run promises an order.
-COMPARED["two_repartitions"] = replace(
-    COMPARED["two_repartitions"], build=partial(two_repartitions, 1, 1)
+COMPARED_HERE["two_repartitions"] = replace(
+    COMPARED_HERE["two_repartitions"], build=partial(two_repartitions, 1, 1)
 )
 
 
@@ -42,9 +40,9 @@ def in_one_partition(case: Case) -> list[Row]:
     return rows if case.in_event_time is None else with_event_times(rows)
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("name", COMPARED_HERE)
 def test_outputs_and_stores_equal_those_of_a_live_run(name: str, tmp_path: Path) -> None:
-    case = COMPARED[name]
+    case = COMPARED_HERE[name]
     config = {**CONFIG, **case.config}
     rows = in_one_partition(case)
     counts = dict.fromkeys(case.num_partitions, 1)
@@ -53,18 +51,6 @@ def test_outputs_and_stores_equal_those_of_a_live_run(name: str, tmp_path: Path)
     live = live_run(case.build(), config, rows, tmp_path / "live")
 
     assert live.outputs
+    assert live.states
     assert found == live
     assert databases_in(tmp_path / "backfill") == databases_in(tmp_path / "live")
-
-
-def test_every_operator_is_in_a_topology_that_is_compared() -> None:
-    """`GraceJoinOperator` is in none of the parity tests: this is where it is compared."""
-    compared = {
-        type(node.operator)
-        for name, case in CASES.items()
-        if name not in NOT_COMPARED
-        for node in case.build().nodes.values()
-        if isinstance(node, ProcessorNode)
-    }
-
-    assert operators() - compared == set()

