@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
 from pystreams.backfill.spark import spark_session
-from pystreams.broker import DevelopmentBroker
 from pystreams.cli.backfill import backfill
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
@@ -30,7 +29,6 @@ from tests.broker.exactly_once.arena import (
 from tests.broker.exactly_once.feed import KEYS
 from tests.broker.reading import (
     committed_offsets,
-    delete_topics,
     high_watermarks,
     produce,
     read_all,
@@ -59,19 +57,12 @@ def session() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def arena(
-    session: None,
-    broker: DevelopmentBroker,
-    admin: AdminClient,
-    unique_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Arena]:
-    monkeypatch.setenv("COUNTING_NAME", unique_name)
-    monkeypatch.chdir(tmp_path)  # Results are staged here, until they are published.
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
+@pytest.fixture(autouse=True)
+def staged_in_a_directory_of_its_own(
+    session: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results are staged where the command is started, until they are published."""
+    monkeypatch.chdir(tmp_path)
 
 
 def write_rounds(arena: Arena, first: int, last: int) -> None:

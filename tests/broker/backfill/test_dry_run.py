@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 
-from pystreams.broker import DevelopmentBroker
 from pystreams.cli.backfill import backfill
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
-from tests.broker.reading import delete_topics, produce
+from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S
 
 RECORDS = 5000
 KEY, VALUE = b"key 01", bytes(8)
-
-
-@pytest.fixture
-def arena(
-    broker: DevelopmentBroker,
-    admin: AdminClient,
-    unique_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Arena]:
-    monkeypatch.setenv("COUNTING_NAME", unique_name)
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
 
 
 def planned(arena: Arena) -> list[str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.publishing import PublishingSettings
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, begun_identity
-from pystreams.broker import DevelopmentBroker
 from pystreams.cli.backfill import backfill
 from pystreams.ids import TopicPartition
 from pystreams.topology.builder import StreamsBuilder
@@ -22,23 +18,10 @@ from pystreams.topology.topology import Topology
 from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena
-from tests.broker.reading import delete_topics, group_members, produce
+from tests.broker.reading import group_members, produce
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 __all__ = ["make_scene", "scene"]
-
-
-@pytest.fixture
-def arena(
-    broker: DevelopmentBroker,
-    admin: AdminClient,
-    unique_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Arena]:
-    monkeypatch.setenv("COUNTING_NAME", unique_name)
-    yield Arena.make(broker, admin, unique_name, tmp_path)
-    delete_topics(admin, f"{unique_name}-")
 
 
 def refused(arena: Arena, *more: str) -> str:

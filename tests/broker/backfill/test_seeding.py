@@ -6,12 +6,6 @@ what its changelog says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from confluent_kafka.admin import AdminClient
-
 from pystreams.backfill.publishing import (
     Published,
     Publisher,
@@ -20,7 +14,6 @@ from pystreams.backfill.publishing import (
 )
 from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import StateSeeder
-from pystreams.broker import DevelopmentBroker
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
@@ -39,26 +32,12 @@ from tests.broker.exactly_once.arena import (
     one_to,
 )
 from tests.broker.exactly_once.feed import KEYS
-from tests.broker.reading import delete_topics, produce, read_all
+from tests.broker.reading import produce, read_all
 
 ROUNDS = 10
 ALL_KEYS = {f"key {number:02}".encode() for number in range(KEYS)}
 ALL_GROUPS = {f"group {number}".encode() for number in range(GROUPS)}
 NO_CACHE: dict[str, object] = {"statestore_cache_max_bytes": 0}
-
-
-@pytest.fixture
-def arena(
-    broker: DevelopmentBroker,
-    admin: AdminClient,
-    unique_name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Arena]:
-    monkeypatch.setenv("COUNTING_NAME", unique_name)
-    made = Arena.make(broker, admin, unique_name, tmp_path)
-    yield made
-    delete_topics(admin, f"{unique_name}-")
 
 
 def write_rounds(arena: Arena, first: int, last: int) -> None:
