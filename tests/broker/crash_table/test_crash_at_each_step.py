@@ -141,7 +141,8 @@ def test_kill_at_a_flush_leaves_every_store_with_what_its_offset_says(
 ) -> None:
     kill = f"{moment}:{FLUSH}:{number}"
     left = check_kill(make_arena(guarantee), kill, setter="hardly_any_memtables")
-    assert left.flushed > 0 or (moment, number) == ("before", 1)
+    # The first flush may be of what the stores wrote when they were opened.
+    assert left.flushed > 0 or number == 1
 
 
 @sweep
