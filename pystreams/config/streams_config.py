@@ -97,6 +97,14 @@ class StreamsConfig:
         that they are restored whole: set it below `delete.retention.ms` of the changelogs, after
         which these no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
     )
+    accepted_source_topic_ids: str = key(
+        text("[^:,]+:[^:,]+(,[^:,]+:[^:,]+)*", valid="topic:id, several by commas", empty=True),
+        "",
+        """Source topics that were deleted and created again, each as `<topic>:<id>` with its
+        present id, and are read although state holds what was read of the former: the state
+        stays, and what is read from where the offset reset policy says is added to it. Without
+        this the application refuses to start, and names the id. Not in Kafka.""",
+    )
     num_stream_threads: int = key(
         whole_number(1),
         1,

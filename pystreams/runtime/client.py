@@ -33,6 +33,7 @@ from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.client_metrics import client_metrics
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.local_store import local_store, views_of
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
@@ -43,6 +44,7 @@ from pystreams.runtime.state_cleaner import StateCleaner
 from pystreams.runtime.statistics import Statistics, total
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
+from pystreams.runtime.topic_watch import TopicWatch
 from pystreams.runtime.topics import TopicManager
 from pystreams.stores.position import PositionBound
 from pystreams.stores.shared_memory import configure_shared_memory
@@ -302,6 +304,9 @@ class KafkaStreams:
             )
             partitions = topics.prepare()
             self._topics = topics
+            inputs = InputTopics(self._plan, admin, config.accepted_source_topic_ids)
+            watch = TopicWatch(inputs, topics.partition_counts, self._stop)
+            watch.prepare()
             _log.info(
                 "starting",
                 application=config.application_id,
@@ -318,10 +323,12 @@ class KafkaStreams:
                     config,
                     num_partitions=topics.num_partitions,
                     recording=recording_of(config, self._clock),
+                    topic_entries=inputs.entries,
                 ),
                 settings=ThreadSettings.of(config),
                 clients=self._clients,
                 admin=admin,
+                input_topics=inputs,
                 directories=directory,
                 clock=self._clock,
                 process_id=directory.process_id,
@@ -331,6 +338,7 @@ class KafkaStreams:
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
+            watch.start(config.metadata_max_age_ms, self._fail)
             self._run_threads(parts, cleaner)
         finally:
             directory.close()
@@ -354,5 +362,8 @@ class KafkaStreams:
     def _run_thread(self, thread: StreamThread) -> None:
         thread.run()
         if thread.error is not None:
-            self._error = self._error or thread.error
-            self.close(0)
+            self._fail(thread.error)
+
+    def _fail(self, error: StreamsError) -> None:
+        self._error = self._error or error
+        self.close(0)

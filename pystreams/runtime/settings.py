@@ -99,6 +99,7 @@ def task_settings(
     num_partitions: Callable[[str], int],
     build: Callable[[StoreBuilder], StateStore] = build_as_asked,
     recording: Recording = AT_INFO,
+    topic_entries: Callable[[str], bytes] = lambda _: b"",
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
 
@@ -107,6 +108,7 @@ def task_settings(
         num_partitions: Returns the partition count of a topic by its real name.
         build: Makes stores; a test driver or simulation puts other engines in their place.
         recording: How metrics are recorded.
+        topic_entries: Returns what is committed with the offsets of a topic.
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
@@ -129,6 +131,7 @@ def task_settings(
         ),
         num_partitions=num_partitions,
         outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
+        topic_entries=topic_entries,
     )
 
 

@@ -30,6 +30,7 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
@@ -73,6 +74,7 @@ class TaskManager:
         restorer: Restores stores.
         directories: Locked task directories.
         offset_ranges: Asks the broker what partitions hold.
+        input_topics: Tells whether committed offsets are of the topics that are there.
         clock: The clock.
 
     Attributes:
@@ -94,6 +96,7 @@ class TaskManager:
         restorer: Restorer,
         directories: TaskDirectories,
         offset_ranges: OffsetRanges,
+        input_topics: InputTopics,
         clock: Clock,
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
@@ -109,6 +112,7 @@ class TaskManager:
         self._restorer = restorer
         self._directories = directories
         self._offset_ranges = offset_ranges
+        self._input_topics = input_topics
         self._clock = clock
         self._assigned: set[TopicPartition] = set()
         self._task_of: dict[TopicPartition, StreamTask] = {}
@@ -303,13 +307,15 @@ class TaskManager:
 
     def _begin(self, task: StreamTask) -> None:
         """Learn where a task goes on, and begin to restore it, or start it at once."""
-        self._committed[task.task_id] = self._consumer().committed(task.partitions)
+        committed = self._consumer().committed(task.partitions)
+        self._committed[task.task_id] = self._input_topics.of_present_topics(committed)
         if self._restorer.begin(task):
             self._start(task)
 
     def _start(self, task: StreamTask) -> None:
         """Start a restored task where the group's committed offsets say."""
         committed = self._committed[task.task_id]
+        self._input_topics.check_offsets(task, committed)
         # This may fail for now and be tried again; a task starts once.
         self._consumer().start_at(
             start_positions(

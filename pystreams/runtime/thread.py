@@ -108,6 +108,7 @@ class StreamThread:
             restorer=self._restorer,
             directories=parts.directories,
             offset_ranges=parts.admin.offset_ranges,
+            input_topics=parts.input_topics,
             clock=parts.clock,
         )
         self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)

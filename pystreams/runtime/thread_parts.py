@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.side_by_side import waiting_pool
@@ -27,6 +28,7 @@ class ThreadParts:
         settings: The thread's share of the configuration.
         clients: Makes the Kafka clients.
         admin: The application's admin client.
+        input_topics: Tells whether committed offsets are of the topics that are there.
         directories: Locked task directories.
         clock: The clock.
         process_id: Identity of the process, stable across restarts.
@@ -45,6 +47,7 @@ class ThreadParts:
     settings: ThreadSettings
     clients: ClientFactory
     admin: AdminPort
+    input_topics: InputTopics
     directories: TaskDirectories
     clock: Clock
     process_id: str

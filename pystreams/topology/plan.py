@@ -166,6 +166,33 @@ class TopologyPlan:
             above[name] = reaching | own
         return frozenset(fed)
 
+    def stores_reached_from(self, topic: str) -> list[str]:
+        """Return the stores that hold what comes of a topic's records, sorted.
+
+        Args:
+            topic: A topic that is read, by real name; repartition topics are followed.
+        """
+        reached: set[str] = set()
+        stores: set[str] = set()
+        source = self.source_of_topic(topic)
+        coming = [] if source is None else [source.name]
+        while coming:
+            name = coming.pop()
+            if name in reached:
+                continue
+            reached.add(name)
+            node = self.topology.nodes[name]
+            if isinstance(node, ProcessorNode):
+                stores.update(node.stores)
+            if isinstance(node, SinkNode) and isinstance(node.topic, str):
+                coming += [other.name for other in self.sources() if node.topic in other.topics]
+            coming += [
+                child.name
+                for child in self.topology.nodes.values()
+                if not isinstance(child, SourceNode) and name in child.parents
+            ]
+        return sorted(stores)
+
     def sources(self) -> list[SourceNode]:
         """Return all source nodes, in the order they were added."""
         return [node for node in self.topology.nodes.values() if isinstance(node, SourceNode)]

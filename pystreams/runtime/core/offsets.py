@@ -2,11 +2,16 @@
 
 Format of the metadata text (Kafka Streams' `TopicPartitionMetadata`), base64 of:
 
-    0x02 | int64 partition time [ | processor metadata, which nothing here writes or needs ]
+    0x02 | int64 partition time [ | int32 entries | { int32 length, key in UTF-8 | int64 value } ]
 
     partition time 1000 -> 02 00000000000003e8 -> "AgAAAAAAAAPo"
 
+Entries are what processors keep there in Kafka Streams; here their keys say what was read
+(`topic_ids`) or published (`publishing_mark`), and their values are 0.
+
 Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does.
+
+Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMetadata`.
 """
 
 from __future__ import annotations
@@ -14,9 +19,12 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from collections.abc import Collection
 from typing import NamedTuple
 
 _TIME = struct.Struct(">bq")
+_INT = struct.Struct(">i")
+_VALUE = struct.Struct(">q")
 
 UNKNOWN_TIME = -1
 """Partition time before the first record."""
@@ -44,9 +52,46 @@ class OffsetRange(NamedTuple):
     high_watermark: int
 
 
-def encode_partition_time(partition_time: int) -> str:
-    """Return the metadata text for a partition time (ms, -1 if unknown)."""
-    return base64.b64encode(_TIME.pack(2, partition_time)).decode()
+def encode_partition_time(partition_time: int, entries: bytes = b"") -> str:
+    """Return the metadata text for a partition time (ms, -1 if unknown).
+
+    Args:
+        partition_time: The partition time.
+        entries: What `encode_entries` has made.
+    """
+    return base64.b64encode(_TIME.pack(2, partition_time) + entries).decode()
+
+
+def encode_entries(keys: Collection[str]) -> bytes:
+    """Return entries with these keys, to go behind a partition time; no bytes for none."""
+    if not keys:
+        return b""
+    parts = [_INT.pack(len(keys))]
+    for key in keys:
+        name = key.encode()
+        parts += [_INT.pack(len(name)), name, _VALUE.pack(0)]
+    return b"".join(parts)
+
+
+def entries_of(metadata: str) -> list[str]:
+    """Return the keys of the entries in a metadata text; none for any other text."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+        if not data or data[0] != 2 or len(data) <= _TIME.size:
+            return []
+        (count,) = _INT.unpack_from(data, _TIME.size)
+        at = _TIME.size + _INT.size
+        keys = []
+        for _ in range(count):
+            (length,) = _INT.unpack_from(data, at)
+            at += _INT.size
+            if length < 0:
+                return []
+            keys.append(data[at : at + length].decode(errors="replace"))
+            at += length + _VALUE.size
+    except (binascii.Error, ValueError, struct.error):
+        return []
+    return keys
 
 
 def decode_partition_time(metadata: str) -> int:

@@ -44,6 +44,7 @@ class TaskSettings:
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
         outer_join_emit_interval_ms: See `TaskContext`.
+        topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
     """
 
     default_key_serde: Serde[Any] | None
@@ -56,6 +57,7 @@ class TaskSettings:
     stores: StoreSettings
     num_partitions: Callable[[str], int]
     outer_join_emit_interval_ms: int = 1000
+    topic_entries: Callable[[str], bytes] = lambda _: b""
 
 
 class OperatorContext:

@@ -16,29 +16,22 @@ A blank is not in base64's alphabet: to a reader of partition times (`offsets`, 
 text holds none, and is ignored. It stays far below Kafka's `offset.metadata.max.bytes` (4096).
 
 At the end, what the application would have committed itself takes its place (`offsets`): the
-partition time, and one entry of processor metadata, which is nobody's but says what was published.
-The application's first own commit leaves it out. Base64 of:
-
-    0x02 | int64 partition time | int32 1 | int32 length, key in UTF-8 | int64 0
+partition time, and one entry, which is nobody's but says what was published. The application's
+first own commit leaves it out.
 
     time 1000, publication "ab" -> key "pystreams-published ab"
     02 00000000000003e8 00000001 00000016 7079...6162 0000000000000000
-
-Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMetadata`.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
 from typing import NamedTuple
+
+from pystreams.runtime.core.offsets import encode_entries, encode_partition_time, entries_of
 
 _WORD = "pystreams-publishing"
 _VERSION = "1"
-_PUBLISHED = b"pystreams-published "
-_HEAD = struct.Struct(">bqii")
-_VALUE = struct.Struct(">q")
+_PUBLISHED = "pystreams-published "
 _OUTPUTS = {True: "outputs", False: "state"}
 
 
@@ -87,21 +80,12 @@ def encode_published(partition_time: int, publication: str) -> str:
         partition_time: The highest timestamp of its history (ms), -1 if unknown.
         publication: Identifies what was published.
     """
-    key = _PUBLISHED + publication.encode()
-    data = _HEAD.pack(2, partition_time, 1, len(key)) + key + _VALUE.pack(0)
-    return base64.b64encode(data).decode()
+    return encode_partition_time(partition_time, encode_entries([_PUBLISHED + publication]))
 
 
 def published_by(metadata: str) -> str | None:
     """Return what was published when a partition was handed over; None for any other text."""
-    try:
-        data = base64.b64decode(metadata, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if len(data) < _HEAD.size + len(_PUBLISHED) or data[0] != 2:
-        return None
-    _, _, count, length = _HEAD.unpack_from(data)
-    key = data[_HEAD.size : _HEAD.size + length]
-    if count != 1 or not key.startswith(_PUBLISHED):
-        return None
-    return key.removeprefix(_PUBLISHED).decode(errors="replace")
+    for key in entries_of(metadata):
+        if key.startswith(_PUBLISHED):
+            return key.removeprefix(_PUBLISHED)
+    return None

@@ -305,9 +305,11 @@ class StreamTask:
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
+        entries = self._settings.topic_entries
         return {
             partition: CommittedOffset(
-                queue.next_offset, encode_partition_time(queue.partition_time)
+                queue.next_offset,
+                encode_partition_time(queue.partition_time, entries(partition.topic)),
             )
             for partition, queue in self._group.queues.items()
             if queue.next_offset is not None

@@ -22,6 +22,7 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
@@ -83,7 +84,11 @@ class SimulatedProcess:
         return bool(self.threads)
 
     def start(self) -> None:
-        """Create missing internal topics, then start all threads."""
+        """Create missing internal topics, then start all threads.
+
+        Raises:
+            FatalStreamsError: As the client: what it has read is of another source topic.
+        """
         assert not self.threads, "it runs already"
         self._lifeline = Lifeline(self.process_id, self._broker.faults)
         self.clients = SimulatedClients(self._broker, self._lifeline)
@@ -94,6 +99,9 @@ class SimulatedProcess:
             for builder in self.plan.logged_stores(part):
                 changelog = self.plan.changelog_topic(builder.name)
                 self._broker.create_topic(changelog, partitions.num_tasks[part.id])
+        accepted = self._config.accepted_source_topic_ids
+        self._input_topics = InputTopics(self.plan, self.clients.admin(), accepted)
+        self._input_topics.prepare(partitions.num_partitions)
         self.threads = [
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
@@ -169,10 +177,12 @@ class SimulatedProcess:
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock),
+                topic_entries=self._input_topics.entries,
             ),
             settings=ThreadSettings.of(self._config),
             clients=self.clients,
             admin=self.clients.admin(),
+            input_topics=self._input_topics,
             directories=SimulatedDirectories(
                 self.disk, self._lifeline, f"{self.process_id}-{index}"
             ),
