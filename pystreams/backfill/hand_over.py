@@ -21,6 +21,7 @@ from pystreams.runtime.core.publishing_mark import (
     is_being_published,
     published_by,
 )
+from pystreams.runtime.core.topic_ids import keys_to_note
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -88,18 +89,21 @@ def claimed_offsets(
 
 
 def handed_over(
-    publication: Publication, edges: Mapping[TopicPartition, int]
+    publication: Publication, edges: Mapping[TopicPartition, int], topic_ids: Mapping[str, str]
 ) -> dict[TopicPartition, CommittedOffset]:
     """Return the offsets at which the live application goes on.
 
     Args:
         publication: What is published.
         edges: The offsets of the partitions of edge topics.
+        topic_ids: The ids of the source topics, as far as they tell topics apart.
     """
     return {
         partition: CommittedOffset(
             edges.get(partition, history.next_offset),
-            encode_published(history.partition_time, publication.id),
+            encode_published(
+                history.partition_time, publication.id, keys_to_note(topic_ids, partition.topic)
+            ),
         )
         for task in publication.tasks
         for partition, history in task.histories.items()

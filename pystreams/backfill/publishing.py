@@ -124,8 +124,7 @@ class Publisher:
         topics: Creates the internal topics.
         clients: Makes clients; of `publishing_config`.
         settings: How.
-        progress: Told of each transaction of records that was committed; before those of a task,
-            of what an earlier run has published of it.
+        progress: Told of each committed transaction, and first of what an earlier run published.
         waiting: How it waits.
     """
 
@@ -329,7 +328,8 @@ class Publisher:
             # What was published to them has had its effect already.
             ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(edges))
             offsets = {partition: held.high_watermark for partition, held in ranges.items()}
-        self._transactions.commit(producer, (), handed_over(self._publication, offsets), consumer)
+        own = handed_over(self._publication, offsets, self._checks.source_ids())
+        self._transactions.commit(producer, (), own, consumer)
         _log.info("group handed over", group=self._group, publication=self._publication.id)
 
     def _changelog_ends(self, consumer: ConsumerPort) -> dict[TopicPartition, int]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pystreams.backfill.hand_over import PublishingRefusedError, start_again, why_not_free
+from pystreams.backfill.hand_over import (
+    PublishingRefusedError,
+    partitions_of,
+    start_again,
+    why_not_free,
+)
 from pystreams.backfill.publication import Publication, PublishingCommand
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.ids import TopicPartition, firsts_of
+from pystreams.runtime.core.topic_ids import known_ids
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
@@ -141,6 +147,12 @@ class PublishingChecks:
     def check_changelogs(self) -> None:
         """Refuse changelogs with records: a claim is always before the first record of ours."""
         refuse_filled(self.changelogs(), self._admin, self._waiting, self._publication.command)
+
+    def source_ids(self) -> dict[str, str]:
+        """Return the ids of the source topics, as far as they tell topics apart."""
+        read = {partition.topic for partition in partitions_of(self._publication)}
+        topics = sorted(read - self._plan.repartition_topics().keys())
+        return known_ids(self._waiting.until_answered(lambda: self._admin.topic_ids(topics)))
 
     def check_edges(self) -> None:
         """Refuse the user's own topics in the middle that hold more than the history has."""

@@ -25,9 +25,9 @@ import structlog
 
 from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.core.offsets import CommittedOffset, encode_entries
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.core.topic_ids import entries_by_topic, known_ids, noted_ids
+from pystreams.runtime.core.topic_ids import keys_to_note, known_ids, noted_ids
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import topics_of_source
 from pystreams.topology.plan import TopologyPlan
@@ -52,7 +52,6 @@ class InputTopics:
         self._accepted = dict(pair.split(":") for pair in accepted.split(",") if pair)
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
-        self._internal_entries = b""
 
     def prepare(self, counts: Mapping[str, int]) -> None:
         """Learn the topics' ids, and compare them with those the group has noted.
@@ -64,7 +63,7 @@ class InputTopics:
             FatalStreamsError: A topic is another one, and state holds what was read of the former.
             RetriableClientError: No answer in time.
         """
-        self._take(self._present_ids(counts))
+        self._ids = self._present_ids(counts)
         noted = self._noted(counts)
         others = {
             topic: sorted(ids)
@@ -111,11 +110,16 @@ class InputTopics:
                     "nothing in it; start again, to read it from its start or to learn what state "
                     "stands against that"
                 )
-        self._take({**self._ids, **present})
+        if present.keys() - self._ids.keys():
+            self._ids = {**self._ids, **present}
+            self._entries = {}
 
     def entries(self, topic: str) -> bytes:
         """Return what is to be committed with an offset of a topic, repartition topics included."""
-        return self._entries.get(topic, self._internal_entries)
+        entries = self._entries.get(topic)
+        if entries is None:
+            entries = self._entries[topic] = encode_entries(keys_to_note(self._ids, topic))
+        return entries
 
     def of_present_topics(
         self, committed: Mapping[TopicPartition, CommittedOffset]
@@ -206,12 +210,6 @@ class InputTopics:
             for topic in topics_of_source(self._plan, source, counts)
         }
         return known_ids(self._admin.topic_ids(sorted(topics - internal.keys())))
-
-    def _take(self, ids: dict[str, str]) -> None:
-        if ids != self._ids:
-            self._ids = ids
-            self._entries = entries_by_topic(ids)
-            self._internal_entries = next(iter(self._entries.values()), b"")
 
     def _noted(self, counts: Mapping[str, int]) -> dict[str, set[str]]:
         """Return the ids that the group's offsets note, of the partitions that tasks read."""

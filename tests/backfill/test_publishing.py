@@ -36,6 +36,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import encode_published, published_by
+from pystreams.runtime.core.topic_ids import keys_to_note
 from pystreams.runtime.topics import TopicManager
 from pystreams.testing.simulation import (
     FaultRates,
@@ -146,27 +147,30 @@ class Arena:
             wanted = self.expected(ResultKind.OUTPUT, topic) if with_outputs else []
             assert self.records(topic) == wanted
         assert self.broker.group.offsets == {
-            TopicPartition("in", 0): handed_over(ROUNDS * 2, 52),
-            TopicPartition("in", 1): handed_over(ROUNDS * 2, 53),
+            TopicPartition("in", 0): self.handed_over(ROUNDS * 2, 52),
+            TopicPartition("in", 1): self.handed_over(ROUNDS * 2, 53),
             **self.repartition_offsets(),
         }
 
     def repartition_offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return {
-            partition: handed_over(0, one.partition_time)
+            partition: self.handed_over(0, one.partition_time)
             for task in self.publication.tasks
             for partition, one in task.histories.items()
             if partition.topic == "app-group-repartition"
         }
 
+    def handed_over(self, offset: int, time_ms: int) -> CommittedOffset:
+        """What was published is noted, and from which source topic."""
+        ids = {"in": self.broker.topic_ids()["in"]}
+        return CommittedOffset(
+            offset, encode_published(time_ms, "backfill1", keys_to_note(ids, "in"))
+        )
+
 
 @pytest.fixture(scope="module")
 def backfilled(tmp_path_factory: pytest.TempPathFactory) -> list[Result]:
     return run(counting(), CONFIG, history(), COUNTS, tmp_path_factory.mktemp("backfill"))
-
-
-def handed_over(offset: int, time_ms: int) -> CommittedOffset:
-    return CommittedOffset(offset, encode_published(time_ms, "backfill1"))
 
 
 def arena_of(results: list[Result], seed: int = 0) -> Arena:

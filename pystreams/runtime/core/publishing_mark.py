@@ -16,8 +16,8 @@ A blank is not in base64's alphabet: to a reader of partition times (`offsets`, 
 text holds none, and is ignored. It stays far below Kafka's `offset.metadata.max.bytes` (4096).
 
 At the end, what the application would have committed itself takes its place (`offsets`): the
-partition time, and one entry, which is nobody's but says what was published. The application's
-first own commit leaves it out.
+partition time, one entry that says what was published, and those of its source topics
+(`topic_ids`). The application's first own commit leaves the first out.
 
     time 1000, publication "ab" -> key "pystreams-published ab"
     02 00000000000003e8 00000001 00000016 7079...6162 0000000000000000
@@ -25,6 +25,7 @@ first own commit leaves it out.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pystreams.runtime.core.offsets import encode_entries, encode_partition_time, entries_of
@@ -73,14 +74,15 @@ def is_being_published(metadata: str) -> bool:
     return metadata.startswith(f"{_WORD} ")
 
 
-def encode_published(partition_time: int, publication: str) -> str:
+def encode_published(partition_time: int, publication: str, keys: Collection[str] = ()) -> str:
     """Return the metadata text of a partition that was handed over.
 
     Args:
         partition_time: The highest timestamp of its history (ms), -1 if unknown.
         publication: Identifies what was published.
+        keys: Those of further entries.
     """
-    return encode_partition_time(partition_time, encode_entries([_PUBLISHED + publication]))
+    return encode_partition_time(partition_time, encode_entries([_PUBLISHED + publication, *keys]))
 
 
 def published_by(metadata: str) -> str | None:

@@ -19,7 +19,7 @@ Spec: KIP-516 (a topic that is created again has another id).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pystreams.runtime.core.offsets import encode_entries, entries_of
 
@@ -36,29 +36,22 @@ def known_ids(ids: Mapping[str, str]) -> dict[str, str]:
     return {topic: topic_id for topic, topic_id in ids.items() if topic_id != _NO_ID}
 
 
-def entries_by_topic(ids: Mapping[str, str]) -> dict[str, bytes]:
-    """Return for each topic what is committed with its offsets.
+def keys_to_note(ids: Mapping[str, str], topic: str) -> list[str]:
+    """Return the keys of the entries that are committed with an offset of a topic.
 
     Args:
-        ids: The id of each topic the application reads.
+        ids: The id of each source topic the application reads.
+        topic: One of them, or a repartition topic.
     """
     topics = sorted(ids)
-    return {
-        topic: _entries(topics[number:] + topics[:number], ids)
-        for number, topic in enumerate(topics)
-    }
-
-
-def _entries(topics: Iterable[str], ids: Mapping[str, str]) -> bytes:
-    entries = b""
+    number = topics.index(topic) if topic in ids else 0
     keys: list[str] = []
-    for topic in topics:
-        keys.append(f"{_PREFIX}{topic} {ids[topic]}")
-        more = encode_entries(keys)
-        if entries and len(more) > ENTRIES_MAX_BYTES:
+    for name in topics[number:] + topics[:number]:
+        more = [*keys, f"{_PREFIX}{name} {ids[name]}"]
+        if keys and len(encode_entries(more)) > ENTRIES_MAX_BYTES:
             break
-        entries = more
-    return entries
+        keys = more
+    return keys
 
 
 def noted_ids(metadata: str) -> dict[str, str]:
