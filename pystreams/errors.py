@@ -38,9 +38,11 @@ class MissingSourceTopicError(StreamsError):
     def __init__(self, topics: list[str]) -> None:
         self.topics = sorted(topics)
         names = ", ".join(repr(topic) for topic in self.topics)
+        create = f"pystreams topics create {' '.join(self.topics)} --partitions 4"
         super().__init__(
-            f"source topic {names} does not exist on the broker: "
-            "create it (or correct its name in the topology) and start again"
+            f"source topic {names} does not exist on the broker: correct its name in the topology, "
+            f"or create it, as with `{create} -c bootstrap.servers=HOST:PORT` (or --config FILE, "
+            "or --dev), and start again"
         )
 
 

@@ -51,6 +51,9 @@ SUB_COMMANDS = {
     "metrics": _SubCommand(
         "pystreams.cli.metrics:metrics", "List all metrics, by Kafka's names and Prometheus'."
     ),
+    "topics": _SubCommand(
+        "pystreams.cli.topics:topics", "Create topics, and list those there are."
+    ),
     "broker": _SubCommand(
         "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
     ),

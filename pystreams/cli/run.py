@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pystreams.cli.display import LiveDisplay
     from pystreams.cli.loading import LoadedTopology
     from pystreams.cli.running import RunningStreams
-    from pystreams.config import StreamsConfig
+    from pystreams.config import Source, StreamsConfig
 
 
 _PORT_MAX = 65_535
@@ -42,6 +42,7 @@ class RunOptions:
     report: bool = False
     metrics_port: int | None = None
     metrics_host: str | None = None
+    partitions: int | None = None
 
 
 @click.command()
@@ -49,8 +50,15 @@ class RunOptions:
 @click.option(
     "--dev",
     is_flag=True,
-    help="Use the development broker, and start it when it does not run. "
-    "application.id may be left out: it is the file's name then.",
+    help="Use the development broker, and start it when it does not run; create topics that are "
+    "missing. application.id may be left out: it is the file's name then.",
+)
+@click.option(
+    "--partitions",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For --dev: partitions of topics it creates. Default: as many as the source topics that "
+    "exist have, else 4.",
 )
 @click.option(
     "-c",
@@ -144,6 +152,10 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     first = FirstBackfill(**{name: options.pop(name) for name in _FIRST})  # type: ignore[arg-type]
     first.check()
     chosen = RunOptions(**options)  # type: ignore[arg-type]  # click has checked the types
+    if chosen.partitions is not None and not chosen.dev:
+        raise click.UsageError(
+            "--partitions is for --dev: add it, or use `pystreams topics create`"
+        )
     number = chosen.process_number
     if chosen.report and log_format == "auto":
         log_format = "console"  # The parent shows the lines on its terminal.
@@ -151,6 +163,12 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     with streams_errors_as_exit_codes():
         loaded = load_topology(chosen.topology)
         config = configuration(chosen, loaded)
+        if chosen.dev and number is None:
+            from pystreams.cli.created_topics import create_missing_topics
+
+            create_missing_topics(
+                loaded.topology, config, partitions=chosen.partitions, processes=chosen.processes
+            )
         if first.backfill and number is None:
             readable = is_readable(log_format)
             code = first.do(chosen, loaded, config, log_level, is_readable=readable)
@@ -170,6 +188,24 @@ def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:
         ConfigError: As `StreamsConfig.from_sources`.
         StreamsError: With `--dev`, the broker can't be started.
     """
+    from pystreams.config import Source
+
+    return configuration_of(
+        options, loaded.name, Source(f"config in {options.topology}", loaded.config)
+    )
+
+
+def configuration_of(options: RunOptions, name: str, weakest: Source) -> StreamsConfig:
+    """Return the configuration, of all sources of the command line and one below them.
+
+    Args:
+        options: What the command line said.
+        name: What the application.id is made of when nothing gives one, with `--dev`.
+        weakest: The last source.
+
+    Raises:
+        StreamsError: As `configuration`.
+    """
     from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
 
     given = _settings(options)
@@ -179,12 +215,12 @@ def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:
     ]
     if options.config_file is not None:
         sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
-    sources.append(Source(f"config in {options.topology}", loaded.config))
+    sources.append(weakest)
     if options.dev:
         if "bootstrap.servers" in given:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")
         sources.insert(0, Source("--dev", {"bootstrap.servers": _development_broker()}))
-        sources.append(Source("--dev", {"application.id": _application_id(loaded.name)}))
+        sources.append(Source("--dev", {"application.id": _application_id(name)}))
     return _with_own_port(StreamsConfig.from_sources(sources), options)
 
 

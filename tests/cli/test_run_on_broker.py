@@ -167,6 +167,27 @@ def test_a_missing_topic_is_an_error_that_names_it(application: Application) -> 
     assert f"source topic '{application.name}-in' does not exist" in last["error"]
 
 
+def test_the_command_that_a_missing_topic_is_told_with_creates_it(
+    application: Application,
+) -> None:
+    with application.running(*application.settings()) as process:
+        _, told = ended(process)
+    error = json.loads(told.splitlines()[-1])["error"]
+    _, command, _ = error.split("`")
+    words = command.replace("HOST:PORT", application.servers).split()
+    assert words[0] == "pystreams"
+    subprocess.run([sys.executable, "-m", *words], check=True)
+
+    application.write(10)
+    with application.running(*application.settings()) as process:
+        assert process.stderr is not None
+        while json.loads(process.stderr.readline())["message"] != "task running":
+            pass
+        process.send_signal(signal.SIGTERM)
+        code, told = ended(process)
+    assert code == 0, told
+
+
 def test_without_a_broker_the_exit_code_says_so(application: Application) -> None:
     settings = application.settings()
     nobody = [word.replace(application.servers, "127.0.0.1:1") for word in settings]
@@ -177,20 +198,30 @@ def test_without_a_broker_the_exit_code_says_so(application: Application) -> Non
     assert "Traceback" not in told
 
 
-def test_dev_starts_a_broker_that_goes_on_running(application: Application, tmp_path: Path) -> None:
+def test_dev_starts_a_broker_that_goes_on_running_and_creates_the_topics(
+    application: Application, tmp_path: Path
+) -> None:
     environment = {"XDG_STATE_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     manage = [sys.executable, "-m", "pystreams", "broker"]
     try:
-        with application.running("--dev", environment=environment) as process:
-            code, told = ended(process)
+        with application.running("--dev", "--partitions", "3", environment=environment) as process:
+            assert process.stderr is not None
+            told = [process.stderr.readline()]
+            while '"task running"' not in told[-1]:
+                told.append(process.stderr.readline())
+                assert told[-1], "".join(told)
+            process.send_signal(signal.SIGTERM)
+            code, _ = ended(process)
         status = subprocess.run(
             [*manage, "status"], env=dict(os.environ) | environment, check=False
         )
     finally:
         subprocess.run([*manage, "stop"], env=dict(os.environ) | environment, check=True)
 
-    # The broker is new, so the topic is missing; the message shows that a broker was asked.
-    assert code == 1
-    assert "Starting the development broker" in told
-    assert "does not exist on the broker" in told
+    assert code == 0
+    assert "Starting the development broker" in told[0]
+    created = [json.loads(line) for line in told if "topics created for --dev" in line]
+    assert [(line["topics"], line["partitions"]) for line in created] == [
+        ([f"{application.name}-in", f"{application.name}-out"], 3)
+    ]
     assert status.returncode == 0

@@ -184,7 +184,7 @@ class ConfluentAdmin:
         self, name: str, exception: KafkaException
     ) -> FatalStreamsError | RetriableClientError:
         error = error_of(exception)
-        translated = translate(error, f"creating internal topic {name!r}")
+        translated = translate(error, f"creating topic {name!r}")
         if isinstance(translated, RetriableClientError):
             return translated
         if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """An internal topic to create.
+    """A topic to create.
 
     Attributes:
         name: Real name.
-        num_partitions: Partition count.
+        num_partitions: Partition count; -1 for the broker's default.
         config: Topic configuration.
     """
 

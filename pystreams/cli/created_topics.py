@@ -1,0 +1,50 @@
+"""The topics that `pystreams run --dev` creates, so that a topology can be tried at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pystreams.config import StreamsConfig
+    from pystreams.topology.topology import Topology
+
+_PARTITIONS = 4
+"""Where nothing else says how many: enough to see tasks, processes and threads share them."""
+
+
+def create_missing_topics(
+    topology: Topology, config: StreamsConfig, *, partitions: int | None, processes: int
+) -> None:
+    """Create the topics a topology reads and writes by name, as far as they are missing.
+
+    All get one number of partitions, so that they can be joined.
+
+    Args:
+        topology: The topology.
+        config: The application's configuration.
+        partitions: How many; None for as many as the largest source topic that exists has, else
+            four, and one for each process at least.
+        processes: How many processes share them.
+
+    Raises:
+        StreamsError: A broker refuses, or none answers.
+    """
+    import structlog
+
+    from pystreams.runtime.adapters.factory import ConfluentClients
+    from pystreams.runtime.core.new_topic import NewTopic
+    from pystreams.topology.plan import TopologyPlan
+
+    plan = TopologyPlan(topology, config.application_id)
+    sources = plan.source_topics()
+    admin = ConfluentClients(config).admin()
+    existing = admin.partition_counts()
+    missing = sorted({*sources, *plan.sink_topics()} - existing.keys())
+    if not missing:
+        return
+    read = [existing[topic] for topic in sources if topic in existing]
+    count = partitions or max(read, default=max(_PARTITIONS, processes))
+    admin.create_topics([NewTopic(topic, count, {}) for topic in missing])
+    structlog.get_logger("pystreams.cli").info(
+        "topics created for --dev", topics=missing, partitions=count
+    )

@@ -1,0 +1,116 @@
+"""`pystreams topics`, against a real broker, and the topics that `pystreams run --dev` creates."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from pystreams.cli.created_topics import create_missing_topics
+from pystreams.cli.topics import topics
+from pystreams.config import StreamsConfig
+from pystreams.topology.builder import StreamsBuilder
+
+if TYPE_CHECKING:
+    from pystreams.broker import DevelopmentBroker
+
+_numbers = itertools.count(1)
+
+
+class Cluster:
+    """A broker, and what is asked of it."""
+
+    def __init__(self, broker: DevelopmentBroker) -> None:
+        self.servers = broker.bootstrap_servers
+        self.admin = AdminClient({"bootstrap.servers": self.servers})
+
+    def invoke(self, *arguments: str) -> Result:
+        words = [*arguments, "-c", f"bootstrap.servers={self.servers}"]
+        return CliRunner().invoke(topics, words)
+
+    def partitions(self, name: str) -> int:
+        return len(self.admin.list_topics(timeout=30).topics[name].partitions)
+
+    def setting(self, name: str, key: str) -> str:
+        resource = ConfigResource("topic", name)
+        return str(self.admin.describe_configs([resource])[resource].result(30)[key].value)
+
+
+@pytest.fixture
+def cluster(broker: DevelopmentBroker) -> Cluster:
+    return Cluster(broker)
+
+
+@pytest.fixture
+def name() -> str:
+    return f"topics-{next(_numbers)}"
+
+
+def test_topics_are_created_with_what_was_asked_for(cluster: Cluster, name: str) -> None:
+    more = ("--topic-config", "cleanup.policy=compact", "--replication-factor", "1")
+    answer = cluster.invoke("create", f"{name}-a", f"{name}-b", "--partitions", "3", *more)
+
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.splitlines() == [
+        f"Created topic {name}-a (partitions: 3)",
+        f"Created topic {name}-b (partitions: 3)",
+    ]
+    assert cluster.partitions(f"{name}-a") == 3
+    assert cluster.setting(f"{name}-b", "cleanup.policy") == "compact"
+
+
+def test_without_a_number_the_broker_says_how_many_partitions(cluster: Cluster, name: str) -> None:
+    answer = cluster.invoke("create", name)
+
+    assert answer.exit_code == 0, answer.output
+    assert f"Created topic {name} (partitions: {cluster.partitions(name)})" in answer.stdout
+
+
+def test_a_topic_that_exists_is_told_and_nothing_is_created(cluster: Cluster, name: str) -> None:
+    cluster.invoke("create", name, "--partitions", "2")
+    answer = cluster.invoke("create", f"{name}-new", name, "--partitions", "3")
+
+    assert answer.exit_code == 1
+    assert f"there is a topic {name!r} (partitions: 2) already" in answer.stderr
+    assert f"{name}-new" not in cluster.admin.list_topics(timeout=30).topics
+
+
+def test_what_a_broker_refuses_is_told_with_the_cure(cluster: Cluster, name: str) -> None:
+    answer = cluster.invoke("create", name, "--replication-factor", "3")
+
+    assert answer.exit_code == 1
+    assert f"creating topic {name!r}" in answer.stderr
+    assert "set replication.factor (now 3)" in answer.stderr
+
+
+def test_topics_are_listed_with_their_partitions(cluster: Cluster, name: str) -> None:
+    cluster.invoke("create", name, "--partitions", "2")
+    answer = cluster.invoke("list")
+
+    assert answer.exit_code == 0, answer.output
+    assert [name, "2"] in [line.split() for line in answer.stdout.splitlines()]
+    assert "__consumer_offsets" not in answer.stdout
+
+
+def test_without_a_broker_the_exit_code_says_so() -> None:
+    words = ["list", "-c", "bootstrap.servers=127.0.0.1:1", "-c", "request.timeout.ms=1500"]
+
+    assert CliRunner().invoke(topics, words).exit_code == 3
+
+
+def test_dev_creates_what_is_missing_like_what_is_there(cluster: Cluster, name: str) -> None:
+    cluster.invoke("create", f"{name}-in", "--partitions", "2")
+    builder = StreamsBuilder()
+    stream = builder.stream([f"{name}-in", f"{name}-more"])
+    stream.repartition(name="again").to(f"{name}-out")
+    builder.stream(pattern=f"{name}-pattern-.*").foreach(print)
+    config = StreamsConfig.of(application_id=name, bootstrap_servers=cluster.servers)
+    create_missing_topics(builder.build(), config, partitions=None, processes=8)
+
+    found = cluster.admin.list_topics(timeout=30).topics
+    counts = {one: len(found[one].partitions) for one in found if one.startswith(name)}
+    assert counts == {f"{name}-in": 2, f"{name}-more": 2, f"{name}-out": 2}
+    create_missing_topics(builder.build(), config, partitions=None, processes=8)
