@@ -220,7 +220,7 @@ def other_rows(task: TaskResults, rows: int, command: PublishingCommand) -> Publ
 def start_again(command: PublishingCommand) -> str:
     """Return how to publish to a group that something else was done with."""
     return (
-        "delete the application's internal topics and the group's committed offsets, and run the "
+        "delete the application's state and committed offsets with `pystreams reset`, and run the "
         f"{command} again; or run it for another application.id"
     )
 

@@ -227,8 +227,8 @@ def refuse_filled(
     if filled:
         raise PublishingRefusedError(
             f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
-            "group no offsets: an earlier life of the application left them. Delete its "
-            f"internal topics, and run the {command} again; or run it for another application.id"
+            "group no offsets: an earlier life of the application left them. "
+            f"{start_again(command).capitalize()}"
         )
 
 

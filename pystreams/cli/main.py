@@ -41,6 +41,10 @@ SUB_COMMANDS = {
         "Move a stopped application's state to other partition counts, under another "
         "application.id.",
     ),
+    "reset": _SubCommand(
+        "pystreams.cli.reset:reset",
+        "Let a stopped application begin anew: without state, and at the start of its input.",
+    ),
     "describe": _SubCommand(
         "pystreams.cli.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",

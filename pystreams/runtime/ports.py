@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.core.new_topic import NewTopic
@@ -232,6 +233,13 @@ class AdminPort(Protocol):
             FatalStreamsError: The broker refuses (authorisation, replication factor); says why.
         """
 
+    def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
+        """Delete topics; those that do not exist count as deleted.
+
+        Returns:
+            Those that could not be deleted, with the reason.
+        """
+
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetRange]:
@@ -265,6 +273,22 @@ class AdminPort(Protocol):
         """Return what a group has committed; offsets pending in a transaction do not count.
 
         Raises:
+            RetriableClientError: No answer in time.
+        """
+
+    def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for a group that nobody is in.
+
+        Raises:
+            FatalStreamsError: Somebody is, or the broker refuses.
+            RetriableClientError: No answer in time.
+        """
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group that nobody is in, with all its offsets; one that does not exist is gone.
+
+        Raises:
+            FatalStreamsError: Somebody is, or the broker refuses.
             RetriableClientError: No answer in time.
         """
 

@@ -8,6 +8,7 @@ from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.core.publishing_mark import is_being_published
+from pystreams.runtime.core.reset_mark import is_being_reset
 from pystreams.topology.plan import TopologyPlan
 
 OffsetRanges = Callable[[Sequence[TopicPartition]], dict[TopicPartition, OffsetRange]]
@@ -34,7 +35,7 @@ def start_positions(
 
     Raises:
         FatalStreamsError: A source without committed offset says "none"; or a backfill or
-            rescale has not finished publishing the group's state.
+            rescale has not finished publishing the group's state, or a reset deleting it.
         RetriableClientError: The broker did not answer in time.
     """
     positions: dict[TopicPartition, int | None] = {}
@@ -47,6 +48,13 @@ def start_positions(
                 f"and has not finished (the mark on {partition} says {offset.metadata!r}): wait "
                 "for it, or start the same `pystreams backfill` or `pystreams rescale` again, "
                 "which goes on from there"
+            )
+            raise FatalStreamsError(message)
+        if offset is not None and is_being_reset(offset.metadata):
+            message = (
+                f"task {task_id}: a reset of this application has begun and not finished (the mark "
+                f"on {partition} says so), and its state is deleted in part: run `pystreams reset` "
+                "again, which goes on"
             )
             raise FatalStreamsError(message)
         positions[partition] = None if offset is None else offset.next_offset

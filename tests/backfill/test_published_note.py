@@ -125,7 +125,7 @@ def test_deleted_topics_are_told_while_the_group_says_that_it_was_handed_over(
 
     told = refusal(arena, tmp_path)
     assert f"group 'app' was handed over, and topics were deleted since ({topic})" in told
-    assert "delete the application's internal topics and the group's committed offsets" in told
+    assert "with `pystreams reset`" in told
 
 
 def test_other_results_in_the_directory_are_not_taken_for_published(

@@ -393,7 +393,7 @@ def test_application_that_starts_during_the_claim_is_told_with_what_it_may_have_
         publisher.run()
 
     assert "has changed nothing: run the backfill again, and it goes on" in str(refused.value)
-    assert "delete the application's internal topics" in str(refused.value)
+    assert "with `pystreams reset`" in str(refused.value)
     for topic in ("app-keys-changelog", "app-groups-changelog"):
         assert arena.records(topic) == []
 
@@ -467,7 +467,7 @@ def test_results_that_were_made_again_are_not_mixed_with_those_published_in_part
 
     told = refusal(again)
     assert "results of an earlier run of this backfill (history-run1) are published" in told
-    assert "delete the application's internal topics" in told
+    assert "with `pystreams reset`" in told
 
 
 def test_results_with_fewer_rows_than_are_published_are_refused(arena: Arena) -> None:

@@ -26,7 +26,12 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
-from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    FatalStreamsError,
+    RetriableClientError,
+    StreamsError,
+)
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
@@ -37,7 +42,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     make_client,
     translate,
 )
-from pystreams.runtime.adapters.kafka_partitions import ours, theirs
+from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
@@ -199,6 +204,25 @@ class ConfluentAdmin:
             text = f"topics {sorted(missing)} were created and are not shown by the broker"
             raise RetriableClientError(text)
 
+    def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
+        """Delete topics, and wait until brokers show them no more; return those that stay."""
+        if not topics:
+            return {}
+        failures: dict[str, StreamsError] = {}
+        deleted = self._client.delete_topics(list(topics), operation_timeout=_ANSWER_TIMEOUT_S)
+        for name, answer in deleted.items():
+            try:
+                answer.result()
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error.code() not in MISSING_TOPIC:
+                    failures[name] = translate(error, f"deleting topic {name!r}")
+        gone = set(topics) - failures.keys()
+        deadline_s = time.monotonic() + SHOWN_AFTER_S
+        while gone & self._counts().keys() and time.monotonic() < deadline_s:
+            time.sleep(_VISIBLE_PAUSE_S)
+        return failures
+
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetRange]:
@@ -294,6 +318,32 @@ class ConfluentAdmin:
             for one in partitions
             if one.offset >= 0
         }
+
+    def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for a group that nobody is in."""
+        if not offsets:
+            return
+        wanted = ConsumerGroupTopicPartitions(group, offsets_to_commit(offsets))
+        answer = self._client.alter_consumer_group_offsets(
+            [wanted], request_timeout=_ANSWER_TIMEOUT_S
+        )
+        try:
+            committed = answer[group].result().topic_partitions or []
+        except KafkaException as raised:
+            raise translate(error_of(raised), f"setting offsets of group {group!r}") from raised
+        for one in committed:
+            if one.error is not None:
+                raise translate(one.error, f"setting the offset of {ours(one)} of group {group!r}")
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group that nobody is in, with all its offsets."""
+        answer = self._client.delete_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
+        try:
+            answer[group].result()
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise translate(error, f"deleting group {group!r}") from raised
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""

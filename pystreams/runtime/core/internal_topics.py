@@ -90,7 +90,7 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
     if wrong:
         message = (
             f"internal topic {'; '.join(wrong)}: the input's partitions or the topology have "
-            "changed since it was created; start under a new application.id, or delete the "
-            "application's internal topics and committed offsets and start again"
+            "changed since it was created; start under a new application.id, or let this one "
+            "begin anew with `pystreams reset`"
         )
         raise TopologyError(message)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pystreams.errors import (
     RetriableClientError,
+    StreamsError,
     TaskMigratedError,
     TransactionAbortableError,
 )
@@ -249,6 +250,18 @@ class SimulatedAdmin:
         for topic in topics:
             self._broker.create_topic(topic.name, topic.num_partitions)
 
+    def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
+        """Delete topics; a scripted failure is that of the first of them."""
+        failures: dict[str, StreamsError] = {}
+        for topic in topics:
+            self._lifeline.pulse(f"delete_topics {topic}")
+            error = self._broker.faults.scripted("delete_topics")
+            if error is not None:
+                failures[topic] = error
+            elif topic in self._broker.partition_counts():
+                self._broker.delete_topic(topic)
+        return failures
+
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetRange]:
@@ -286,6 +299,16 @@ class SimulatedAdmin:
         """Return what the broker's one group has committed."""
         self._lifeline.pulse("committed_offsets")
         return dict(self._broker.group.offsets)
+
+    def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for the broker's one group."""
+        self._lifeline.pulse("alter_offsets")
+        self._broker.group.commit(offsets)
+
+    def delete_group(self, group: str) -> None:
+        """Delete all offsets of the broker's one group."""
+        self._lifeline.pulse("delete_group")
+        self._broker.group.offsets.clear()
 
 
 class SimulatedClients:
