@@ -10,7 +10,11 @@ from structlog.testing import capture_logs
 from pystreams import serdes
 from pystreams.errors import FatalStreamsError
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.input_topics import InputTopics
+from pystreams.testing.simulation.clients import SimulatedAdmin
+from pystreams.testing.simulation.faults import Lifeline
 from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.plan import TopologyPlan
 from tests.simulation.applications import Application, running_tasks, stored_counts
 
 if TYPE_CHECKING:
@@ -253,3 +257,37 @@ def test_a_topic_that_an_edit_adds_is_nobodys_former_one(tmp_path: Path) -> None
 
     assert running_tasks(edited) == ["0_0", "1_0"]
     edited.stop()
+
+
+def watched(app: Application, topology: Topology) -> tuple[InputTopics, dict[str, int]]:
+    """Return what watches over the topics of an application that has just started."""
+    admin = SimulatedAdmin(app.broker, Lifeline("watch", app.faults))
+    input_topics = InputTopics(TopologyPlan(topology, "app"), admin, "")
+    counts = app.broker.partition_counts()
+    input_topics.prepare(counts)
+    return input_topics, counts
+
+
+def test_a_topic_created_again_while_the_application_runs_is_noticed(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    input_topics, counts = watched(app, passing_on())
+    input_topics.watch(counts)
+    former = topic_id(app)
+    create_again(app)
+
+    with pytest.raises(FatalStreamsError, match=f"its id was {former} and is {topic_id(app)}"):
+        input_topics.watch(counts)
+
+
+def test_a_topic_that_a_pattern_matches_later_is_noted_from_then_on(tmp_path: Path) -> None:
+    app = Application(tmp_path)
+    builder = StreamsBuilder()
+    builder.stream(pattern="in.*").foreach(print)
+    input_topics, _ = watched(app, builder.build())
+    app.broker.create_topic("in-later", 1)
+    input_topics.watch(app.broker.partition_counts())
+    app.broker.delete_topic("in-later")
+    app.broker.create_topic("in-later", 1)
+
+    with pytest.raises(FatalStreamsError, match="'in-later' was deleted and created again"):
+        input_topics.watch(app.broker.partition_counts())

@@ -10,9 +10,10 @@ Format: entries of processor metadata (`offsets`), one a topic, of which Kafka S
 
     pystreams-topic flights Nr3xBVxuTSO7dmSQ9Vb1zw
 
-What does not fit into `ENTRIES_MAX_BYTES` is left out, the topic's own never: Kafka refuses more
-than 4096 bytes in all (`offset.metadata.max.bytes`). Beginning with its own, each topic's offsets
-take the ids in turn, so that what one leaves out others have.
+What does not fit into `ENTRIES_MAX_BYTES` is left out, the topic's own never: each commit of each
+partition carries it, and Kafka refuses more than 4096 bytes (`offset.metadata.max.bytes`).
+Beginning with its own, each topic's offsets take the ids in turn, so that what one leaves out
+others have.
 
 Spec: KIP-516 (a topic that is created again has another id).
 """
@@ -23,7 +24,7 @@ from collections.abc import Mapping
 
 from pystreams.runtime.core.offsets import encode_entries, entries_of
 
-ENTRIES_MAX_BYTES = 1500
+ENTRIES_MAX_BYTES = 600
 """Of entries, which base64 makes a third longer."""
 
 _PREFIX = "pystreams-topic "
