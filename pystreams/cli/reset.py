@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning:
+class Beginning:
     """Where the command line says that input is read from; nothing, or one of them."""
 
     to_earliest: bool
@@ -135,7 +135,7 @@ def reset(
     if topology is None and application_id is None:
         raise click.UsageError("name the topology, or at least --application-id")
     configure_logging("warning", "auto")
-    new_offsets = _Beginning(**beginning).new_offsets()  # type: ignore[arg-type]  # as click says
+    new_offsets = Beginning(**beginning).new_offsets()  # type: ignore[arg-type]  # as click says
     if application_id is not None:
         settings = (*settings, f"application.id={application_id}")
     with streams_errors_as_exit_codes():

@@ -6,9 +6,8 @@ start into the state that is there, it counts twice what both hold. Two things t
 - the ids that the group's committed offsets note (`core.topic_ids`): those of other topics,
   repartition topics among them, outlive the deletion. They are compared once, before any thread
   starts, and again every `metadata.max.age.ms`;
-- a local store that holds what was read of a partition without a committed offset (`core.task`):
-  Kafka deletes a topic's offsets with it, and those of a group that is away for
-  `offsets.retention.minutes`.
+- a local store that holds what was read of a partition without a committed offset: Kafka deletes
+  a topic's offsets with it, and those of a group that is away for `offsets.retention.minutes`.
 
 Where neither is left (all of a group's offsets are gone, and so is the disk), the state comes from
 changelogs alone, and nobody knows of what it was made: that is told, and not refused, since a crash
@@ -49,7 +48,8 @@ class InputTopics:
     def __init__(self, plan: TopologyPlan, admin: AdminPort, accepted: str) -> None:
         self._plan = plan
         self._admin = admin
-        self._accepted = dict(pair.split(":") for pair in accepted.split(",") if pair)
+        pairs = [pair.strip() for pair in accepted.split(",")]
+        self._accepted = dict(pair.split(":") for pair in pairs if pair)
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
 

@@ -77,5 +77,6 @@ class TopicWatch:
             except RetriableClientError:
                 continue
             except Exception as error:  # noqa: BLE001 - handed on, whatever it is
-                failed(as_streams_error(error))
+                if not self._stop.is_set():
+                    failed(as_streams_error(error))
                 return

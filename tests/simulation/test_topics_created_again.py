@@ -86,7 +86,9 @@ def refusal(process: SimulatedProcess) -> str:
 
 
 def going_on(app: Application, process: SimulatedProcess, topology: Topology) -> SimulatedProcess:
-    accepted = app.process("p0", topology, {"accepted.source.topic.ids": f"in:{topic_id(app)}"})
+    accepted = app.process(
+        "p0", topology, {"accepted.source.topic.ids": f"other:x, in:{topic_id(app)}"}
+    )
     accepted.disk = process.disk
     return accepted
 
