@@ -22,13 +22,15 @@ Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCac
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.stores.cached_writes import BytesFlushListener, CachedWrite
 from pystreams.stores.changelog import log_to
+from pystreams.stores.known_gap import KnownGap
+from pystreams.stores.merged_range import Entries, merged_range
 from pystreams.stores.metadata import StoreMetadata
 from pystreams.stores.opening import open_engine
 from pystreams.stores.read_cache import ReadCache
@@ -43,8 +45,6 @@ if TYPE_CHECKING:
 
 ABSENT: Any = object()
 """What `dirty.get` gives for a key that has no uncommitted write (None is a deletion)."""
-
-Entries = Generator[tuple[bytes, bytes], None, None]
 
 
 class BufferedKeyValueStore(UncommittedBytes):
@@ -68,6 +68,8 @@ class BufferedKeyValueStore(UncommittedBytes):
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
         dirty_get: What a read of the owner calls first, `dirty.get`.
+        sorted_keys: The keys of `dirty` in order, for the owner.
+        gap: What the owner's ordered reads need not walk over.
         readers_keys: The keys of `dirty` in order, for other threads.
         committed_get: Committed bytes of a key, for the owner: through the read cache.
         engine_get: Committed bytes of a key; like the next two, for any thread.
@@ -96,7 +98,6 @@ class BufferedKeyValueStore(UncommittedBytes):
         "_record",
         "_restored",
         "_send_old_values",
-        "_sorted",
         "_spec_caching",
         "cached_bytes",
         "caches",
@@ -106,12 +107,14 @@ class BufferedKeyValueStore(UncommittedBytes):
         "engine_get",
         "engine_num_entries",
         "engine_range",
+        "gap",
         "generation",
         "is_open",
         "key_prefix_bytes",
         "metadata",
         "name",
         "readers_keys",
+        "sorted_keys",
         "value_prefix_bytes",
         "write",
     )
@@ -143,7 +146,8 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.engine_range = engine.range
         self.engine_num_entries = engine.approximate_num_entries
         self._spec_caching = caching
-        self._sorted = SortedKeys(self.dirty)
+        self.sorted_keys = SortedKeys(self.dirty)
+        self.gap = KnownGap(self.dirty)
         self.readers_keys = ReadersKeys(self.dirty)
         self._pending: dict[bytes, CachedWrite] = {}
         self.metadata = StoreMetadata()
@@ -174,6 +178,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
         self.count_from_zero(self._record.growth)
+        self.gap.forget()
         self._read_cache = None
         if self.persistent and context.read_cache_budget is not None:
             self._read_cache = context.read_cache_budget.cache(self._engine.get)
@@ -195,41 +200,9 @@ class BufferedKeyValueStore(UncommittedBytes):
         """Iterate from `start` (inclusive) to `end` (exclusive) over uncommitted and committed.
 
         The owner may write, commit and roll back while the iterator is open: what lies ahead of
-        it is then read as it is now. The dirty map is not copied.
+        it is then read as it is now.
         """
-        dirty = self.dirty
-        generation = -1
-        committed: Iterator[tuple[bytes, bytes]] = iter(())
-        head: tuple[bytes, bytes] | None = None
-        while True:
-            if generation != self.generation:
-                generation = self.generation
-                committed = self._engine.range(start, end, reverse=reverse)
-                head = next(committed, None)
-            known = len(dirty)
-            dirty_keys = self._sorted.walk(start, end, reverse=reverse)
-            dirty_key = next(dirty_keys, None)
-            while True:
-                if head is not None and (
-                    dirty_key is None or (head[0] > dirty_key if reverse else head[0] < dirty_key)
-                ):
-                    key, value = head
-                    head = next(committed, None)
-                elif dirty_key is None:
-                    return
-                else:
-                    key, written = dirty_key, dirty[dirty_key]
-                    dirty_key = next(dirty_keys, None)
-                    if head is not None and head[0] == key:
-                        head = next(committed, None)
-                    if written is None:
-                        continue
-                    value = written
-                yield key, value
-                if known != len(dirty) or generation != self.generation:
-                    break
-            # The owner wrote another key, committed or rolled back: look anew at what lies ahead.
-            start, end = (start, key) if reverse else (key + b"\x00", end)
+        return merged_range(self, start, end, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys; updated keys count twice."""
@@ -246,6 +219,8 @@ class BufferedKeyValueStore(UncommittedBytes):
             size += len(key)
         elif previous is not None:
             size -= len(previous)
+        elif stored is not None:
+            self.gap.fill(key)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
         if uncommitted > self.watched_bytes:
@@ -268,6 +243,8 @@ class BufferedKeyValueStore(UncommittedBytes):
             growth += len(key)
         elif previous is not None:
             growth -= len(previous)
+        elif stored is not None:
+            self.gap.fill(key)
         dirty[key] = stored
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + growth
         if uncommitted > self.watched_bytes:
@@ -328,6 +305,8 @@ class BufferedKeyValueStore(UncommittedBytes):
         """Drop the dirty map, and with it what the cache holds."""
         self._pending = {}
         self.cached_bytes = 0
+        if self.dirty:
+            self.gap.forget()
         self._clear()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
@@ -346,6 +325,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.metadata.remember(metadata)
         if self._read_cache is not None:
             self._read_cache.clear()
+        self.gap.forget()
         self.generation += 1
 
     def delete_below(self, bound: bytes) -> None:
@@ -392,8 +372,9 @@ class BufferedKeyValueStore(UncommittedBytes):
 
     def _clear(self) -> None:
         self.generation += 1
+        self.gap.written_out()
         self.dirty.clear()
-        self._sorted.clear()
+        self.sorted_keys.clear()
         self.readers_keys.clear()
         self.uncommitted_bytes = 0
         self._delete_below = None

@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.stores.api import KeyValueIterator
-from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore, Entries
+from pystreams.stores.buffered import ABSENT, BufferedKeyValueStore
+from pystreams.stores.merged_range import Entries
 
 _FEW = 256
 """Entries of the dirty map that a range takes at a time."""

@@ -68,6 +68,8 @@ class WriteThroughKeyValueStore(BufferedKeyValueStore):
     ) -> None:
         """Write one key and log it at once."""
         dirty = self.dirty
+        if stored is not None and dirty.get(key, stored) is None:
+            self.gap.fill(key)
         dirty[key] = stored
         self._log((plain, key, timestamp, ()))
         if len(dirty) >= _BATCH_RECORDS:

@@ -166,7 +166,7 @@ def test_a_range_begun_in_the_middle_of_a_commit_misses_nothing_over_the_next(
     store: Any = Home(tmp_path).open(spec_of(engine))
     buffer = store._buffer
     buffer.dirty = torn = TornMap(torn_at)
-    buffer._sorted, buffer.readers_keys = SortedKeys(torn), ReadersKeys(torn)
+    buffer.sorted_keys, buffer.readers_keys = SortedKeys(torn), ReadersKeys(torn)
     store.put_all([(key, 1) for key in KEYS])
     view = store.read_only(IsolationLevel.READ_UNCOMMITTED)
     entries = view.reverse_all() if reverse else view.all()
