@@ -10,8 +10,9 @@ The stream time is that of both sides together. When it passes the end of window
 back is joined with None by the record that moved it, and carries that record's headers.
 
 Kafka looks at what is held back at most once a second of the wall clock, because the look is
-expensive, and decides with some haste whether it is worth it: by the time of the entry that the
-last look ended with, or of an earlier one that came since. Both are kept here, for equal input to
+expensive, and decides with some haste whether it is worth it: by the time of the record that the
+last look ended with, or of an earlier one that came since. Records of one key, side and time count
+one by one there, though they share an entry of the store. Both are kept here, for equal input to
 give equal output; so a result may come later than its window closes, but never before, and never
 twice. A backfill looks every time.
 
@@ -209,12 +210,10 @@ class _OuterJoin:
             time.earliest = waiting.timestamp
             if left_open and right_open:
                 break
-            if waiting.left:
-                if waiting.timestamp + left_after_ms >= closed:
-                    left_open = True
-                    continue
-            elif waiting.timestamp + right_after_ms >= closed:
-                right_open = True
+            if waiting.timestamp + (left_after_ms if waiting.left else right_after_ms) >= closed:
+                left_open, right_open = left_open or waiting.left, right_open or not waiting.left
+                if left_open and right_open and sum(1 for _ in values) > 1:
+                    break  # The second of them is one to end with, too.
                 continue
             for _, value in values:
                 self._join_waiting(waiting, value, headers)
