@@ -12,20 +12,31 @@ suppressing buffer of this format would have.
 
 The order of stored keys is that of timestamps, then of keys: the order in which records leave.
 
-Differs from Kafka: the changelog records carry the record's timestamp, not the producer's time; a
-sequence number that is taken is not used again after a restart (Kafka begins at 1 and overwrites);
-a restored buffer holds what it held (Kafka puts a second prefix before each restored key).
+    put --> arrivals --(flush_cache: what still waits)--> store, changelog
+               |                                            |
+               +----> leave_until: the lowest keys first <--+
+
+Most records wait for less than a commit takes to come. Those are never stored nor logged: they come
+and leave in memory. A record that leaves in the very step it came in is logged all the same, both
+coming and leaving, as the changelog of a grace period of 0 has it in Kafka.
+
+Differs from Kafka: what comes and leaves between two commits is not logged; the changelog records
+carry the record's timestamp, not the producer's time; a sequence number that is taken is not used
+again after a restart (Kafka begins at 1 and overwrites, and lets the newer go first); a restored
+buffer holds what it held (Kafka puts a second prefix before each restored key).
 Spec: KIP-923; Kafka RocksDBTimeOrderedKeyValueBuffer, BufferValue, ProcessorRecordContext.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.contract import StateStore
+from pystreams.stores.lowest_keys import LowestKeys
 from pystreams.stores.opening import any_entry
 from pystreams.stores.restoring import Changes
 
@@ -39,7 +50,10 @@ _INT = struct.Struct(">i")
 _CONTEXT_HEAD = struct.Struct(">qqi")
 _NO_BYTES = _INT.pack(-1)
 _BUFFER_TIME = bytes(8)
+_FRAME_BYTES = _CONTEXT_HEAD.size + 5 * _INT.size
+"""Bytes of a stored value without topic, headers and the value itself."""
 _SEQUENCE_MASK = 0x7FFFFFFF
+_UNKNOWN = sys.maxsize
 
 
 class WaitingRecord(NamedTuple):
@@ -64,6 +78,43 @@ class WaitingRecord(NamedTuple):
     offset: int = -1
 
 
+class WaitingMessage:
+    """A record that has waited, as the message that is processed now."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: WaitingRecord) -> None:
+        self._record = record
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._record.topic
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._record.partition
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._record.offset
+
+    def key(self) -> bytes:
+        """Return the bytes of the key it waited with."""
+        return self._record.key
+
+    def value(self) -> bytes:
+        """Return those of the value."""
+        return self._record.value
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return (create time, milliseconds since the epoch)."""
+        return (1, self._record.timestamp)
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        """Return the headers, or None when there are none."""
+        return list(self._record.headers) or None
+
+
 class TimeOrderedBuffer(StateStore):
     """The buffer as operators and the runtime see it.
 
@@ -73,43 +124,51 @@ class TimeOrderedBuffer(StateStore):
         buffer: Holds the bytes, restored by `restored_records`; owned by this object from now on.
     """
 
-    __slots__ = ("_buffer", "_earliest", "_sequence")
+    __slots__ = (
+        "_arrivals",
+        "_buffer",
+        "_earliest",
+        "_keys",
+        "_latest_before",
+        "_left",
+        "_newest",
+        "_sequence",
+    )
 
     def __init__(self, buffer: BufferedKeyValueStore) -> None:
         self._buffer = buffer
-        self._sequence = 0
-        self._earliest = 0
+        self._keys = LowestKeys(lambda start: buffer.range(start, None))
+        self._arrivals: dict[bytes, WaitingRecord] = {}
+        self._left: list[tuple[bytes, int]] = []
+        self._sequence = self._earliest = 0
+        self._latest_before = _UNKNOWN
+        self._newest = b""
 
     def put(self, record: WaitingRecord) -> None:
         """Keep a record until `leave_until` is called with its time or a later one."""
-        while True:
-            self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            key = stored_key(record, self._sequence)
-            if self._buffer.get(key) is None:
-                break
-        value = packed(record)
-        self._buffer.write(key, value, value + _BUFFER_TIME, record.timestamp)
-        self._earliest = min(self._earliest, record.timestamp)
+        if record.timestamp <= self._latest_before:
+            self._pass_earlier_lives(record)
+        self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
+        self._newest = key = stored_key(record, self._sequence)
+        self._keys.add(key)
+        self._arrivals[key] = record
+        self._buffer.hold(len(key) + packed_bytes(record))
+        if record.timestamp < self._earliest:
+            self._earliest = record.timestamp
 
     def leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
         """Take out the records with a timestamp (ms) up to this one, in order of time, then key.
 
-        A record is gone once the iterator has gone beyond it.
+        A record is gone once the iterator has given it.
         """
-        if timestamp < self._earliest:
-            return
-        end = _KEY_HEAD.pack(0, timestamp + 1)
-        for key, value in self._buffer.range(None, end):
-            yield unpacked(key, value)
-            self._buffer.write(key, None, None, timestamp)
-        self._earliest = timestamp + 1
+        return iter(()) if timestamp < self._earliest else self._leave_until(timestamp)
 
     def latest_timestamp(self) -> int:
-        """Return the highest timestamp (ms) in the buffer, -1 when it is empty."""
+        """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
         entries = self._buffer.range(None, None, reverse=True)
         last = next(entries, None)
         entries.close()
-        return -1 if last is None else int(_KEY_HEAD.unpack_from(last[0])[1])
+        return -1 if last is None else _time_of(last[0])
 
     @property
     def name(self) -> str:
@@ -134,20 +193,37 @@ class TimeOrderedBuffer(StateStore):
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `StateStore.init`."""
         self._buffer.init(context)
-        self._earliest = 0
+        self._forget()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
         self._buffer.restore(messages)
+        self._forget()
+
+    def flush_cache(self) -> None:
+        """Store and log what has come and is still there, and what has left the store."""
+        if not self._arrivals and not self._left:
+            return
+        write = self._buffer.write
+        for key, record in self._arrivals.items():
+            value = packed(record)
+            self._buffer.hold(-len(key) - len(value))
+            write(key, value, value + _BUFFER_TIME, record.timestamp)
+        for key, timestamp in self._left:
+            write(key, None, None, timestamp)
+        self._keys.all_stored()
+        self._drop_arrivals()
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything written since the last commit durable, with the offsets, atomically."""
+        assert not self._arrivals, f"store {self.name}: commit before flush_cache"
         self._buffer.commit(changelog_offsets)
 
     def rollback(self) -> None:
         """Drop everything written since the last commit."""
+        if self._arrivals or self._left or self._buffer.dirty:
+            self._forget()
         self._buffer.rollback()
-        self._earliest = 0
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in committed data, or None."""
@@ -176,11 +252,58 @@ class TimeOrderedBuffer(StateStore):
 
     def close(self) -> None:
         """Close without committing; safe to call twice."""
+        self._forget()
         self._buffer.close()
 
     def destroy(self) -> None:
         """Close, and delete all that was ever committed."""
+        self._forget()
         self._buffer.destroy()
+
+    def _leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
+        take_below, arrivals = self._keys.take_below, self._arrivals
+        bound = _KEY_HEAD.pack(0, timestamp + 1)
+        while (key := take_below(bound)) is not None:
+            record = arrivals.get(key)
+            if record is None:
+                stored = self._buffer.get(key)
+                assert stored is not None, f"store {self.name}: a known key is not there"
+                record = unpacked(key, stored)
+                self._left.append((key, timestamp))
+            elif key == self._newest:
+                self._left.append((key, timestamp))
+            else:
+                del arrivals[key]
+                self._buffer.hold(-len(key) - packed_bytes(record))
+            yield record
+        lowest = self._keys.lowest()
+        self._earliest = sys.maxsize if lowest is None else _time_of(lowest)
+
+    def _pass_earlier_lives(self, record: WaitingRecord) -> None:
+        """Let the next number be above those that equal keys and times got before a restart."""
+        if self._latest_before == _UNKNOWN:
+            self._latest_before = self.latest_timestamp()
+        if record.timestamp > self._latest_before:
+            return
+        first, last = stored_key(record, 0), stored_key(record, _SEQUENCE_MASK)
+        entries = self._buffer.range(first, last + b"\x00", reverse=True)
+        for key, _ in entries:
+            if len(key) == len(first):  # Else of another key, which begins with this one.
+                self._sequence = max(self._sequence, _INT.unpack_from(key, len(key) - 4)[0])
+                break
+        entries.close()
+
+    def _forget(self) -> None:
+        """Know nothing of what the store holds, and hold nothing beside it."""
+        self._keys.forget()
+        self._earliest = 0
+        self._latest_before = _UNKNOWN
+        self._drop_arrivals()
+
+    def _drop_arrivals(self) -> None:
+        self._arrivals.clear()
+        self._left.clear()
+        self._newest = b""
 
 
 def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
@@ -196,6 +319,18 @@ def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
 def stored_key(record: WaitingRecord, sequence: int) -> bytes:
     """Return the key a record is stored under."""
     return _KEY_HEAD.pack(0, record.timestamp) + record.key + _INT.pack(sequence)
+
+
+def packed_bytes(record: WaitingRecord) -> int:
+    """Return how long the value is that a record is stored as."""
+    # Names of topics are ASCII.
+    size_bytes = _FRAME_BYTES + len(record.topic) + len(record.value)
+    if record.headers:
+        size_bytes += sum(
+            2 * _INT.size + len(name.encode()) + len(header or b"")
+            for name, header in record.headers
+        )
+    return size_bytes
 
 
 def packed(record: WaitingRecord) -> bytes:
@@ -234,6 +369,11 @@ def unpacked(key: bytes, value: bytes) -> WaitingRecord:
     return WaitingRecord(
         plain_key, newest or b"", timestamp, tuple(headers), topic, partition, offset
     )
+
+
+def _time_of(key: bytes) -> int:
+    timestamp: int = _KEY_HEAD.unpack_from(key)[1]
+    return timestamp
 
 
 def _bytes_at(value: bytes, at: int) -> tuple[bytes | None, int]:

@@ -90,6 +90,7 @@ def test_the_run_has_a_buffer_and_a_history_and_joins_all_but_the_last(tmp_path:
     """Otherwise the crashes below would miss what they are for."""
     run = JoinRun(tmp_path, "exactly_once", seed=0)
     steps = "\n".join(steps_of(run))
+    run.app.broker.settle()
 
     kinds = {builder.spec.kind: name for name, builder in run.builders.items()}
     assert kinds.keys() == {StoreKind.BUFFER, StoreKind.VERSIONED}

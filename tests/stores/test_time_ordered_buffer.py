@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 
 import pytest
 
+from pystreams.stores import lowest_keys
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.time_ordered_buffer import (
@@ -32,6 +34,11 @@ def opened(home: Home) -> TimeOrderedBuffer:
     )
     buffer.init(home.context())
     return buffer
+
+
+def commit(buffer: TimeOrderedBuffer) -> None:
+    buffer.flush_cache()
+    buffer.commit({CHANGELOG: 0})
 
 
 def at(timestamp: int, key: bytes = b"k", value: bytes = b"v") -> WaitingRecord:
@@ -96,7 +103,7 @@ def test_record_keeps_its_headers_and_its_origin(home: Home) -> None:
 def test_rollback_brings_back_what_left_and_drops_what_came(home: Home) -> None:
     buffer = opened(home)
     buffer.put(at(10))
-    buffer.commit({CHANGELOG: 0})
+    commit(buffer)
     assert len(list(buffer.leave_until(10))) == 1
     buffer.put(at(20))
 
@@ -109,7 +116,7 @@ def test_rollback_brings_back_what_left_and_drops_what_came(home: Home) -> None:
 def test_reopened_buffer_overwrites_nothing_it_held(home: Home) -> None:
     buffer = opened(home)
     buffer.put(at(10, value=b"before"))
-    buffer.commit({CHANGELOG: 0})
+    commit(buffer)
     buffer.close()
 
     buffer = opened(home)
@@ -119,12 +126,111 @@ def test_reopened_buffer_overwrites_nothing_it_held(home: Home) -> None:
     buffer.close()
 
 
+def test_records_of_one_key_and_time_leave_in_order_over_a_restart(home: Home) -> None:
+    """Although numbers begin anew."""
+    buffer = opened(home)
+    for time in range(3):
+        buffer.put(at(time))
+    buffer.put(at(10, value=b"1"))
+    buffer.put(at(10, b"k\x00", b"other key"))
+    commit(buffer)
+    buffer.close()
+
+    buffer = opened(home)
+    buffer.put(at(10, value=b"2"))
+    commit(buffer)
+
+    assert len(list(buffer.leave_until(9))) == 3
+    assert [record.value for record in buffer.leave_until(10) if record.key == b"k"] == [b"1", b"2"]
+    buffer.close()
+
+
+def test_record_that_comes_and_leaves_between_two_commits_is_not_logged(home: Home) -> None:
+    buffer = opened(home)
+    for time in (10, 20, 30):
+        buffer.put(at(time, value=b"%d" % time))
+    assert len(list(buffer.leave_until(20))) == 2
+    commit(buffer)
+
+    assert [timestamp for _, _, timestamp in home.logged()] == [30]
+    assert buffer.approximate_num_uncommitted_bytes() == 0
+    buffer.close()
+
+
+def test_record_that_leaves_as_it_comes_is_logged_both_ways(home: Home) -> None:
+    """As Kafka does with a grace period of 0."""
+    buffer = opened(home)
+    buffer.put(at(10))
+    assert len(list(buffer.leave_until(10))) == 1
+    commit(buffer)
+
+    assert [value is None for _, value, _ in home.logged()] == [False, True]
+    buffer.close()
+
+
+def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> None:
+    buffer = opened(home)
+    record = at(10)._replace(topic="topic", headers=(("a", b"1"), ("é", None)))
+    buffer.put(record)
+    buffer.put(record._replace(timestamp=20))
+    assert len(list(buffer.leave_until(10))) == 1
+
+    waiting = buffer.approximate_num_uncommitted_bytes()
+    buffer.flush_cache()
+
+    assert waiting == len(stored_key(record, 1)) + len(packed(record))
+    assert buffer.approximate_num_uncommitted_bytes() == waiting
+    buffer.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_records_leave_as_out_of_a_sorted_list(
+    seed: int, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While only the lowest few are known: commits, rollbacks and restarts change nothing."""
+    monkeypatch.setattr(lowest_keys, "KNOWN_KEYS", 2)
+    chooser = random.Random(seed)
+    buffer = opened(home)
+    now: list[tuple[int, bytes, int]] = []
+    committed: list[tuple[int, bytes, int]] = []
+    due = 0
+    for number in range(200):
+        action = chooser.choice(["put"] * 6 + ["leave"] * 2 + ["commit", "rollback", "reopen"])
+        if action == "put":
+            entry = (due + chooser.randrange(-3, 12), chooser.choice([b"a", b"b", b"ab"]), number)
+            if entry[0] >= 0:
+                buffer.put(at(*entry[:2], b"%d" % number))
+                now.append(entry)
+        elif action == "leave":
+            due += chooser.randrange(4)
+            left = [(one.timestamp, one.key, int(one.value)) for one in buffer.leave_until(due)]
+            assert sorted(left) == sorted(entry for entry in now if entry[0] <= due)
+            assert [time for time, _, _ in left] == sorted(time for time, _, _ in left)
+            for key in (b"a", b"b", b"ab"):
+                of_key = [entry for entry in left if entry[1] == key]
+                assert of_key == sorted(of_key)
+            now = [entry for entry in now if entry[0] > due]
+        elif action == "commit":
+            commit(buffer)
+            committed = list(now)
+        else:
+            buffer.rollback()
+            now = list(committed)
+            if action == "reopen":
+                buffer.close()
+                buffer = opened(home)
+        if action not in {"put", "leave"}:
+            assert buffer.latest_timestamp() == max((entry[0] for entry in now), default=-1)
+    buffer.close()
+
+
 def test_restored_buffer_holds_what_was_logged(tmp_path: Path) -> None:
     home = Home(tmp_path / "first")
     buffer = opened(home)
     for timestamp in (30, 10, 20):
         buffer.put(at(timestamp, value=b"%d" % timestamp))
     assert [record.timestamp for record in buffer.leave_until(10)] == [10]
+    buffer.flush_cache()
     buffer.close()
 
     logged = [

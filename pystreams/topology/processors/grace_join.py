@@ -5,7 +5,8 @@ joined with the row as it was at the record's time. A record that is later than 
 is joined at once; so is one without a key, which has no row to wait for. Records leave in order of
 time, which may not be the order they came in.
 
-The stream time is that of this join's stream alone. The newest record of a stream is always in the
+The stream time is that of the records that wait or have waited: what is joined at once, or dropped
+for want of a key or value, neither moves it nor lets others go. The newest of them is always in the
 buffer, unless the grace period is 0; so after a restart the buffer tells the stream time.
 
 Differs from Kafka, which forgets the stream time at a restart, and fails on a left join's record
@@ -20,9 +21,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import SerializationError
-from pystreams.record import Headers, StaticMessage
+from pystreams.record import ConsumedMessage, Headers
 from pystreams.serdes import Serde, serialize_or_raise
-from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, WaitingRecord
+from pystreams.stores.time_ordered_buffer import (
+    TimeOrderedBuffer,
+    WaitingMessage,
+    WaitingRecord,
+)
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 
@@ -59,6 +64,7 @@ class GraceJoinOperator:
         value_serde = task.value_serde(self.value_serde, name)
         serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
         serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
+        put, leave_until = buffer.put, buffer.leave_until
         stream_time = -1
 
         def start() -> None:
@@ -67,28 +73,23 @@ class GraceJoinOperator:
 
         task.on_init(start)
 
-        def wait(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            raw_key = _serialized(serialize_key, key, name, "key")
-            raw_value = _serialized(serialize_value, value, name, "value")
-            origin = context.metadata() or ("", -1, -1)
-            buffer.put(WaitingRecord(raw_key, raw_value, timestamp, headers, *origin))
-
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             nonlocal stream_time
-            stream_time = max(stream_time, timestamp)
-            due = stream_time - grace_period_ms
-            if key is None or value is None or timestamp < due:
+            if key is None or value is None or timestamp < stream_time - grace_period_ms:
                 join(key, value, timestamp, headers)
-            else:
-                try:
-                    wait(key, value, timestamp, headers)
-                except SerializationError as error:
-                    report_error(error, name)
+                return
+            try:
+                raw_key, raw_value = serialize_key(key), serialize_value(value)
+            except Exception:  # noqa: BLE001 - a serde may raise anything
+                report_unfit(key, value)
+                return
             message = context.message
-            for waited in buffer.leave_until(due):
-                context.message = StaticMessage(
-                    *waited[4:], waited.key, waited.value, waited.timestamp, waited.headers
-                )
+            origin = ("", -1, -1) if message is None else _origin(message)
+            put(WaitingRecord(raw_key, raw_value, timestamp, headers, *origin))
+            if timestamp > stream_time:
+                stream_time = timestamp
+            for waited in leave_until(stream_time - grace_period_ms):
+                context.message = WaitingMessage(waited)
                 try:
                     key, value = read_key(waited.key), read_value(waited.value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything
@@ -97,7 +98,18 @@ class GraceJoinOperator:
                 join(key, value, waited.timestamp, waited.headers)
             context.message = message
 
+        def report_unfit(key: Any, value: Any) -> None:
+            try:
+                _serialized(serialize_key, key, name, "key")
+                _serialized(serialize_value, value, name, "value")
+            except SerializationError as error:
+                report_error(error, name)
+
         return step
+
+
+def _origin(message: ConsumedMessage) -> tuple[str, int, int]:
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 def _serialized(serialize: Callable[[Any], bytes], data: Any, topic: str, part: str) -> bytes:

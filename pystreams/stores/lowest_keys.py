@@ -1,0 +1,82 @@
+"""The lowest keys of a store whose entries leave from below, known without looking into it.
+
+What has left is still in the way of an ordered read for a while: as deletions in the dirty map up
+to the commit, as tombstones in RocksDB up to a compaction. Who asks the store for its first entry
+walks over all of them. So the lowest keys are kept in memory, and the store is asked for the next
+ones, from behind the last that was known, when they have run out.
+
+Invariants:
+- Every key below `_beyond` is in `_known`, a heap; every key is, when `_beyond` is None.
+- A key from `_beyond` on is in `_known` only if it was added since `all_stored` was called last.
+- `_beyond` lies above every key that was taken. So a read that starts there meets
+  nothing that has left.
+
+Rejected: all keys in memory (a grace period of hours); a lower bound alone (a read opens an
+iterator for each record that leaves, and those of one time hide behind the ones that left).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+KNOWN_KEYS = 1024
+"""How many keys are asked for at once; twice as many are kept from one commit to the next."""
+
+EntriesFrom = Callable[[bytes], Generator[tuple[bytes, bytes], None, None]]
+"""Iterates over the store's entries from a key on, in order."""
+
+
+class LowestKeys:
+    """The lowest keys of one store. Belongs to the store's thread.
+
+    Args:
+        entries_from: Reads the store; asked only when the known keys have run out.
+    """
+
+    __slots__ = ("_beyond", "_entries_from", "_known")
+
+    def __init__(self, entries_from: EntriesFrom) -> None:
+        self._entries_from = entries_from
+        self._known: list[bytes] = []
+        self._beyond: bytes | None = b""
+
+    def add(self, key: bytes) -> None:
+        """Take in a new key, which need not be in the store before `all_stored`."""
+        heappush(self._known, key)
+
+    def take_below(self, bound: bytes) -> bytes | None:
+        """Return the lowest key if it is below a bound, and forget it: its entry leaves."""
+        known = self._known
+        if self._beyond is not None and (not known or known[0] >= self._beyond):
+            self._look_beyond(self._beyond)
+        return heappop(known) if known and known[0] < bound else None
+
+    def lowest(self) -> bytes | None:
+        """Return the lowest key after `take_below` has returned None; None when there is none."""
+        return self._known[0] if self._known else None
+
+    def all_stored(self) -> None:
+        """Keep no more keys than needed: the store has, or is about to get, all that were added."""
+        known, beyond = self._known, self._beyond
+        if beyond is not None:
+            known[:] = [key for key in known if key < beyond]
+            heapify(known)
+        if len(known) > 2 * KNOWN_KEYS:
+            known.sort()
+            self._beyond = known[KNOWN_KEYS]
+            del known[KNOWN_KEYS:]
+
+    def forget(self) -> None:
+        """Know nothing: the store holds something else now."""
+        self._known.clear()
+        self._beyond = b""
+
+    def _look_beyond(self, beyond: bytes) -> None:
+        entries = self._entries_from(beyond)
+        found = [key for key, _ in islice(entries, KNOWN_KEYS)]
+        entries.close()
+        self._beyond = found[-1] + b"\x00" if len(found) == KNOWN_KEYS else None
+        self._known += found
+        heapify(self._known)
