@@ -108,6 +108,11 @@ def pystreams_settings(job: Job, process: int = 0) -> dict[str, str]:
 
 
 def _kafka_streams(job: Job, process: int) -> list[str]:
+    return kafka_streams_command(job, process, "peer.CountApplication")
+
+
+def kafka_streams_command(job: Job, process: int, program: str) -> list[str]:
+    """Return the command of a Java program that takes CountApplication's arguments."""
     exactly_once = job.guarantee != "at_least_once"
     settings = {
         "processing.guarantee": "exactly_once_v2" if exactly_once else "at_least_once",
@@ -122,7 +127,7 @@ def _kafka_streams(job: Job, process: int) -> list[str]:
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-cp",
         os.pathsep.join([str(target / "kafka-streams-peer-1.jar"), str(target / "libs" / "*")]),
-        "peer.CountApplication",
+        program,
         f"bootstrap={job.bootstrap}",
         f"app={job.app}",
         f"in={job.input}",

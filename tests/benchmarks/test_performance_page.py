@@ -10,6 +10,7 @@ from benchmarks.publish import PAGE, replaced
 PLACES = [
     "count",
     "operators",
+    "joins",
     "processes",
     "restart",
     "restore",

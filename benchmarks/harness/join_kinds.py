@@ -1,0 +1,221 @@
+"""The input of joins, what must come out, and whether it did. One partition, a record a ms.
+
+The stream has a record each millisecond, of a random key. A table has one row of each key, at the
+beginning. The other stream has a partner for four records in five, at most `DELAY_MS` later, and
+one record in ten that has none. A last record far behind all others closes what is open.
+
+An output is right if it has each result once, and of a join with a table in the order of the input.
+Left and outer joins may look for what has no partner once a second only: so the last of those may
+still wait at the end; what came of them must be the first in the order of time.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from benchmarks.harness.cluster import Cluster
+from benchmarks.harness.output_check import WrongOutputError
+
+TABLE_KINDS = ("table", "versioned", "grace")
+STREAM_KINDS = ("inner", "left", "outer")
+KINDS = (*TABLE_KINDS, *STREAM_KINDS)
+TITLES = {
+    "table": "stream-table",
+    "versioned": "stream-table, versioned",
+    "grace": "stream-table, versioned, with grace",
+    "inner": "stream-stream, inner",
+    "left": "stream-stream, left",
+    "outer": "stream-stream, outer",
+}
+CLOSING_KEY = "closing"
+DELAY_MS = 5
+_BEGIN_MS = 1_700_000_000_000
+_SILENCE_S = 20.0
+
+Result = tuple[str, str]
+Timed = tuple[str, str, int]
+"""Key, value and time (ms)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinInput:
+    """What is joined.
+
+    Attributes:
+        stream: The stream's records.
+        others: Those of the other side.
+        closing_ms: When the last record comes, on each side.
+    """
+
+    stream: list[Timed]
+    others: list[Timed]
+    closing_ms: int
+
+    def load(self, bootstrap_servers: str, topic: str) -> None:
+        """Write both sides, each with a closing record.
+
+        Raises:
+            RuntimeError: The broker refused a record.
+        """
+        closing = [(CLOSING_KEY, "closing", self.closing_ms)]
+        _write(bootstrap_servers, f"{topic}-other", self.others + closing)
+        _write(bootstrap_servers, topic, self.stream + closing)
+
+
+def made(kind: str, records: int, keys: int, wait_ms: int) -> JoinInput:
+    """Return the input of a kind of join; the same for the same arguments.
+
+    Args:
+        kind: Of the join.
+        records: Records of the stream.
+        keys: Different keys.
+        wait_ms: How long something may wait for a partner or an update.
+    """
+    chooser = random.Random(20130101)
+    names = [f"key{number:07d}" for number in range(keys)]
+    chosen = chooser.choices(names, k=records)
+    stream = [(key, f"v{at:09d}", _BEGIN_MS + 1 + at) for at, key in enumerate(chosen)]
+    if kind in TABLE_KINDS:
+        others = [(key, f"row of {key}", _BEGIN_MS) for key in names]
+    else:
+        others = []
+        for at, key in enumerate(chosen):
+            luck = chooser.random()
+            if luck < 0.9:
+                other = key if luck < 0.8 else chooser.choice(names)
+                others.append((other, f"o{at:09d}", _BEGIN_MS + 1 + at + at % DELAY_MS))
+        others.sort(key=lambda record: record[2])
+    return JoinInput(stream, others, _BEGIN_MS + records + 10 * wait_ms + 10_000)
+
+
+def check(cluster: Cluster, topic: str, kind: str, source: JoinInput, window_ms: int) -> int:
+    """Check an output; return how many records it has.
+
+    Raises:
+        WrongOutputError: It is not what the input demands.
+    """
+    found = [result for result in _read(cluster, topic) if result[0] != CLOSING_KEY]
+    problem = (
+        _rows_problem(found, source)
+        if kind in TABLE_KINDS
+        else _pairs_problem(found, source, kind, window_ms)
+    )
+    if problem is not None:
+        raise WrongOutputError(f"{topic}: {problem}")
+    return len(found)
+
+
+def _rows_problem(found: list[Result], source: JoinInput) -> str | None:
+    expected = [(key, f"{value}&row of {key}") for key, value, _ in source.stream]
+    for at, (came, due) in enumerate(zip(found, expected, strict=False)):
+        if came != due:
+            return f"result {at} is {came} instead of {due}"
+    if len(found) != len(expected):
+        return f"{len(found)} results instead of {len(expected)}"
+    return None
+
+
+def _pairs_problem(found: list[Result], source: JoinInput, kind: str, window_ms: int) -> str | None:
+    pairs, alone = _pairs_and_alone(source, window_ms)
+    came = set(found)
+    if len(came) != len(found):
+        return "a result came twice"
+    if not pairs <= came:
+        return f"{len(pairs - came)} pairs are missing: {sorted(pairs - came)[:3]}"
+    came -= pairs
+    for _, result, is_left in sorted(alone):
+        if kind == "outer" or (kind == "left" and is_left):
+            if not came:
+                break
+            if result not in came:
+                return f"{result} is missing, and later ones are there"
+            came.discard(result)
+    return f"{len(came)} results should not be there: {sorted(came)[:3]}" if came else None
+
+
+def _pairs_and_alone(
+    source: JoinInput, window_ms: int
+) -> tuple[set[Result], list[tuple[int, Result, bool]]]:
+    """Return the pairs, and what has no partner: its time, the result, and whether it is left."""
+    others: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for key, value, time in source.others:
+        others[key].append((time, value))
+    pairs: set[Result] = set()
+    alone: list[tuple[int, Result, bool]] = []
+    met: set[str] = set()
+    for key, value, time in source.stream:
+        candidates = others[key]
+        at = bisect_left(candidates, (time - window_ms, ""))
+        to = bisect_left(candidates, (time + window_ms + 1, ""))
+        near = candidates[at:to]
+        pairs.update((key, f"{value}&{other}") for _, other in near)
+        met.update(other for _, other in near)
+        if not near:
+            alone.append((time, (key, f"{value}&-"), True))
+    alone += [
+        (time, (key, f"-&{value}"), False) for key, value, time in source.others if value not in met
+    ]
+    return pairs, alone
+
+
+def _read(cluster: Cluster, topic: str) -> list[Result]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "output-check",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "queued.min.messages": 200_000,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: list[Result] = []
+    try:
+        while messages := consumer.consume(10_000, 0.2) or consumer.consume(1, _SILENCE_S):
+            for message in messages:
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                key, value = message.key(), message.value()
+                if error is not None or key is None or value is None:
+                    raise WrongOutputError(f"{topic}: {error or 'a record without key or value'}")
+                found.append((key.decode(), value.decode()))
+        raise WrongOutputError(f"{topic} can't be read to its end: an open transaction?")
+    finally:
+        consumer.close()
+
+
+def _write(bootstrap_servers: str, topic: str, records: list[Timed]) -> None:
+    failures: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "linger.ms": 50,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "enable.idempotence": True,
+        }
+    )
+    for key, value, time in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, timestamp=time, on_delivery=on_delivery)
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                break
+        producer.poll(0)
+    producer.flush()
+    if failures:
+        raise RuntimeError(f"loading {topic}: {failures[0].str()}")
