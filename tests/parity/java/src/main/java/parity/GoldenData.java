@@ -38,6 +38,7 @@ public final class GoldenData {
             GoldenFile.write(file, ScenarioRun.run(scenario));
             System.out.println(file + ": " + scenario.script().steps().size() + " steps");
         }
+        JoinCases.writeGolden(directory);
         GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
         GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
         GoldenFile.write(directory.resolve("api.json"), ApiNames.all());

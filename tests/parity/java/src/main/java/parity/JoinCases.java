@@ -58,7 +58,7 @@ public final class JoinCases {
     public static void main(final String[] arguments) throws IOException {
         final String file = System.getProperty("cases");
         if (file == null) {
-            write(Path.of(arguments[0], "join_cases.jsonl"), JoinCaseInputs.golden());
+            writeGolden(Path.of(arguments[0]));
             return;
         }
         final String[] seeds = System.getProperty("seeds", "0:1000").split(":");
@@ -67,6 +67,11 @@ public final class JoinCases {
             cases.addAll(JoinCaseInputs.random(seed));
         }
         write(Path.of(file), cases);
+    }
+
+    /** Writes {@code join_cases.jsonl} to a directory. */
+    static void writeGolden(final Path directory) throws IOException {
+        write(directory.resolve("join_cases.jsonl"), JoinCaseInputs.golden());
     }
 
     private static void write(final Path file, final List<Case> cases) throws IOException {
