@@ -138,7 +138,7 @@ class TimeOrderedBuffer(StateStore):
     def __init__(self, buffer: BufferedKeyValueStore) -> None:
         self._buffer = buffer
         self._keys = LowestKeys(lambda start: buffer.range(start, None))
-        self._arrivals: dict[bytes, WaitingRecord] = {}
+        self._arrivals: dict[bytes, tuple[WaitingRecord, int]] = {}
         self._left: list[tuple[bytes, int]] = []
         self._sequence = self._earliest = 0
         self._latest_before = _UNKNOWN
@@ -151,8 +151,9 @@ class TimeOrderedBuffer(StateStore):
         self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
         self._newest = key = stored_key(record, self._sequence)
         self._keys.add(key)
-        self._arrivals[key] = record
-        self._buffer.hold(len(key) + packed_bytes(record))
+        size_bytes = len(key) + packed_bytes(record)
+        self._arrivals[key] = record, size_bytes
+        self._buffer.hold(size_bytes)
         if record.timestamp < self._earliest:
             self._earliest = record.timestamp
 
@@ -205,9 +206,9 @@ class TimeOrderedBuffer(StateStore):
         if not self._arrivals and not self._left:
             return
         write = self._buffer.write
-        for key, record in self._arrivals.items():
+        for key, (record, size_bytes) in self._arrivals.items():
             value = packed(record)
-            self._buffer.hold(-len(key) - len(value))
+            self._buffer.uncommitted_bytes -= size_bytes
             write(key, value, value + _BUFFER_TIME, record.timestamp)
         for key, timestamp in self._left:
             write(key, None, None, timestamp)
@@ -261,21 +262,22 @@ class TimeOrderedBuffer(StateStore):
         self._buffer.destroy()
 
     def _leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
-        take_below, arrivals = self._keys.take_below, self._arrivals
+        buffer, take_below, arrivals = self._buffer, self._keys.take_below, self._arrivals
         bound = _KEY_HEAD.pack(0, timestamp + 1)
         while (key := take_below(bound)) is not None:
-            record = arrivals.get(key)
-            if record is None:
-                stored = self._buffer.get(key)
+            arrived = arrivals.get(key)
+            if arrived is None:
+                stored = buffer.get(key)
                 assert stored is not None, f"store {self.name}: a known key is not there"
-                record = unpacked(key, stored)
                 self._left.append((key, timestamp))
-            elif key == self._newest:
+                yield unpacked(key, stored)
+                continue
+            if key == self._newest:
                 self._left.append((key, timestamp))
             else:
                 del arrivals[key]
-                self._buffer.hold(-len(key) - packed_bytes(record))
-            yield record
+                buffer.uncommitted_bytes -= arrived[1]
+            yield arrived[0]
         lowest = self._keys.lowest()
         self._earliest = sys.maxsize if lowest is None else _time_of(lowest)
 

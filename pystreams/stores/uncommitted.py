@@ -45,7 +45,7 @@ class UncommittedBytes:
         self.watched_bytes = min(bound_bytes, self.max_uncommitted_bytes)
 
     def hold(self, count_bytes: int) -> None:
-        """Count bytes that will be written before the commit, or, below 0, no longer will."""
+        """Count bytes that will be written before the commit."""
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + count_bytes
         if uncommitted > self.watched_bytes:
             self.note(uncommitted)
