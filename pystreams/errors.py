@@ -4,7 +4,7 @@ One root, `StreamsError`; below it one class for each next step: fix the program
 (`ConfigError`, `TopologyError`), look at the machine (`StateDirectoryError`,
 `StateStoreError`), retry later (`StoreNotAvailableError`), decide about one record
 (`SerializationError`, `ProcessingError`, `ProductionError`), or let the runtime recover
-(`TaskMigratedError`, `RetriableClientError`; these never reach users).
+(`TaskMigratedError`, `TaskCorruptedError`, `RetriableClientError`; these never reach users).
 A message says what happened, to which task or topic, and what to do.
 """
 
@@ -182,6 +182,16 @@ class TaskMigratedError(StreamsError):
 
     The runtime drops the tasks, keeps their stores, and joins again.
     """
+
+
+class TaskCorruptedError(StreamsError):
+    """A running task has met damage in a store: the cause, a `StateStoreCorruptedError`, says more.
+
+    The runtime rebuilds that store, and the task goes on from its last commit.
+    """
+
+    def __init__(self, task_id: TaskId, damage: StateStoreCorruptedError) -> None:
+        super().__init__(f"task {task_id}: {damage}")
 
 
 class IdentityTakenError(TaskMigratedError):

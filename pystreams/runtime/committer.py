@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import StreamsError
+from pystreams.errors import StreamsError, TaskCorruptedError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
@@ -41,7 +41,7 @@ class CommitUnit:
 
 @dataclass(frozen=True, slots=True)
 class CommitFailure:
-    """A unit whose Kafka commit did not happen, and why."""
+    """A unit whose Kafka commit, or that of its stores, did not happen, and why."""
 
     unit: CommitUnit
     error: StreamsError
@@ -74,7 +74,8 @@ class Committer:
         """Commit tasks that have something to commit.
 
         Returns:
-            The units that failed; their tasks still hold what they had, uncommitted.
+            The units that failed; their tasks still hold what they had, uncommitted in their
+            stores at least.
 
         Raises:
             StateStoreError: A store could not be written after the Kafka commit.
@@ -82,20 +83,35 @@ class Committer:
         units = self._units([task for task in tasks if task.needs_commit()])
         if not units:
             return []
-        for unit in units:
-            for task in unit.tasks:
-                task.flush_caches()
+        failures: list[CommitFailure] = []
+        for unit in list(units):
+            try:
+                for task in unit.tasks:
+                    task.flush_caches()
+            except TaskCorruptedError as corruption:
+                failures.append(CommitFailure(unit, corruption))
+                units.remove(unit)
+        if not units:
+            return failures
         group_metadata = (
             self._consumer().group_metadata() if units[0].producer.transactional else None
         )
-        failures: list[CommitFailure] = []
         for unit, error in zip(units, self._commit_units(units, group_metadata), strict=True):
             if error is not None:
                 failures.append(CommitFailure(unit, error))
                 continue
             self.commits += 1
-            for task in unit.tasks:
+            failures += self._commit_stores(unit)
+        return failures
+
+    def _commit_stores(self, unit: CommitUnit) -> list[CommitFailure]:
+        """Commit the stores of tasks; those with a damaged one are committed in Kafka alone."""
+        failures = []
+        for task in unit.tasks:
+            try:
                 task.post_commit()
+            except TaskCorruptedError as error:
+                failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
         return failures
 
     def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:

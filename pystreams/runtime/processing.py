@@ -10,11 +10,16 @@ Spec: KIP-892 "In-memory Transaction Buffers".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import structlog
 
-from pystreams.errors import RetriableClientError, TransactionAbortableError
+from pystreams.errors import (
+    RetriableClientError,
+    TaskCorruptedError,
+    TransactionAbortableError,
+)
 from pystreams.ids import TaskId
 from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
@@ -95,7 +100,8 @@ class Processing:
                 admission = self._admit(task, queue, count)
             if not admission.records:
                 continue
-            processed += self._run(task, queue, admission)
+            with _left_to_the_commit(task):
+                processed += self._run(task, queue, admission)
             self._ran_last = task.task_id
             due = task.commit_requested or not self._pace.until_commit_ms()
             if (due and not self._commit()) or self._pace.poll_due():
@@ -115,7 +121,8 @@ class Processing:
                     break
                 before = self._expected_bytes()
             task.record.now_ms = now_ms
-            fired += task.punctuate_wall_clock(now_ms)
+            with _left_to_the_commit(task):
+                fired += task.punctuate_wall_clock(now_ms)
             self.measure()
             growth.observe_punctuations(self._expected_bytes() - before)
             self.send(task)
@@ -144,7 +151,8 @@ class Processing:
         if not cached:
             return
         for task in self._manager.running():
-            task.flush_caches()
+            with _left_to_the_commit(task):
+                task.flush_caches()
         self.measure()
         self._flush_growth.observe(cached, self.uncommitted_bytes - before)
 
@@ -195,3 +203,12 @@ class Processing:
     def _expected_bytes(self) -> int:
         """Return what stores hold uncommitted, or will once the caches are flushed."""
         return self.uncommitted_bytes + self._flush_growth.expected(self.cached_bytes)
+
+
+@contextmanager
+def _left_to_the_commit(task: StreamTask) -> Iterator[None]:
+    """Let a task that met damage ask for a commit: it meets the same, and knows how to recover."""
+    try:
+        yield
+    except TaskCorruptedError:
+        task.request_commit()

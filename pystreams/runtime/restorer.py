@@ -17,7 +17,11 @@ from dataclasses import dataclass
 import structlog
 
 from pystreams.clock import Clock
-from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
+from pystreams.errors import (
+    OffsetOutOfRangeError,
+    RetriableClientError,
+    StateStoreCorruptedError,
+)
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.offsets import OffsetRange
@@ -36,6 +40,7 @@ class _ChangelogRestore:
 
     Attributes:
         task: The task the store belongs to.
+        beginning: The first offset of the changelog when the restore began.
         next_offset: The next offset to read.
         end_offset: End of the changelog when the restore began, open transactions included:
             whether they commit is waited for.
@@ -43,6 +48,7 @@ class _ChangelogRestore:
     """
 
     task: StreamTask
+    beginning: int
     next_offset: int
     end_offset: int
     restored: int = 0
@@ -127,7 +133,9 @@ class Restorer:
             held = ranges[changelog]
             next_offset = self._checked(task, changelog, position, held)
             if next_offset < held.high_watermark:
-                found[changelog] = _ChangelogRestore(task, next_offset, held.high_watermark)
+                found[changelog] = _ChangelogRestore(
+                    task, held.beginning, next_offset, held.high_watermark
+                )
         if not found:
             return True
         if not self._restores:
@@ -163,18 +171,22 @@ class Restorer:
         except OffsetOutOfRangeError as error:
             self._go_on_after(error, self._consumer)
             return []
+        rebuilt = False
         for changelog, messages, end_reached_at in batches:
             restore = self._restores.get(changelog)
             if restore is None:
                 continue
-            if messages:
-                self._apply(changelog, restore, messages)
+            if messages and not self._apply(changelog, restore, messages):
+                rebuilt = True
+                continue
             if end_reached_at is not None:
                 restore.next_offset = max(restore.next_offset, end_reached_at)
             if restore.next_offset >= restore.end_offset:
                 self._finish(changelog, restore)
                 finished[restore.task.task_id] = restore.task
-        if finished:
+        if rebuilt:
+            self._consumer.assign({})
+        if finished or rebuilt:
             self._assign()
         self._log_progress()
         busy = {restore.task.task_id for restore in self._restores.values()}
@@ -206,7 +218,7 @@ class Restorer:
                 restore.next_offset = self._checked(
                     restore.task, error.partition, restore.next_offset, held
                 )
-                restore.end_offset = held.high_watermark
+                restore.beginning, restore.end_offset = held.beginning, held.high_watermark
         # What came together with the error was not applied: all are read again from where they are.
         consumer.assign({})
         self._assign()
@@ -245,13 +257,20 @@ class Restorer:
 
     def _apply(
         self, changelog: TopicPartition, restore: _ChangelogRestore, messages: list[ConsumedMessage]
-    ) -> None:
-        restore.task.state_manager.restore(changelog, messages)
+    ) -> bool:
+        """Apply a batch; return False when its store was damaged and begins anew."""
+        try:
+            restore.task.state_manager.restore(changelog, messages)
+        except StateStoreCorruptedError as error:
+            restore.task.state_manager.rebuild_damaged(error)
+            restore.next_offset = restore.beginning
+            return False
         last_offset = messages[-1].offset()
         assert last_offset is not None, "a consumed message has an offset"
         restore.next_offset = last_offset + 1
         restore.restored += len(messages)
         self._restored_records += len(messages)
+        return True
 
     def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
         del self._restores[changelog]

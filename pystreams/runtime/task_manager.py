@@ -24,7 +24,12 @@ from typing import Protocol
 import structlog
 
 from pystreams.clock import Clock
-from pystreams.errors import RetriableClientError, StreamsError, TaskLockedError
+from pystreams.errors import (
+    RetriableClientError,
+    StreamsError,
+    TaskCorruptedError,
+    TaskLockedError,
+)
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -262,8 +267,8 @@ class TaskManager:
             try:
                 if error is not None:
                     raise error
-                self._begin(task)
                 del self._pending[task.task_id]
+                self._begin(task)
                 self._told_ms.pop(task.task_id, None)
             except RetriableClientError as raised:
                 self._tell_waiting(task, raised, now)
@@ -323,7 +328,11 @@ class TaskManager:
             )
         )
         del self._committed[task.task_id]
-        task.start(committed, self._clock.now_ms())
+        try:
+            task.start(committed, self._clock.now_ms())
+        except TaskCorruptedError:
+            self.revive([task])
+            return
         self._changes += 1
         _log.info(
             "task running",

@@ -8,8 +8,8 @@ change of the task manager's books, and a commit of what is revoked. Nothing els
 
 Recovery, by the error a commit ends with:
 
-- `TransactionAbortableError`, `RetriableClientError` under EOS: abort, roll the tasks back to
-  their last commit, read again from there. Stores are kept.
+- `TransactionAbortableError`, `TaskCorruptedError`, `RetriableClientError` under EOS: abort, roll
+  the tasks back to their last commit, read again from there. Stores are kept, but damaged ones.
 - `RetriableClientError` under at-least-once: try again; nothing was rolled back.
 - `TaskMigratedError`: drop all tasks without a commit, keep their stores, join the group again.
 - anything else ends the thread, and with it the application.
@@ -28,6 +28,7 @@ from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
     RetriableClientError,
     StreamsError,
+    TaskCorruptedError,
     TaskMigratedError,
     TransactionAbortableError,
     as_streams_error,
@@ -57,6 +58,7 @@ from pystreams.tracebacks import traceback_field
 _log = structlog.get_logger("pystreams.thread")
 
 _RETRY_PAUSE_S = 0.1
+_RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)
 
 
 class StreamThread:
@@ -302,7 +304,7 @@ class StreamThread:
             pause_s = self._failing.note(error, unit.tasks)
             _log.warning("commit will be tried again", tasks=tasks, why=str(error))
             return max(pause_s, _RETRY_PAUSE_S)
-        if not isinstance(error, RetriableClientError | TransactionAbortableError):
+        if not isinstance(error, _RECOVERABLE):
             raise error
         pause_s = self._failing.note(error, unit.tasks)
         _log.warning(

@@ -21,7 +21,6 @@ Spec: KIP-892 "Proposed Changes", KIP-1035; Kafka CachingKeyValueStore, NamedCac
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ from pystreams.stores.read_cache import ReadCache
 from pystreams.stores.restoring import RestoredChanges, plain_changes
 from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.uncommitted import UncommittedBytes
+from pystreams.stores.wiping import wipe
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
@@ -356,7 +356,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         """Close, and delete all that was ever committed."""
         self.close()
         if self.persistent:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            wipe(self.name, self._directory)
 
     def _write_out(self, metadata: dict[bytes, bytes | None]) -> None:
         """Write the dirty map and some metadata to the engine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,11 +85,11 @@ def test_damaged_offsets_are_told_of_by_name_and_hold_no_lock(tmp_path: Path) ->
     engine = RocksDBEngine("bad", timestamped=False)
 
     for _ in range(2):
-        with pytest.raises(StateStoreCorruptedError, match=r"'bad'.*damaged; delete"):
+        with pytest.raises(StateStoreCorruptedError, match=r"'bad'.*its files are damaged"):
             engine.open(tmp_path / "rocksdb" / "bad")
 
 
-def test_a_damaged_store_without_changelog_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_store_without_changelog_is_refused_with_a_cure(tmp_path: Path) -> None:
     manager = opened(tmp_path, logged=False)
     for name in ("good", "bad"):
         manager.store(name).put("key", "value")
@@ -96,5 +97,11 @@ def test_a_damaged_store_without_changelog_is_refused(tmp_path: Path) -> None:
     manager.close()
     damage(tmp_path)
 
-    with pytest.raises(StateStoreCorruptedError, match="'bad'"):
+    with pytest.raises(StateStoreCorruptedError, match="of one without, delete the directory"):
         opened(tmp_path, logged=False)
+
+    shutil.rmtree(tmp_path / "rocksdb" / "bad")
+    manager = opened(tmp_path, logged=False)
+    assert manager.store("good").get("key") == "value"
+    assert manager.store("bad").get("key") is None
+    manager.close()

@@ -278,7 +278,7 @@ def test_a_damaged_block_fails_reads_and_never_ends_a_range_early(tmp_path: Path
     try:
         engine.open(tmp_path)
         for reverse in (False, True):
-            with pytest.raises(StateStoreError, match=r"damaged; delete the directory") as caught:
+            with pytest.raises(StateStoreError, match=r"its files are damaged") as caught:
                 list(engine.range(None, None, reverse=reverse))
         engine.close()
         engine.open(tmp_path)  # The error, alive in `caught`, does not keep the LOCK.
@@ -293,7 +293,7 @@ def test_a_damaged_block_fails_reads_and_never_ends_a_range_early(tmp_path: Path
 def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     damaged(tmp_path)
     next(tmp_path.glob("MANIFEST-*")).write_bytes(b"garbage")
-    with pytest.raises(StateStoreError, match=r"damaged; delete the directory"):
+    with pytest.raises(StateStoreError, match=r"its files are damaged"):
         RocksDBEngine("s", timestamped=False).open(tmp_path)
 
 

@@ -28,6 +28,7 @@ class ManagedStore:
         checkpoint: Keeps the offset of a logged store that does not manage its own, else None.
         ahead: Whether a store that is not transactional was written to since the last commit, as
             far as its changelog records were sent.
+        damages: How often it was found damaged since the last commit.
     """
 
     builder: StoreBuilder
@@ -39,6 +40,7 @@ class ManagedStore:
     processors_store: Any
     checkpoint: StoreCheckpoint | None
     ahead: bool = False
+    damages: int = 0
 
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
@@ -60,17 +62,3 @@ class ManagedStore:
         if self.store.approximate_num_uncommitted_bytes():
             return True
         return not self.store.transactional and self.checkpoint is None and not self.ahead
-
-    def may_hold_data(self) -> bool:
-        """Return whether there may be data in the store, which has no offset.
-
-        One that can't tell is believed to be empty if it is transactional: its data comes with an
-        offset.
-        """
-        known = self.store.holds_data()
-        return not self.store.transactional if known is None else known
-
-    def contradicts_checkpoint(self) -> bool:
-        """Return whether the store is empty, and its checkpoint file says how far its data goes."""
-        known = self.checkpoint is not None and self.checkpoint.offset is not None
-        return known and self.store.holds_data() is False

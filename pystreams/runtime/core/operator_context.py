@@ -10,7 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import ConfigError, ProcessingError, SerializationError, StreamsError
+import structlog
+
+from pystreams.errors import (
+    ConfigError,
+    ProcessingError,
+    SerializationError,
+    StateStoreCorruptedError,
+    StreamsError,
+)
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.runtime.core.drop_warnings import DropWarnings
@@ -27,6 +35,8 @@ from pystreams.serdes import Serde, WrappingSerde
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import PunctuationType, Punctuator
+
+_log = structlog.get_logger("pystreams.tasks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,11 @@ class OperatorContext:
         closing, self._on_close = self._on_close, []
         self.punctuations.clear()
         for action in closing:
-            self._run_user_code(action, "close")
+            try:
+                self._run_user_code(action, "close")
+            except StateStoreCorruptedError as error:
+                # The store is met again when the task next uses it, which may rebuild it.
+                _log.warning("processor not closed", task=str(self.task_id), why=str(error))
 
     def run_punctuator(self, schedule: Schedule, time_ms: int) -> None:
         """Call one punctuator with its clock's time (ms)."""

@@ -21,24 +21,22 @@ from typing import Any
 
 import structlog
 
-from pystreams.errors import StateStoreCorruptedError
+from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
 from pystreams.runtime.core.managed_store import ManagedStore
-from pystreams.runtime.core.store_checkpoint import (
-    TASK_CHECKPOINT,
-    StoreCheckpoint,
-    delete,
-    holds_state,
-    read_or_warn,
-)
+from pystreams.runtime.core.store_checkpoint import StoreCheckpoint, holds_state
 from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.runtime.core.task_checkpoint import take_in_task_checkpoint
 from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
 from pystreams.stores.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreBuilder
+
+_DAMAGES_MAX = 3
+"""How often a store is rebuilt before a commit."""
 
 _log = structlog.get_logger("pystreams.stores")
 
@@ -139,7 +137,9 @@ class ProcessorStateManager:
         try:
             for managed in self._stores.values():
                 self._open(managed, had_state=had_state)
-            self._take_in_task_checkpoint()
+            take_in_task_checkpoint(
+                self.task_id, task_directory, self._by_changelog, self._holds_data, self._init
+            )
             if had_state:
                 self._rebuild_untrusted()
         except BaseException:
@@ -207,6 +207,26 @@ class ProcessorStateManager:
         self._init(managed)
         return managed.builder.name
 
+    def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
+        """Wipe the store that an error says is damaged, to be restored; the task starts anew.
+
+        Raises:
+            StateStoreCorruptedError: It has no changelog.
+            StateStoreError: It was found damaged again and again; or can't be wiped.
+        """
+        managed = self._stores.get(error.store)
+        if managed is None or managed.changelog is None:
+            raise error
+        managed.damages += 1
+        if managed.damages > _DAMAGES_MAX:
+            raise StateStoreError(
+                error.store,
+                f"task {self.task_id}: damaged {managed.damages} times before a commit, the disk "
+                f"or the memory does not keep what is written: check them, or set another "
+                f"state.dir. The last time: {error}",
+            ) from error
+        self._rebuild_because(managed, str(error), "damaged")
+
     # ------------------------------------------------------------------ commit
 
     def flush_caches(self) -> None:
@@ -253,6 +273,7 @@ class ProcessorStateManager:
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
                 output.last_offset = None
                 managed.ahead = False
+                managed.damages = 0
                 if managed.checkpoint is not None:
                     managed.checkpoint.moved(last_offset)
             else:
@@ -290,51 +311,10 @@ class ProcessorStateManager:
         try:
             self._init(managed)
         except StateStoreCorruptedError as error:
-            if managed.changelog is None:
-                raise
-            self._rebuild_because(managed, str(error), "damaged")
-        if managed.contradicts_checkpoint():
+            self.rebuild_damaged(error)
+        known = managed.checkpoint is not None and managed.checkpoint.offset is not None
+        if known and self._holds_data(managed) is False:
             self._rebuild_because(managed, "it is empty, and its checkpoint file tells of data")
-
-    def _take_in_task_checkpoint(self) -> None:
-        """Take the offsets of the task's one checkpoint file, of an older layout, into the stores.
-
-        A store that has an offset keeps it. One that is empty takes none: what the file tells of
-        lies elsewhere, as windows and sessions of Java do, or is gone. Nor does one that can't
-        tell. Both are restored from the beginning. The file is deleted when all others have their
-        offsets for good, which closing makes sure of: a crash at any moment loses none.
-        """
-        file = self._directory / TASK_CHECKPOINT
-        offsets = read_or_warn(file)
-        if offsets is None:
-            return
-        reopened, from_the_beginning = [], []
-        for changelog, managed in self._by_changelog.items():
-            offset = offsets.get(changelog)
-            if offset is None or not managed.store.persistent:
-                continue
-            if managed.committed_offset() is not None:
-                continue
-            holds_data = managed.store.holds_data()
-            if holds_data is None and managed.checkpoint is not None:
-                managed.checkpoint.distrust()
-            if not holds_data:
-                from_the_beginning.append(managed.builder.name)
-            elif managed.checkpoint is not None:
-                managed.checkpoint.take_in(offset)
-            else:
-                managed.store.commit({changelog: offset})
-                managed.store.close()
-                reopened.append(managed)
-        delete(file)
-        for managed in reopened:
-            self._init(managed)
-        _log.info(
-            "checkpoint file taken into the stores",
-            task=str(self.task_id),
-            file=str(file),
-            restored_from_the_beginning=from_the_beginning,
-        )
 
     def _rebuild_untrusted(self) -> None:
         """Wipe stores that may hold data of which nobody knows where it ends."""
@@ -347,9 +327,26 @@ class ProcessorStateManager:
                 self._settings.exactly_once
                 and managed.store.persistent
                 and managed.committed_offset() is None
-                and managed.may_hold_data()
+                and self._may_hold_data(managed)
             ):
                 self._rebuild_because(managed, "it holds data without an offset")
+
+    def _holds_data(self, managed: ManagedStore) -> bool | None:
+        """Return whether a store holds anything, None if it can't tell."""
+        try:
+            return managed.store.holds_data()
+        except StateStoreCorruptedError as error:
+            self.rebuild_damaged(error)
+            return False
+
+    def _may_hold_data(self, managed: ManagedStore) -> bool:
+        """Return whether there may be data in a store, which has no offset.
+
+        One that can't tell is believed to be empty if it is transactional: its data comes with an
+        offset.
+        """
+        known = self._holds_data(managed)
+        return not managed.store.transactional if known is None else known
 
     def _rebuild_because(
         self, managed: ManagedStore, reason: str, what: str = "not to be trusted"

@@ -33,9 +33,6 @@ from pystreams.stores.checkpoint_file import (
 RECORDS_BETWEEN_WRITES = 10_000
 """Changelog records after which the file is written again, under at-least-once."""
 
-TASK_CHECKPOINT = ".checkpoint"
-"""One file for all stores of a task: the layout of Kafka Streams before 4.3."""
-
 _log = structlog.get_logger("pystreams.stores")
 
 
@@ -89,7 +86,7 @@ class StoreCheckpoint:
         self.offset = None
         if not self._persistent:
             return
-        self._file = file = task_directory / f"{TASK_CHECKPOINT}_{self._store}"
+        self._file = file = task_directory / f".checkpoint_{self._store}"
         found = read_or_warn(file)
         self.offset = (found or {}).get(self._changelog)
         self._written = -1 if self.offset is None else self.offset

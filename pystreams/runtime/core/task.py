@@ -19,8 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.runtime.core.damage import tells_damage
 from pystreams.runtime.core.growth import GrowthEstimate
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.offsets import (
@@ -57,6 +59,7 @@ class StreamTask:
         positions: Which input the stores reflect; for any thread.
         growth: What an iteration adds to the uncommitted bytes.
         state: Where it is in its life.
+        damage: What a damaged store said, since it last went back to a commit; else None.
         processed_records: Records processed since the task was made.
         consumed_records: Records it was given since then, by topic.
     """
@@ -75,6 +78,7 @@ class StreamTask:
         self.partitions = tuple(sorted(partitions))
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
+        self.damage: StateStoreCorruptedError | None = None
         self.processed_records = 0
         self.consumed_records: dict[str, int] = {}
         self._plan = plan
@@ -115,6 +119,7 @@ class StreamTask:
         )
         self._move(TaskEvent.OPEN)
 
+    @tells_damage
     def start(self, committed: Mapping[TopicPartition, CommittedOffset], now_ms: int) -> None:
         """Build the processors and run; the stores are restored.
 
@@ -144,7 +149,7 @@ class StreamTask:
         self._uncommitted_work = wrote or any(output.records for output in self.outputs())
 
     def revive(self) -> None:
-        """Go back to what was committed: drop records, writes and processors, keep the stores."""
+        """Go back to what was committed: drop all but the stores, and of these a damaged one."""
         self._operators.close_processors()
         self._dropped_before = self.dropped_records
         self._sent_before = self._sent(self._operators.outputs())
@@ -154,6 +159,9 @@ class StreamTask:
         self._operators = self._new_context()
         self._group.clear()
         self.state_manager.rollback()
+        if self.damage is not None:
+            self.state_manager.rebuild_damaged(self.damage)
+            self.damage = None
         self.positions.rolled_back()
         self._uncommitted_work = False
         self.record.stream_time = -1
@@ -229,6 +237,7 @@ class StreamTask:
         queue, count = run
         return queue, queue.run_length_to_time(count, due_ms)
 
+    @tells_damage
     def process(self, queue: RecordQueue, count: int, room_bytes: int | None = None) -> int:
         """Process the next `count` records of one queue.
 
@@ -315,11 +324,13 @@ class StreamTask:
             if queue.next_offset is not None
         }
 
+    @tells_damage
     def flush_caches(self) -> None:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
         self.positions.flushed()
 
+    @tells_damage
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
         self.state_manager.commit()
@@ -380,6 +391,7 @@ class StreamTask:
             handler=self._settings.deserialization_handler,
         )
 
+    @tells_damage
     def _fire(self, kind: PunctuationType, time_ms: int) -> int:
         fired = self._operators.punctuations.fire(kind, time_ms, self._operators.run_punctuator)
         if fired:

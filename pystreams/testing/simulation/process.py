@@ -48,6 +48,8 @@ class SimulatedProcess:
         broker: The broker.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
+        real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
+            a process is only stopped in order.
 
     Attributes:
         plan: The topology's plan.
@@ -65,6 +67,8 @@ class SimulatedProcess:
         broker: SimulatedBroker,
         disk: SimulatedDisk,
         process_id: str = "process",
+        *,
+        real_stores: bool = False,
     ) -> None:
         self._config = StreamsConfig.of({"bootstrap.servers": "simulated:9092", **config})
         self.plan = TopologyPlan(topology, self._config.application_id)
@@ -73,6 +77,7 @@ class SimulatedProcess:
         self.threads: list[StreamThread] = []
         self.crashes = 0
         self._broker = broker
+        self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
         self.clients = SimulatedClients(broker, self._lifeline)
 
@@ -198,6 +203,8 @@ class SimulatedProcess:
     def _build(self, builder: StoreBuilder) -> StateStore:
         """Put a simulated engine under each store but those in memory."""
         if not isinstance(builder, StoreSpecBuilder) or _in_memory(builder.spec):
+            return builder.build()
+        if self._real_stores:
             return builder.build()
         lifeline = self._lifeline
         segmented = builder.spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}

@@ -9,6 +9,8 @@ goes into which, is the engine's affair.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -78,6 +80,7 @@ class Database:
         self._offsets_handle: Any = None
         self._options: Options | None = None
         self._iterators: weakref.WeakSet[RocksDBIterator] = weakref.WeakSet()
+        self._damage: str | None = None
         self._write_options = write_options()
 
     def present_families(self, directory: Path) -> list[str]:
@@ -87,9 +90,18 @@ class Database:
             StateStoreError: Not writable, or not to be read.
         """
         self.directory = directory
+        if directory.is_symlink() and not directory.exists():
+            raise StateStoreError(
+                self._name,
+                f"can't be opened: {directory} is a link to {directory.readlink()}, which is not "
+                "there; mount that disk or delete the link, then start again",
+            )
         try:
             directory.mkdir(parents=True, exist_ok=True)
             if not (directory / "CURRENT").exists():
+                # RocksDB would take it for new, and delete what lies there.
+                if next(directory.glob("*.sst"), None) is not None:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "CURRENT")
                 return []
         except OSError as error:
             raise self.error("can't be opened", error) from error
@@ -138,13 +150,18 @@ class Database:
             raise self.error("can't be opened", error) from error
         self.native = native
         self._options = options
+        self._damage = None
         offsets = native.get_column_family(OFFSETS_CF)
         try:
             self._metadata = dict(self.iterate(offsets))
         except StateStoreError:
             self.close((offsets,))
             raise
-        offsets.close()
+        try:
+            offsets.close()
+        except Exception as error:  # What a merge of files has met already.
+            self.close(())
+            raise self.error("can't be opened", error) from error
         self._offsets_handle = native.get_column_family_handle(OFFSETS_CF)
         return native
 
@@ -207,8 +224,12 @@ class Database:
 
         Raises:
             StateStoreError: The disk is full or gone; nothing of the batch is applied.
+            StateStoreCorruptedError: Likewise; it is damaged, as this write or a read found, of
+                another thread perhaps, or one whose error the user's code kept to itself.
         """
         native = self.opened()
+        if self._damage is not None:
+            raise StateStoreCorruptedError(self._name, self._damage)
 
         def make_batch() -> WriteBatch:
             batch = WriteBatch(raw_mode=True)
@@ -321,8 +342,11 @@ class Database:
     def error(self, what: str, error: Exception) -> StateStoreError:
         """Return an error that says what failed, why, and what to do."""
         text = str(error)
-        kind = StateStoreCorruptedError if is_damage(text) else StateStoreError
-        return kind(self._name, f"{what}: {cause_and_cure(text, self.directory)}")
+        message = f"{what}: {cause_and_cure(text, self.directory)}"
+        if not is_damage(text, self.directory):
+            return StateStoreError(self._name, message)
+        self._damage = message
+        return StateStoreCorruptedError(self._name, message)
 
 
 def fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any) -> None:
