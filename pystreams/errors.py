@@ -85,6 +85,13 @@ class StateStoreCorruptedError(StateStoreError):
     """A store's files are damaged; the runtime rebuilds that store alone from its changelog."""
 
 
+class ChangelogLossError(StateStoreError):
+    """A store holds more than its changelog, and is the last copy of it: decide about the store.
+
+    The message has the choices: `pystreams recover`, or `changelog.loss.policy`.
+    """
+
+
 class StoreNotAvailableError(StreamsError):
     """The store is not open here now: the task restores, moves, or never lived here. Retry."""
 

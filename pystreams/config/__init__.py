@@ -7,12 +7,18 @@ Read in this order: `streams_config` (every key, and what the runtime is given),
 
 from pystreams.config.definitions import Importance, KeyDefinition
 from pystreams.config.files import from_environment, read_config_file
-from pystreams.config.guarantee import GroupProtocol, IsolationLevel, ProcessingGuarantee
+from pystreams.config.guarantee import (
+    ChangelogLossPolicy,
+    GroupProtocol,
+    IsolationLevel,
+    ProcessingGuarantee,
+)
 from pystreams.config.resolution import Source
 from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig
 
 __all__ = [
     "KEY_DEFINITIONS",
+    "ChangelogLossPolicy",
     "GroupProtocol",
     "Importance",
     "IsolationLevel",

@@ -35,3 +35,16 @@ class IsolationLevel(Enum):
 
     READ_UNCOMMITTED = "READ_UNCOMMITTED"
     READ_COMMITTED = "READ_COMMITTED"
+
+
+class ChangelogLossPolicy(Enum):
+    """What becomes of a store that is the last copy of what its changelog has lost."""
+
+    STOP = "stop"
+    """The application stops and says so; nothing is changed."""
+    KEEP = "keep"
+    """The store is kept, what the changelog holds goes over it, and all of it is logged anew."""
+    RESTORE = "restore"
+    """The store is wiped, and restored from what the changelog holds."""
+    EMPTY = "empty"
+    """The store is wiped, and the changelog told that it is empty."""

@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pystreams.config import clients
 from pystreams.config.builtin_functions import EXTRACTOR, HANDLER
 from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
-from pystreams.config.guarantee import GroupProtocol, IsolationLevel, ProcessingGuarantee
+from pystreams.config.guarantee import (
+    ChangelogLossPolicy,
+    GroupProtocol,
+    IsolationLevel,
+    ProcessingGuarantee,
+)
 from pystreams.config.kinds import (
     BOOLEAN,
     PATH,
@@ -204,6 +209,14 @@ class StreamsConfig:
         -1,
         "Replicas of the internal topics; -1 uses the broker's default.",
         importance=_MEDIUM,
+    )
+    changelog_loss_policy: ChangelogLossPolicy = key(
+        one_of(ChangelogLossPolicy),
+        ChangelogLossPolicy.STOP,
+        """What becomes of a store that holds more than its changelog, because that was deleted or
+        cut off: `stop` changes nothing and ends with the choices; `keep` logs the store anew;
+        `restore` wipes it and restores what there is; `empty` starts empty. For one store:
+        `pystreams recover`.""",
     )
     group_protocol: GroupProtocol = key(
         one_of(

@@ -2,8 +2,8 @@
 
 A task restores the delta between what its stores have committed and the end of their changelogs.
 A transaction that the last owner has left there is waited for: it may be committed, in which case
-the committed offsets cover it, even if its markers are still to be written. Only a store whose
-offset the changelog no longer has is rebuilt, that store alone.
+the committed offsets cover it, even if its markers are still to be written. What becomes of a
+store that its changelog can't continue is said in `core.changelog_loss`.
 
 Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 """
@@ -24,7 +24,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.core.changelog_loss import first_offset_to_restore
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 
@@ -44,6 +44,7 @@ class _ChangelogRestore:
         next_offset: The next offset to read.
         end_offset: End of the changelog when the restore began, open transactions included:
             whether they commit is waited for.
+        anew: Whether the store was empty when the restore began.
         restored: Records applied so far.
     """
 
@@ -51,6 +52,7 @@ class _ChangelogRestore:
     beginning: int
     next_offset: int
     end_offset: int
+    anew: bool
     restored: int = 0
 
 
@@ -125,16 +127,19 @@ class Restorer:
 
         Raises:
             RetriableClientError: The broker did not tell what the changelogs hold; call again.
+            ChangelogLossError: A store holds more than its changelog.
         """
-        positions = task.state_manager.restore_positions()
-        ranges = self._admin.offset_ranges(list(positions)) if positions else {}
+        manager = task.state_manager
+        changelogs = list(manager.logged())
+        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
         found: dict[TopicPartition, _ChangelogRestore] = {}
-        for changelog, position in positions.items():
+        for changelog in changelogs:
             held = ranges[changelog]
-            next_offset = self._checked(task, changelog, position, held)
+            next_offset = first_offset_to_restore(manager, changelog, held)
             if next_offset < held.high_watermark:
+                anew = manager.restore_positions()[changelog] is None
                 found[changelog] = _ChangelogRestore(
-                    task, held.beginning, next_offset, held.high_watermark
+                    task, held.beginning, next_offset, held.high_watermark, anew
                 )
         if not found:
             return True
@@ -210,50 +215,23 @@ class Restorer:
     # ------------------------------------------------------------------ inside
 
     def _go_on_after(self, error: OffsetOutOfRangeError, consumer: RestoreConsumerPort) -> None:
-        """Go on when a changelog was cut off while it was read: its store is rebuilt."""
+        """Go on when a changelog was cut off while it was read.
+
+        A store that was being restored from nothing is restored anew; of another it is asked
+        whether its changelog can still continue it.
+        """
         restore = self._restores.get(error.partition)
         if restore is not None:
             with contextlib.suppress(RetriableClientError):  # Then the error comes again.
                 held = self._admin.offset_ranges([error.partition])[error.partition]
-                restore.next_offset = self._checked(
-                    restore.task, error.partition, restore.next_offset, held
-                )
+                manager = restore.task.state_manager
+                if restore.anew:
+                    manager.rebuild(error.partition)
+                restore.next_offset = first_offset_to_restore(manager, error.partition, held)
                 restore.beginning, restore.end_offset = held.beginning, held.high_watermark
         # What came together with the error was not applied: all are read again from where they are.
         consumer.assign({})
         self._assign()
-
-    def _checked(
-        self,
-        task: StreamTask,
-        changelog: TopicPartition,
-        position: int | None,
-        held: OffsetRange,
-    ) -> int:
-        """Return where to restore from; rebuild the store when the changelog can't continue it."""
-        if position is None:
-            return held.beginning
-        if held.beginning <= position <= held.end:
-            return position
-        if held.end < position <= held.high_watermark:
-            # The store holds a transaction whose markers the broker has not written yet.
-            message = f"{changelog}: a committed transaction is not readable yet"
-            raise RetriableClientError(message)
-        reason = (
-            f"its next offset {position} is beyond the changelog's end {held.high_watermark}: "
-            "the topic was deleted and created again"
-            if position > held.end
-            else f"the changelog now begins at {held.beginning}, after its next offset {position}"
-        )
-        store = task.state_manager.rebuild(changelog)
-        _log.warning(
-            "state store is rebuilt from its changelog",
-            task=str(task.task_id),
-            store=store,
-            changelog=str(changelog),
-            reason=reason,
-        )
-        return held.beginning
 
     def _apply(
         self, changelog: TopicPartition, restore: _ChangelogRestore, messages: list[ConsumedMessage]

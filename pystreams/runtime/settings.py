@@ -128,6 +128,7 @@ def task_settings(
             build=build,
             recording=recording,
             exactly_once=config.processing_guarantee.exactly_once,
+            changelog_loss_policy=config.changelog_loss_policy,
         ),
         num_partitions=num_partitions,
         outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,

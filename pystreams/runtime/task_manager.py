@@ -38,6 +38,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.relogging import Relogging
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.start_positions import OffsetRanges, start_positions
@@ -115,6 +116,7 @@ class TaskManager:
         self._producers = producers
         self._side_by_side = side_by_side
         self._restorer = restorer
+        self._relogging = Relogging(producers, consumer)
         self._directories = directories
         self._offset_ranges = offset_ranges
         self._input_topics = input_topics
@@ -203,6 +205,7 @@ class TaskManager:
     def close(self, task: StreamTask) -> None:
         """Close a task, dropping what it has not committed, and free its directory."""
         self._restorer.forget(task)
+        self._relogging.forget(task)
         self._pending.pop(task.task_id, None)
         self._told_ms.pop(task.task_id, None)
         self._committed.pop(task.task_id, None)
@@ -242,6 +245,7 @@ class TaskManager:
         """Roll tasks back to their last commit and let them go on from there."""
         for task in tasks:
             self._restorer.forget(task)
+            self._relogging.forget(task)
             task.revive()
             self._consumer().pause(task.partitions)
             self._pending[task.task_id] = 0.0
@@ -312,13 +316,20 @@ class TaskManager:
 
     def _begin(self, task: StreamTask) -> None:
         """Learn where a task goes on, and begin to restore it, or start it at once."""
+        if self._relogging.active(task):
+            self._start(task)
+            return
         committed = self._consumer().committed(task.partitions)
         self._committed[task.task_id] = self._input_topics.of_present_topics(committed)
         if self._restorer.begin(task):
             self._start(task)
 
     def _start(self, task: StreamTask) -> None:
-        """Start a restored task where the group's committed offsets say."""
+        """Start a restored task where the committed offsets say; log stores anew before."""
+        if self._relogging.wanted(task):
+            self._pending[task.task_id] = 0.0
+            self._relogging.write_some(task)
+            return
         committed = self._committed[task.task_id]
         self._input_topics.check_offsets(task, committed)
         # This may fail for now and be tried again; a task starts once.

@@ -271,7 +271,7 @@ def test_a_damaged_segment_fails_reads_and_never_ends_a_range_early(
     file.write_bytes(data)
     on_disk.open(tmp_path / "s")
     for reverse in (False, True):
-        with pytest.raises(StateStoreError, match=r"damaged; delete the directory") as caught:
+        with pytest.raises(StateStoreError, match=r"its files are damaged") as caught:
             list(on_disk.range(None, None, reverse=reverse))
         assert type(caught.value).__name__ == "StateStoreCorruptedError"
 

@@ -124,10 +124,10 @@ def test_a_compacted_changelog_restores_the_same_store(tmp_path: Path) -> None:
     assert other.restored_records() <= 3
 
 
-def test_a_store_whose_changelog_was_deleted_and_made_again_is_rebuilt_alone(
+def test_a_store_whose_changelog_was_made_again_is_rebuilt_alone_if_that_was_chosen(
     tmp_path: Path,
 ) -> None:
-    app = Application(tmp_path)
+    app = Application(tmp_path, changelog_loss_policy="restore")
     process = app.process(topology=two_tables())
     process.start()
     app.feed("a", "a", "b")
@@ -146,8 +146,10 @@ def test_a_store_whose_changelog_was_deleted_and_made_again_is_rebuilt_alone(
     assert process.restored_records() == 0
 
 
-def test_a_store_behind_the_beginning_of_its_changelog_is_rebuilt_alone(tmp_path: Path) -> None:
-    app = Application(tmp_path)
+def test_a_store_behind_the_beginning_of_its_changelog_is_rebuilt_alone_if_that_was_chosen(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, changelog_loss_policy="restore")
     process = app.process(topology=two_tables())
     process.start()
     app.feed("a", "b")
@@ -201,8 +203,8 @@ def test_a_changelog_that_is_cut_off_while_it_is_restored_rebuilds_its_store_alo
     assert 0 < len(kept) < 10
     assert stored_counts(second) == kept
     assert stored_counts(second, "tens") == {f"key-{number}": 10 for number in range(40)}
-    rebuilt = [line["store"] for line in logged if "is rebuilt" in line["event"]]
-    assert rebuilt == ["counts"]
+    told = [line["store"] for line in logged if line["event"].startswith("state is lost")]
+    assert told == ["counts"]
 
 
 def test_records_of_aborted_transactions_are_not_restored(tmp_path: Path) -> None:

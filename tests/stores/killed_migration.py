@@ -24,7 +24,7 @@ from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreBuilder
 from tests.stores.managed import TASK, opened
 
-STEPS = frozenset(("_take_in_position", "_take_in_task_checkpoint", "delete"))
+STEPS = frozenset(("_take_in_position", "take_in_task_checkpoint", "delete"))
 """Functions between whose lines a kill comes."""
 MOVE_STEPS = frozenset(("move_plain_data",))
 """Those of a plain store that becomes a timestamped one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pystreams.config import ChangelogLossPolicy
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.store_checkpoint import StoreCheckpoint
@@ -29,6 +30,8 @@ class ManagedStore:
         ahead: Whether a store that is not transactional was written to since the last commit, as
             far as its changelog records were sent.
         damages: How often it was found damaged since the last commit.
+        logs_anew: Whether, once it is restored, all that it holds is to be logged anew (KEEP), or
+            deleted from its changelog (EMPTY).
     """
 
     builder: StoreBuilder
@@ -41,12 +44,25 @@ class ManagedStore:
     checkpoint: StoreCheckpoint | None
     ahead: bool = False
     damages: int = 0
+    logs_anew: ChangelogLossPolicy | None = None
+
+    @property
+    def expires(self) -> bool:
+        """Whether its changelog has a retention, after which it forgets records by itself."""
+        builder = self.builder
+        settings = {**builder.changelog_defaults(0), **builder.changelog_config}
+        return "delete" in settings["cleanup.policy"]
 
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
         if self.checkpoint is not None:
             return self.checkpoint.offset
         return None if self.changelog is None else self.store.committed_offset(self.changelog)
+
+    def next_offset(self) -> int | None:
+        """Return the offset after it, at which the store's changelog goes on."""
+        last_offset = self.committed_offset()
+        return None if last_offset is None else last_offset + 1
 
     def holds_uncommitted(self) -> bool:
         """Return whether a store that is not transactional was written to since the commit."""

@@ -13,7 +13,7 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 
 import structlog
 
+from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.metrics import AT_INFO, Recording
@@ -55,6 +56,7 @@ class StoreSettings:
         build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
         recording: How metrics are recorded.
         exactly_once: Whether what is not committed must leave no trace in a store.
+        changelog_loss_policy: `changelog.loss.policy`.
     """
 
     application_id: str
@@ -66,6 +68,7 @@ class StoreSettings:
     build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
     recording: Recording = AT_INFO
     exactly_once: bool = False
+    changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
 
 
 class ProcessorStateManager:
@@ -81,6 +84,8 @@ class ProcessorStateManager:
 
     Attributes:
         task_id: The task.
+        directory: Its directory, once it is open.
+        settings: What all stores were opened with.
         restored_records: Changelog records applied so far.
     """
 
@@ -94,10 +99,10 @@ class ProcessorStateManager:
     ) -> None:
         self.task_id = task_id
         self.restored_records = 0
-        self._settings = settings
+        self.settings = settings
         self._record = record
         self._positions = positions
-        self._directory = Path()
+        self.directory = Path()
         self._stores: dict[str, ManagedStore] = {}
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
         for builder, topic, logged in stores:
@@ -132,7 +137,7 @@ class ProcessorStateManager:
         Raises:
             StateStoreError: A store can't be opened; those already open are closed again.
         """
-        self._directory = task_directory
+        self.directory = task_directory
         had_state = holds_state(task_directory)
         try:
             for managed in self._stores.values():
@@ -170,13 +175,18 @@ class ProcessorStateManager:
 
     # ------------------------------------------------------------------ restore
 
+    def logged(self) -> Mapping[TopicPartition, ManagedStore]:
+        """Return the stores that are logged, by changelog."""
+        return self._by_changelog
+
     def restore_positions(self) -> dict[TopicPartition, int | None]:
         """Return for each changelog the next offset to restore, None for its beginning."""
-        positions: dict[TopicPartition, int | None] = {}
-        for changelog, managed in self._by_changelog.items():
-            last_offset = managed.committed_offset()
-            positions[changelog] = None if last_offset is None else last_offset + 1
-        return positions
+        return {
+            changelog: None
+            if (last_offset := managed.committed_offset()) is None
+            else last_offset + 1
+            for changelog, managed in self._by_changelog.items()
+        }
 
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""
@@ -206,6 +216,15 @@ class ProcessorStateManager:
         managed.ahead = False
         self._init(managed)
         return managed.builder.name
+
+    def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
+        """Note that a store holds what its changelog does up to an offset, None for nothing."""
+        managed = self._by_changelog[changelog]
+        managed.store.commit({} if last_offset is None else {changelog: last_offset})
+        if managed.checkpoint is not None and last_offset is not None:
+            managed.checkpoint.moved(last_offset)
+        elif managed.checkpoint is not None:
+            managed.checkpoint.forget()
 
     def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
         """Wipe the store that an error says is damaged, to be restored; the task starts anew.
@@ -290,7 +309,7 @@ class ProcessorStateManager:
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
-            if holds_uncommitted and self._settings.exactly_once:
+            if holds_uncommitted and self.settings.exactly_once:
                 self._rebuild_because(managed, "it can't go back to the last commit")
         self.uncommitted_bytes()
         self.cached_bytes()
@@ -307,7 +326,7 @@ class ProcessorStateManager:
     def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
         """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
         if managed.checkpoint is not None:
-            managed.checkpoint.open(self._directory, had_state=had_state)
+            managed.checkpoint.open(self.directory, had_state=had_state)
         try:
             self._init(managed)
         except StateStoreCorruptedError as error:
@@ -324,7 +343,7 @@ class ProcessorStateManager:
                     reason = "it is not known how far it is: it is new, or was not closed in order"
                     self._rebuild_because(managed, reason)
             elif (
-                self._settings.exactly_once
+                self.settings.exactly_once
                 and managed.store.persistent
                 and managed.committed_offset() is None
                 and self._may_hold_data(managed)
@@ -364,18 +383,18 @@ class ProcessorStateManager:
     def _init(self, managed: ManagedStore) -> None:
         managed.store.init(
             StateStoreContext(
-                application_id=self._settings.application_id,
+                application_id=self.settings.application_id,
                 task_id=self.task_id,
-                task_directory=self._directory,
+                task_directory=self.directory,
                 changelog=managed.output,
                 record=self._record,
                 changelog_topic=managed.changelog_topic,
-                cache_enabled=self._settings.cache_enabled,
-                read_cache_budget=self._settings.read_cache_budget,
-                rocksdb_config_setter=self._settings.rocksdb_config_setter,
-                default_key_serde=self._settings.default_key_serde,
-                default_value_serde=self._settings.default_value_serde,
+                cache_enabled=self.settings.cache_enabled,
+                read_cache_budget=self.settings.read_cache_budget,
+                rocksdb_config_setter=self.settings.rocksdb_config_setter,
+                default_key_serde=self.settings.default_key_serde,
+                default_value_serde=self.settings.default_value_serde,
                 position=partial(self._positions.uncommitted_of, managed.builder.name),
-                exactly_once=self._settings.exactly_once,
+                exactly_once=self.settings.exactly_once,
             )
         )

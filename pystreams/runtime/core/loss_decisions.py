@@ -1,0 +1,52 @@
+"""What was decided about a store that is the last copy of what its changelog has lost.
+
+`<task directory>/.recovery_<store>` holds the decision, one word of `changelog.loss.policy`. It is
+written by `pystreams recover`, or when the configuration decides, before anything is changed; and
+deleted when all of it is done. After a crash in between the same is done again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from pystreams.config import ChangelogLossPolicy
+from pystreams.runtime.core.store_checkpoint import delete
+from pystreams.stores.checkpoint_file import sync_directory
+
+_log = structlog.get_logger("pystreams.stores")
+
+
+def read_decision(task_directory: Path, store: str) -> ChangelogLossPolicy | None:
+    """Return what was decided about a store, or None."""
+    file = _file(task_directory, store)
+    try:
+        return ChangelogLossPolicy(file.read_text().strip())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        _log.warning("decision can't be read and does not count", file=str(file), why=str(error))
+        return None
+
+
+def write_decision(task_directory: Path, store: str, decision: ChangelogLossPolicy) -> None:
+    """Write down what is to become of a store.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    file = _file(task_directory, store)
+    unfinished = file.with_name(f"{file.name}.tmp")
+    unfinished.write_text(decision.value)
+    unfinished.replace(file)
+    sync_directory(task_directory)
+
+
+def forget_decision(task_directory: Path, store: str) -> None:
+    """Take note that what was decided is done."""
+    delete(_file(task_directory, store))
+
+
+def _file(task_directory: Path, store: str) -> Path:
+    return task_directory / f".recovery_{store}"
