@@ -45,6 +45,10 @@ SUB_COMMANDS = {
         "pystreams.cli.reset:reset",
         "Let a stopped application begin anew: without state, and at the start of its input.",
     ),
+    "recover": _SubCommand(
+        "pystreams.cli.recover:recover",
+        "Show and decide what becomes of stores whose changelogs have lost what they hold.",
+    ),
     "describe": _SubCommand(
         "pystreams.cli.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",

@@ -226,6 +226,12 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
+    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return what is set as `cleanup.policy` of topics: "compact", "delete", or both.
+
+        Those that may not be described are left out, as all are while no broker answers.
+        """
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.
 

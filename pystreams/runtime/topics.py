@@ -9,7 +9,11 @@ import structlog
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError
 from pystreams.ids import TopicPartition, firsts_of
-from pystreams.runtime.core.internal_topics import check_existing_topics, internal_topics
+from pystreams.runtime.core.internal_topics import (
+    check_cleanup_policies,
+    check_existing_topics,
+    internal_topics,
+)
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import PartitionPlan, plan_partitions
 from pystreams.topology.plan import TopologyPlan
@@ -38,6 +42,7 @@ class TopicManager:
         self._admin = admin
         self._topic_config = topic_config
         self._additional_retention_ms = additional_retention_ms
+        self._policies_checked = False
         self._lock = threading.Lock()
         self._partitions = PartitionPlan({}, {})
 
@@ -51,6 +56,8 @@ class TopicManager:
             MissingSourceTopicError: A source topic does not exist.
             TopologyError: Partition counts don't fit: co-partitioning, or an internal topic that
                 exists with another count.
+            ConfigError: `topic.cleanup.policy`, or a store's, does not do for an internal topic.
+            FatalStreamsError: The cleanup policy of an internal topic that exists does not.
             BrokerNotAvailableError: No broker answered.
         """
         sources = self._plan.source_topics()
@@ -64,6 +71,11 @@ class TopicManager:
             self._plan, partitions, self._topic_config, self._additional_retention_ms
         )
         check_existing_topics(wanted, existing)
+        if not self._policies_checked:
+            there = [topic.name for topic in wanted if topic.name in existing]
+            policies = self._admin.cleanup_policies(there) if there else {}
+            check_cleanup_policies(wanted, policies)
+            self._policies_checked = True
         new = [topic for topic in wanted if topic.name not in existing]
         if new:
             self._admin.create_topics(new)

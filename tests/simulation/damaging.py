@@ -207,3 +207,24 @@ def file_for_the_store(directory: Path) -> None:
 def delete_store(directory: Path) -> None:
     """Delete the store's directory."""
     shutil.rmtree(directory)
+
+
+def file_for_all_stores(directory: Path) -> None:
+    """Put a file in the place of the directory of all stores of the task."""
+    file_for_the_store(directory.parent)
+
+
+DAMAGES: dict[str, Damage] = {
+    "a byte of an `.sst` file is another": flip_data,
+    "an `.sst` file is cut off": cut_data,
+    "an `.sst` file is gone": delete_data,
+    "a directory is in the place of an `.sst` file": directory_for_a_file,
+    "a byte of the `MANIFEST` is another": flip_manifest,
+    "the `MANIFEST` is gone": delete_manifest,
+    "`CURRENT` names nothing": write_current,
+    "`CURRENT` is gone": delete_current,
+    "the directory of a store is gone": delete_store,
+    "a file is in the place of a store": file_for_the_store,
+    "a file is in the place of `rocksdb`": file_for_all_stores,
+}
+"""By what docs/operations.md calls it."""

@@ -19,21 +19,13 @@ from pystreams.topology.processor import Processor, ProcessorContext, Punctuatio
 from pystreams.topology.topology import Topology
 from tests.simulation.applications import Application, running_tasks, stored_counts
 from tests.simulation.damaging import (
+    DAMAGES,
     KEYS,
     Damage,
     OnDisk,
-    cut_data,
-    delete_current,
-    delete_data,
-    delete_manifest,
-    delete_store,
-    directory_for_a_file,
-    file_for_the_store,
     flip_data,
-    flip_manifest,
     joined,
     read_everywhere,
-    write_current,
 )
 
 pytestmark = pytest.mark.simulation
@@ -42,16 +34,6 @@ READ = ["duplicates", "plain", "session", "timestamped", "timestamped-window", "
 JOINED = sorted(joined().stores)
 EACH = [(read_everywhere, store) for store in [*READ, "versioned"]]
 EACH += [(joined, store) for store in JOINED]
-AT_THE_OPENING: list[Damage] = [
-    cut_data,
-    delete_current,
-    delete_data,
-    delete_manifest,
-    directory_for_a_file,
-    file_for_the_store,
-    flip_manifest,
-    write_current,
-]
 
 
 def run_with_damage(
@@ -123,38 +105,18 @@ def test_it_is_so_with_every_guarantee(
     assert application.results() == whole(read_everywhere, guarantee).results()
 
 
-@pytest.mark.parametrize("store", ["plain", "window"])
-@pytest.mark.parametrize("damage", AT_THE_OPENING, ids=lambda damage: damage.__name__)
-def test_damage_that_opening_meets_is_mended_alone(
-    tmp_path: Path, whole: Callable[..., OnDisk], damage: Damage, store: str
+@pytest.mark.parametrize("case", DAMAGES)
+def test_each_row_of_the_table_of_damage_is_mended_and_no_other_store_touched(
+    tmp_path: Path, whole: Callable[..., OnDisk], case: str
 ) -> None:
-    application, rebuilt = damaged(tmp_path, read_everywhere, "exactly_once", damage, store)
-
-    assert rebuilt == [store]
-    assert application.changelogs() == whole(read_everywhere, "exactly_once").changelogs()
-    assert application.results() == whole(read_everywhere, "exactly_once").results()
-
-
-def test_a_deleted_store_is_restored(tmp_path: Path, whole: Callable[..., OnDisk]) -> None:
     application, rebuilt = damaged(
-        tmp_path, read_everywhere, "exactly_once", delete_store, "window"
+        tmp_path, read_everywhere, "exactly_once", DAMAGES[case], "window"
     )
 
-    assert rebuilt == []
-    assert application.results() == whole(read_everywhere, "exactly_once").results()
-
-
-def test_a_file_in_place_of_all_stores_of_a_task_is_removed(
-    tmp_path: Path, whole: Callable[..., OnDisk]
-) -> None:
-    application, rebuilt = run_with_damage(
-        tmp_path / "damaged",
-        read_everywhere,
-        "exactly_once",
-        lambda application: file_for_the_store(application.directory("plain").parent),
-    )
-
-    assert rebuilt, "the first that is opened says so"
+    all_of_it = case == "a file is in the place of `rocksdb`"
+    assert set(rebuilt) <= {"window"} or all_of_it
+    assert rebuilt or case == "the directory of a store is gone"
+    assert application.changelogs() == whole(read_everywhere, "exactly_once").changelogs()
     assert application.results() == whole(read_everywhere, "exactly_once").results()
 
 

@@ -43,6 +43,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     translate,
 )
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
+from pystreams.runtime.adapters.topic_limits import described_settings
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
@@ -162,6 +163,19 @@ class ConfluentAdmin:
                 if error.code() not in MISSING_TOPIC:
                     raise translate(error, f"description of topic {topic!r}") from raised
         return found
+
+    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return the cleanup policies of topics; those that may not be described are left out."""
+        described = described_settings(self._client, topics) if topics else {}
+        policies = {
+            topic: settings["cleanup.policy"].value or ""
+            for topic, settings in described.items()
+            if "cleanup.policy" in settings
+        }
+        return {
+            topic: frozenset(word.strip() for word in text.split(",") if word.strip())
+            for topic, text in policies.items()
+        }
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""

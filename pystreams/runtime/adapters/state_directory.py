@@ -250,6 +250,8 @@ class StateDirectory:
         except OSError as error:
             cure = _CURES.get(error.errno or 0, "set another state.dir")
             reason = error.strerror or str(error)
+            if error.filename not in {None, str(self.directory)}:
+                reason = f"{reason}: {error.filename}"
             message = f"state directory {self.directory} can't be used ({reason}): {cure}"
             raise StateDirectoryError(message) from error
 

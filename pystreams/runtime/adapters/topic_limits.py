@@ -1,4 +1,4 @@
-"""What topics take, as the broker describes them: asked for with an admin client of its own."""
+"""What topics take, and other settings of theirs, as the broker describes them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,35 @@ def described_limits(
     (it takes ten seconds to find that out).
 
     Args:
-        config: librdkafka's configuration of the admin client.
+        config: librdkafka's configuration of an admin client, which is made for this.
         outage: Told when brokers can't be reached.
         topics: What to ask about.
     """
     if not topics:
         return {}
+    described = described_settings(make_client(AdminClient, config, outage), topics)
+    limits = {topic: smallest_limit(settings) for topic, settings in described.items()}
+    return {topic: limit for topic, limit in limits.items() if limit is not None}
+
+
+def described_settings(
+    client: AdminClient, topics: Collection[str]
+) -> dict[str, Mapping[str, ConfigEntry]]:
+    """Return the settings of topics, without those that don't exist or may not be described.
+
+    Args:
+        client: Asks the broker, for ten seconds at most.
+        topics: What to ask about, at least one.
+    """
     wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
-    client = make_client(AdminClient, config, outage)
     answers = client.describe_configs(wanted, request_timeout=_ANSWER_TIMEOUT_S)
-    found: dict[str, int] = {}
+    found: dict[str, Mapping[str, ConfigEntry]] = {}
     for resource, answer in answers.items():
         try:
-            limit = smallest_limit(answer.result())
+            found[resource.name] = answer.result()
         except KafkaException as error:
             why = error_of(error).str()
             _log.debug("topic can't be described", topic=resource.name, why=why)
-            continue
-        if limit is not None:
-            found[resource.name] = limit
     return found
 
 

@@ -80,28 +80,40 @@ def first_offset_to_restore(
     return held.beginning
 
 
-def _why_not_continued(
-    manager: ProcessorStateManager, managed: ManagedStore, next_offset: int, held: OffsetRange
-) -> str | None:
-    """Return why a changelog can't continue a store; None when it can."""
-    if held.end < next_offset <= held.high_watermark:
-        # The store holds a transaction whose markers the broker has not written yet.
-        message = f"{managed.changelog}: a committed transaction is not readable yet"
-        raise RetriableClientError(message)
-    if next_offset > held.end:
+def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool) -> str | None:
+    """Return why a changelog can't continue a store; None when it can.
+
+    Args:
+        next_offset: The offset at which the store's changelog would go on.
+        held: What the broker holds of it.
+        exactly_once: Whether the application writes in transactions.
+    """
+    if next_offset > held.high_watermark:
         return (
             f"its next offset {next_offset} is beyond the changelog's end {held.high_watermark}: "
             "the topic was deleted and created again"
         )
     # The last record of a transaction is followed by its marker, which no store has.
     all_gone = held.beginning == held.high_watermark
-    only_a_marker = manager.settings.exactly_once and next_offset + 1 == held.beginning and all_gone
+    only_a_marker = exactly_once and next_offset + 1 == held.beginning and all_gone
     if next_offset < held.beginning and not only_a_marker:
         return (
             f"the changelog now begins at {held.beginning}, after its next offset {next_offset}: "
             "what is between was deleted, by retention or by hand"
         )
-    if held.beginning > 0 and not managed.expires:
+    return None
+
+
+def _why_not_continued(
+    manager: ProcessorStateManager, managed: ManagedStore, next_offset: int, held: OffsetRange
+) -> str | None:
+    """Return the same, and tell of a changelog that has lost what the store holds."""
+    if held.end < next_offset <= held.high_watermark:
+        # The store holds a transaction whose markers the broker has not written yet.
+        message = f"{managed.changelog}: a committed transaction is not readable yet"
+        raise RetriableClientError(message)
+    reason = why_not_continued(next_offset, held, exactly_once=manager.settings.exactly_once)
+    if reason is None and held.beginning > 0 and not managed.expires:
         _log.warning(
             "changelog has lost its beginning, the state store here is whole: log it anew",
             task=str(manager.task_id),
@@ -110,7 +122,7 @@ def _why_not_continued(
             offsets_gone=held.beginning,
             cure=f"stop, then {_command(manager, managed, ChangelogLossPolicy.KEEP)}",
         )
-    return None
+    return reason
 
 
 def _tell_what_is_gone(

@@ -8,8 +8,9 @@
 | repartition | delete | segment.bytes=52428800, retention.ms=-1 (the runtime purges it) |
 
 "Additional" is `windowstore.changelog.additional.retention.ms`, a day by default.
-`message.timestamp.type=CreateTime` always. Settings, weakest first: these, `topic.*` of the
-configuration, the store's own; nothing overrides the timestamp's type, which event time needs.
+Join windows have "delete" alone. `message.timestamp.type=CreateTime` always. Settings, weakest
+first: these, `topic.*` of the configuration, the store's own; nothing overrides the timestamp's
+type, which event time needs.
 
 A changelog has as many partitions as its sub-topology has tasks.
 
@@ -18,10 +19,13 @@ Source: Kafka Streams' `InternalTopicConfig` and its sub-classes; `InternalTopic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
-from pystreams.errors import TopologyError
+import structlog
+
+from pystreams.errors import ConfigError, FatalStreamsError, TopologyError
 from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.partitions import PartitionPlan
 from pystreams.topology.plan import TopologyPlan
 
@@ -31,6 +35,8 @@ _REPARTITION = {
     "retention.ms": "-1",
     "segment.bytes": "52428800",
 }
+
+_log = structlog.get_logger("pystreams.topics")
 
 
 def internal_topics(
@@ -52,6 +58,7 @@ def internal_topics(
             name,
             partitions.num_partitions[name],
             {**_REPARTITION, **topic_config, **_ALWAYS},
+            "delete",
         )
         for name in plan.repartition_topics()
     ]
@@ -65,6 +72,7 @@ def internal_topics(
                 **store.changelog_config,
                 **_ALWAYS,
             },
+            _policy_for(store),
         )
         for subtopology in plan.subtopologies
         for store in plan.logged_stores(subtopology)
@@ -94,3 +102,71 @@ def check_existing_topics(wanted: Iterable[NewTopic], existing: Mapping[str, int
             "begin anew with `pystreams reset`"
         )
         raise TopologyError(message)
+
+
+def check_cleanup_policies(
+    wanted: Iterable[NewTopic], existing: Mapping[str, Collection[str]]
+) -> None:
+    """Refuse internal topics whose records the broker would delete against their use.
+
+    A changelog without "compact" loses state that was not written to for a while; a repartition
+    topic with it loses records that were not processed yet. A changelog that is to be compacted
+    alone, and has a retention too, is warned of.
+
+    Args:
+        wanted: What the topology needs, with the settings it would be created with.
+        existing: Cleanup policies of the topics on the broker, as far as they are known.
+
+    Raises:
+        ConfigError: The application's own settings are such.
+        FatalStreamsError: Those of a topic on the broker are.
+    """
+    for topic in wanted:
+        own = frozenset(topic.config["cleanup.policy"].replace(" ", "").split(","))
+        if not _fits(topic, own, own):
+            message = (
+                f"internal topic {topic.name!r} would have cleanup.policy={_text(own)}, and the "
+                f"broker delete records {_USE[topic.needed_policy]}: take topic.cleanup.policy, "
+                "or the setting of the store's changelog, out of the configuration"
+            )
+            raise ConfigError(message)
+        found = existing.get(topic.name, own)
+        cure = (
+            "kafka-configs.sh --bootstrap-server <broker> --alter --entity-type topics "
+            f"--entity-name {topic.name} --add-config 'cleanup.policy=[{_text(own)}]'"
+        )
+        if not _fits(topic, found, own):
+            message = (
+                f"internal topic {topic.name!r} has cleanup.policy={_text(found)}, and the broker "
+                f"deletes records {_USE[topic.needed_policy]}. Correct it, then start again: {cure}"
+            )
+            raise FatalStreamsError(message)
+        if "delete" in found and "delete" not in own:
+            _log.warning(
+                "changelog has a retention: state that is older is deleted from it",
+                topic=topic.name,
+                cure=cure,
+            )
+
+
+_USE = {
+    "compact": "that the store has to be restored from",
+    "delete": "before they are processed",
+    None: "that the store has to be restored from",
+}
+
+
+def _policy_for(store: StoreBuilder) -> str | None:
+    """Return the policy a changelog needs: without a retention of its own it must be compacted."""
+    return None if "delete" in store.changelog_defaults(0)["cleanup.policy"] else "compact"
+
+
+def _fits(topic: NewTopic, policy: Collection[str], own: Collection[str]) -> bool:
+    """Return whether a cleanup policy does for a topic that would be created with its own."""
+    if topic.needed_policy == "delete":
+        return "compact" not in policy
+    return "compact" in policy or (topic.needed_policy is None and "compact" not in own)
+
+
+def _text(policy: Collection[str]) -> str:
+    return ",".join(sorted(policy))

@@ -49,9 +49,7 @@ class ManagedStore:
     @property
     def expires(self) -> bool:
         """Whether its changelog has a retention, after which it forgets records by itself."""
-        builder = self.builder
-        settings = {**builder.changelog_defaults(0), **builder.changelog_config}
-        return "delete" in settings["cleanup.policy"]
+        return expires(self.builder)
 
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
@@ -78,3 +76,9 @@ class ManagedStore:
         if self.store.approximate_num_uncommitted_bytes():
             return True
         return not self.store.transactional and self.checkpoint is None and not self.ahead
+
+
+def expires(builder: StoreBuilder) -> bool:
+    """Return whether the changelog of a store has a retention, as those of windows have."""
+    settings = {**builder.changelog_defaults(0), **builder.changelog_config}
+    return "delete" in settings["cleanup.policy"]

@@ -86,7 +86,7 @@ class StoreCheckpoint:
         self.offset = None
         if not self._persistent:
             return
-        self._file = file = task_directory / f".checkpoint_{self._store}"
+        self._file = file = checkpoint_file(task_directory, self._store)
         found = read_or_warn(file)
         self.offset = (found or {}).get(self._changelog)
         self._written = -1 if self.offset is None else self.offset
@@ -158,6 +158,11 @@ class StoreCheckpoint:
                 "make the directory writable, then start again",
             ) from error
         self._written = -1 if self.offset is None else self.offset
+
+
+def checkpoint_file(task_directory: Path, store: str) -> Path:
+    """Return the file of one store."""
+    return task_directory / f".checkpoint_{store}"
 
 
 def read_or_warn(file: Path) -> dict[TopicPartition, int | None] | None:

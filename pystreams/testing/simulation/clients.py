@@ -238,6 +238,10 @@ class SimulatedAdmin:
         self._lifeline.pulse("partition_counts")
         return self._broker.partition_counts()
 
+    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Return nothing: topics have no settings here."""
+        return {}
+
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return what identifies topics; those that do not exist are left out."""
         self._lifeline.pulse("topic_ids")

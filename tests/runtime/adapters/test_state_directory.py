@@ -253,6 +253,18 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
         StateDirectory(tmp_path / "file", "app")
 
 
+def test_a_file_in_the_place_of_a_tasks_directory_is_named(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path, "app")
+    file = tmp_path / "app" / "0_0"
+    file.write_text("in the way")
+    with pytest.raises(StateDirectoryError, match="a file is in the way: remove it") as caught:
+        directory.lock_task(TaskId(0, 0))
+    assert str(file) in str(caught.value)
+    file.unlink()
+    assert directory.lock_task(TaskId(0, 0)) == file
+    directory.close()
+
+
 def test_a_directory_that_can_not_be_written_is_named() -> None:
     with tempfile.TemporaryDirectory() as name:
         state_dir = Path(name) / "state"

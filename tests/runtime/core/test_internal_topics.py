@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import StreamsBuilder
-from pystreams.errors import TopologyError
-from pystreams.runtime.core.internal_topics import check_existing_topics, internal_topics
+from pystreams.errors import ConfigError, FatalStreamsError, TopologyError
+from pystreams.runtime.core.internal_topics import (
+    check_cleanup_policies,
+    check_existing_topics,
+    internal_topics,
+)
 from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 
@@ -31,8 +37,8 @@ def _topics(topic_config: dict[str, str]) -> dict[str, NewTopic]:
 
 def test_topics_have_kafka_streams_names_partitions_and_settings() -> None:
     assert _topics({}) == {
-        "app-by-value-repartition": NewTopic("app-by-value-repartition", 6, PURGED),
-        "app-counts-changelog": NewTopic("app-counts-changelog", 6, COMPACT),
+        "app-by-value-repartition": NewTopic("app-by-value-repartition", 6, PURGED, "delete"),
+        "app-counts-changelog": NewTopic("app-counts-changelog", 6, COMPACT, "compact"),
     }
 
 
@@ -49,3 +55,66 @@ def test_an_existing_topic_must_have_as_many_partitions() -> None:
     check_existing_topics(wanted, {"app-counts-changelog": 6, "other": 1})
     with pytest.raises(TopologyError, match=r"'app-counts-changelog' has 4 .* needs 6.*new app"):
         check_existing_topics(wanted, {"app-counts-changelog": 4})
+
+
+COUNTS = "app-counts-changelog"
+REPARTITION = "app-by-value-repartition"
+WINDOWS = "app-windows-changelog"
+
+
+def _with_windows() -> list[NewTopic]:
+    policy = {"cleanup.policy": "compact,delete"}
+    return [*_topics({}).values(), NewTopic(WINDOWS, 6, policy)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "policy", "right"),
+    [
+        (COUNTS, {"delete"}, "[compact]"),
+        (REPARTITION, {"compact"}, "[delete]"),
+        (REPARTITION, {"compact", "delete"}, "[delete]"),
+        (WINDOWS, {"delete"}, "[compact,delete]"),
+    ],
+)
+def test_a_topic_whose_records_the_broker_deletes_too_early_is_refused_with_the_command(
+    topic: str, policy: set[str], right: str
+) -> None:
+    cure = f"--entity-name {topic} --add-config 'cleanup.policy={right}'"
+    with pytest.raises(FatalStreamsError, match="Correct it, then start again") as caught:
+        check_cleanup_policies(_with_windows(), {topic: policy})
+    assert cure in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("topic", "policy"), [(WINDOWS, {"compact"}), (COUNTS, {"compact"}), (REPARTITION, {"delete"})]
+)
+def test_what_keeps_all_that_is_needed_is_taken(topic: str, policy: set[str]) -> None:
+    with capture_logs() as logs:
+        check_cleanup_policies(_with_windows(), {topic: policy})
+        check_cleanup_policies(_with_windows(), {})
+    assert not logs
+
+
+def test_a_changelog_that_is_compacted_and_has_a_retention_is_warned_of() -> None:
+    with capture_logs() as logs:
+        check_cleanup_policies(_with_windows(), {COUNTS: {"compact", "delete"}})
+    assert [(line["log_level"], line["topic"]) for line in logs] == [("warning", COUNTS)]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_policy_of_the_configuration_that_does_not_do_for_all_topics_is_refused(
+    policy: str,
+) -> None:
+    with pytest.raises(ConfigError, match=r"take topic\.cleanup\.policy.*out"):
+        check_cleanup_policies(_topics({"cleanup.policy": policy}).values(), {})
+
+
+def test_windows_of_joins_are_not_compacted() -> None:
+    builder = StreamsBuilder()
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    builder.stream("left").join(builder.stream("right"), lambda one, two: (one, two), windows)
+    plan = TopologyPlan(builder.build(), "app")
+    partitions = plan_partitions(plan, {"left": 1, "right": 1})
+    wanted = internal_topics(plan, partitions, {}, 0)
+    check_cleanup_policies(wanted, {topic.name: {"delete"} for topic in wanted})
+    assert {topic.config["cleanup.policy"] for topic in wanted} == {"delete"}

@@ -1,0 +1,139 @@
+"""`pystreams recover`: what becomes of stores that hold more than their changelogs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.loading import load_topology
+from pystreams.cli.logs import configure_logging
+from pystreams.cli.options import application_options, log_options
+from pystreams.cli.run import RunOptions, configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pystreams.ids import TaskId
+    from pystreams.runtime.recovery import StoreFinding
+
+CHOICES = ("keep", "restore", "empty")
+
+
+@dataclass(frozen=True, slots=True)
+class _RecoverOptions:
+    """What the command line said, beside what configures the application."""
+
+    tasks: tuple[str, ...]
+    stores: tuple[str, ...]
+    choose: str | None
+    execute: bool
+
+
+@click.command()
+@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@click.option(
+    "--task", "tasks", multiple=True, metavar="ID", help="Only this task, as 0_3; may be repeated."
+)
+@click.option(
+    "--store", "stores", multiple=True, metavar="NAME", help="Only this store; may be repeated."
+)
+@click.option(
+    "--choose",
+    type=click.Choice(CHOICES),
+    help="What becomes of the stores named, or else of those that hold more than their changelogs: "
+    "keep them and log them anew, wipe them and restore what the changelogs hold, or start empty.",
+)
+@click.option("--execute", is_flag=True, help="Write the choice down. Without it nothing changes.")
+@application_options
+@log_options()
+def recover(
+    topology: str,
+    *,
+    dev: bool,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    log_level: str,
+    log_format: str,
+    **options: object,
+) -> None:
+    """Show and decide what becomes of stores whose changelogs have lost what they hold.
+
+    An application does not start on a store that is the last copy of what its changelog has lost:
+    the topic was deleted, or cut off by retention or by hand. This lists the stores in the state
+    directory of this host, and what the broker holds of their changelogs. With --choose and
+    --execute the choice is written beside the store, and the next start carries it out.
+
+    The application must be stopped on this host.
+
+    \b
+    Exit codes:
+      0    done
+      1    failed: the application runs, or a store can't be read
+      2    wrong usage, configuration or topology
+      3    no broker answers
+      70   a bug in pystreams
+
+    \b
+    Examples:
+      pystreams recover topology.py --dev
+      pystreams recover shop.orders:builder --config production.toml --choose keep --execute
+      pystreams recover topology.py --dev --task 0_3 --store counts --choose empty --execute
+    """
+    chosen = _RecoverOptions(**options)  # type: ignore[arg-type]  # click has checked the types
+    configure_logging(log_level, log_format, {})
+    with streams_errors_as_exit_codes():
+        from pystreams.config import ChangelogLossPolicy
+        from pystreams.runtime.recovery import Recovery
+
+        loaded = load_topology(topology)
+        config = configuration(RunOptions(topology, dev, settings, config_file), loaded)
+        unknown = sorted(set(chosen.stores).difference(loaded.topology.stores))
+        if unknown:
+            raise click.UsageError(f"there is no store {unknown[0]!r} in the topology")
+        recovery = Recovery(loaded.topology, config)
+        findings = recovery.find([_task_id(text) for text in chosen.tasks], chosen.stores)
+        _show(findings)
+        if chosen.choose is None:
+            return
+        named = bool(chosen.stores)
+        deciding = [one for one in findings if named or one.last_copy]
+        if chosen.execute:
+            recovery.decide(deciding, ChangelogLossPolicy(chosen.choose))
+    for one in deciding:
+        verb = "The next start does" if chosen.execute else "Would do"
+        click.echo(f"{verb} {chosen.choose!r} with store {one.store!r} of task {one.task_id}")
+    if not deciding:
+        click.echo("No store holds more than its changelog; name one with --store")
+    elif not chosen.execute:
+        click.echo("Nothing was written: add --execute")
+
+
+def _task_id(text: str) -> TaskId:
+    from pystreams.ids import TaskId
+
+    try:
+        return TaskId.parse(text)
+    except ValueError as error:
+        raise click.UsageError(f"--task {text}: write it as 0_3") from error
+
+
+def _show(findings: Sequence[StoreFinding]) -> None:
+    from pystreams.cli.tables import show_table
+
+    rows = []
+    for one in findings:
+        held = "no such topic"
+        if one.held is not None:
+            held = f"{one.held.beginning} to {one.held.high_watermark}"
+        verdict = one.trouble or "whole"
+        if one.last_copy:
+            verdict = f"LAST COPY: {verdict}"
+        if one.decision is not None:
+            verdict = f"{verdict} (decided: {one.decision.value})"
+        last_offset = "nothing" if one.last_offset is None else f"{one.last_offset}"
+        rows.append((str(one.task_id), one.store, last_offset, held, verdict))
+    show_table(("task", "store", "holds up to", "changelog", "state"), rows, right=("holds up to",))

@@ -1,0 +1,30 @@
+"""Reads how far a store on the disk is, without opening it for use: nothing of it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pystreams.stores.engines.rocksdb.metadata import read_metadata
+from pystreams.stores.metadata import OFFSET_UNKNOWN, unpack_long
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.ids import TopicPartition
+
+
+def stored_offset(task_directory: Path, store: str, changelog: TopicPartition) -> int | None:
+    """Return the offset of the last changelog record in a RocksDB store; None if not known.
+
+    Args:
+        task_directory: The task's directory, which nobody has open.
+        store: The store's name.
+        changelog: Its changelog partition.
+
+    Raises:
+        StateStoreError: It can't be read, or is damaged.
+    """
+    directory = task_directory / "rocksdb" / store
+    packed = read_metadata(store, directory).get(str(changelog).encode())
+    offset = OFFSET_UNKNOWN if packed is None else int(unpack_long(packed)[0])
+    return None if offset == OFFSET_UNKNOWN else offset
