@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pystreams.config import IsolationLevel, ProcessingGuarantee, StreamsConfig
     from pystreams.errors import (
         BrokerNotAvailableError,
+        ChangelogLossError,
         ConfigError,
         FatalStreamsError,
         MissingSourceTopicError,
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
 _HOME_OF = {
     "BranchedKStream": "topology.branched",
     "BrokerNotAvailableError": "errors",
+    "ChangelogLossError": "errors",
     "ConfigError": "errors",
     "Consumed": "topology.options",
     "ConsumerRecord": "topology.extractors",
@@ -217,6 +219,7 @@ _HOME_OF = {
 __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "BranchedKStream",
     "BrokerNotAvailableError",
+    "ChangelogLossError",
     "ConfigError",
     "Consumed",
     "ConsumerRecord",

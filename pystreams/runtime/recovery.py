@@ -16,12 +16,13 @@ from pystreams.errors import StateDirectoryError, StateStoreCorruptedError, Task
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.core.changelog_loss import why_not_continued
+from pystreams.runtime.core.changelog_loss import ANOTHER_TOPIC, why_not_continued
 from pystreams.runtime.core.loss_decisions import read_decision, write_decision
 from pystreams.runtime.core.managed_store import expires
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.core.store_checkpoint import checkpoint_file, read_or_warn
 from pystreams.runtime.ports import AdminPort
+from pystreams.stores.contract import ChangelogIdentity
 from pystreams.stores.stored_offsets import stored_offset
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -97,16 +98,12 @@ class Recovery:
         """Write down what is to become of stores; the next start does it.
 
         Raises:
-            StateDirectoryError: A task runs; or the directory can't be written.
+            StateDirectoryError: A task runs.
+            StateStoreError: A decision can't be written.
         """
         with self._directories() as directories:
             for finding in findings:
-                directory = _locked(directories, finding.task_id)
-                try:
-                    write_decision(directory, finding.store, decision)
-                except OSError as error:
-                    message = f"{directory} can't be written ({error}): correct its owner and mode"
-                    raise StateDirectoryError(message) from error
+                write_decision(_locked(directories, finding.task_id), finding.store, decision)
 
     @contextmanager
     def _directories(self) -> Iterator[StateDirectory]:
@@ -124,9 +121,9 @@ class Recovery:
         self, task_id: TaskId, store: str, directory: Path, existing: dict[str, int]
     ) -> StoreFinding:
         changelog = TopicPartition(self._plan.changelog_topic(store), task_id.partition)
-        damage = None
+        damage, identity = None, ChangelogIdentity()
         try:
-            last_offset = stored_offset(directory, store, changelog)
+            last_offset, identity.stored = stored_offset(directory, store, changelog)
         except StateStoreCorruptedError as error:
             last_offset, damage = None, str(error)
         if last_offset is None:
@@ -135,7 +132,10 @@ class Recovery:
         held = None
         if changelog.partition < existing.get(changelog.topic, 0):
             held = self._admin.offset_ranges([changelog])[changelog]
+            identity.is_now(self._admin.topic_ids([changelog.topic]).get(changelog.topic))
         trouble, last_copy = self._verdict(store, last_offset, held)
+        if identity.is_another and last_offset is not None:
+            trouble, last_copy = ANOTHER_TOPIC, True
         return StoreFinding(
             task_id=task_id,
             store=store,

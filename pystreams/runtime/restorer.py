@@ -132,9 +132,11 @@ class Restorer:
         manager = task.state_manager
         changelogs = list(manager.logged())
         ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
+        ids = self._admin.topic_ids([changelog.topic for changelog in changelogs])
         found: dict[TopicPartition, _ChangelogRestore] = {}
         for changelog in changelogs:
             held = ranges[changelog]
+            manager.logged()[changelog].identity.is_now(ids.get(changelog.topic))
             next_offset = first_offset_to_restore(manager, changelog, held)
             if next_offset < held.high_watermark:
                 anew = manager.restore_positions()[changelog] is None

@@ -29,7 +29,8 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pystreams.errors import StateStoreError
@@ -46,6 +47,35 @@ if TYPE_CHECKING:
 
 RocksDBConfigSetter = Callable[[str, Any], None]
 """The user's hook on RocksDB: called with the store's name and its (mutable) options."""
+
+
+@dataclass(slots=True)
+class ChangelogIdentity:
+    """Which topic a store's offset is of: one that is created again under its name is another.
+
+    Eight bytes stand for the id that brokers give a topic.
+
+    Attributes:
+        stored: What the store holds beside its offset; None if it holds none.
+        current: What the broker says now; to be written with the next offset. None if not known.
+    """
+
+    stored: bytes | None = None
+    current: bytes | None = None
+
+    def is_now(self, topic_id: str | None) -> None:
+        """Take note of the topic's id, as the broker says it."""
+        self.current = None if topic_id is None else digest_of(topic_id)
+
+    @property
+    def is_another(self) -> bool:
+        """Whether the store's offset is known to be of a topic that is gone."""
+        return None not in {self.stored, self.current} and self.stored != self.current
+
+
+def digest_of(topic_id: str) -> bytes:
+    """Return the eight bytes that stand for a topic's id."""
+    return blake2b(topic_id.encode(), digest_size=8).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +98,7 @@ class StateStoreContext:
         position: Returns which input the store reflects, committed or not; to be asked by `commit`
             and written beside the data. See `StateStore.position`.
         exactly_once: Whether what is not committed must leave no trace.
+        changelog_identity: For stores that keep it beside their offset; others let it be.
     """
 
     application_id: str
@@ -83,6 +114,7 @@ class StateStoreContext:
     default_value_serde: Serde[Any] | None = None
     position: Callable[[], Position] = Position
     exactly_once: bool = False
+    changelog_identity: ChangelogIdentity = field(default_factory=ChangelogIdentity)
 
 
 class StateStore(Protocol):

@@ -5,8 +5,9 @@ the last changelog record in the data, or -4 when that is not known; `status` (i
 store that is not transactional is open and 0 after it was closed; `position` says which input
 records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
 number a put was given; `segment_interval_ms` (int64), in versioned stores, is what one of their
-segments covers, without which their rows can't be read. Example: after the changelog record 41 of
-partition 3 the key `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
+segments covers, without which their rows can't be read; `changelog_id` (eight bytes) stands for the
+id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
+`app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
 """
@@ -24,7 +25,7 @@ from pystreams.stores.position import Position
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
     from pystreams.record import ConsumedMessage
-    from pystreams.stores.contract import StateStoreContext
+    from pystreams.stores.contract import ChangelogIdentity, StateStoreContext
 
 pack_long = struct.Struct(">q").pack
 unpack_long = struct.Struct(">q").unpack_from
@@ -33,6 +34,8 @@ POSITION = b"position"
 STATUS = b"status"
 SEQUENCE = b"sequence"
 SEGMENT_INTERVAL = b"segment_interval_ms"
+CHANGELOG_ID = b"changelog_id"
+"""Goes with the offset: cleared when that is. Its length is one that versions before it accept."""
 OPEN = 1
 CLOSED = 0
 OFFSET_UNKNOWN = -4
@@ -53,17 +56,20 @@ class StoreMetadata:
         sequence: The number that a commit writes beside data or offsets; None in most stores.
     """
 
-    __slots__ = ("_committed", "_input_position", "sequence")
+    __slots__ = ("_committed", "_identity", "_input_position", "sequence")
 
     def __init__(self) -> None:
         self._committed: dict[bytes, bytes] = {}
         self._input_position: Callable[[], Position] = Position
+        self._identity: ChangelogIdentity | None = None
         self.sequence: int | None = None
 
     def load(self, committed: dict[bytes, bytes], context: StateStoreContext) -> None:
         """Take over what an engine holds, after it was opened for a store with this context."""
         self._committed = committed
         self._input_position = context.position
+        self._identity = context.changelog_identity
+        self._identity.stored = committed.get(CHANGELOG_ID)
 
     def offset(self, partition: TopicPartition) -> int | None:
         """Return the offset of the last changelog record in the engine; None if not known."""
@@ -111,6 +117,8 @@ class StoreMetadata:
             changes = {
                 name: value for name, value in packed.items() if committed.get(name) != value
             }
+            if changes:
+                changes.update(self._new_identity())
         else:
             changes = {name: None for name in committed if name not in RESERVED}
         if with_data or changes:
@@ -127,6 +135,7 @@ class StoreMetadata:
         """Return what is written beside a batch of changelog records that ends with this one."""
         name = f"{last.topic()}-{last.partition()}".encode()
         changes: dict[bytes, bytes | None] = {name: pack_long(last.offset())}
+        changes.update(self._new_identity())
         if self.sequence is not None:
             changes[SEQUENCE] = pack_long(self.sequence)
         return changes
@@ -138,3 +147,12 @@ class StoreMetadata:
                 self._committed.pop(name, None)
             else:
                 self._committed[name] = value
+        if CHANGELOG_ID in written and self._identity is not None:
+            self._identity.stored = written[CHANGELOG_ID]
+
+    def _new_identity(self) -> dict[bytes, bytes]:
+        """Return what is written beside an offset that is the first of another topic's."""
+        identity = self._identity
+        if identity is None or identity.current in {None, self._committed.get(CHANGELOG_ID)}:
+            return {}
+        return {CHANGELOG_ID: identity.current}

@@ -203,6 +203,29 @@ def test_a_decision_about_one_store_counts_whatever_the_policy_and_once(tmp_path
         application.run()
 
 
+def test_a_changelog_made_again_that_somebody_has_written_far_is_told_from_the_one_of_before(
+    tmp_path: Path,
+) -> None:
+    """The store's offset lies within the new topic: only its id tells that it is another."""
+    application = counted(tmp_path / "away")
+    away = application.state
+    delete_changelog(application)
+    application.state = tmp_path / "meanwhile"
+    application.new_process()
+    application.feed(["a"] * 9)
+    application.run()
+    application.state = away
+    application.new_process()
+
+    with pytest.raises(ChangelogLossError, match="its offset is of another topic of that name"):
+        application.run()
+
+    choose(application, "restore")
+    application.feed(["a"])
+    application.run()
+    assert in_the_changelog(application) == {"a": 10}
+
+
 def events(logs: list[Any], level: str) -> list[str]:
     return [line["event"] for line in logs if line["log_level"] == level]
 

@@ -2,7 +2,8 @@
 
     store     ...........|next                     the store holds all before its next offset
     changelog       [beginning ........ end)       `next` lies within: the delta is restored
-    changelog  [..)                                it lies beyond: the topic was made again
+    changelog  [..)                                it lies beyond: the topic was made again, as
+                                                   its id tells too, however long it is by now
     changelog                 [beginning .. end)   it lies before: what is between is gone
 
 Compaction never moves the beginning of a log: it is moved by retention, or by hand. Changelogs of
@@ -22,6 +23,8 @@ from pystreams.runtime.core.loss_decisions import forget_decision, read_decision
 from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.core.state_manager import ProcessorStateManager
+
+ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
 _log = structlog.get_logger("pystreams.restore")
 
@@ -108,6 +111,8 @@ def _why_not_continued(
     manager: ProcessorStateManager, managed: ManagedStore, next_offset: int, held: OffsetRange
 ) -> str | None:
     """Return the same, and tell of a changelog that has lost what the store holds."""
+    if managed.identity.is_another:
+        return ANOTHER_TOPIC
     if held.end < next_offset <= held.high_watermark:
         # The store holds a transaction whose markers the broker has not written yet.
         message = f"{managed.changelog}: a committed transaction is not readable yet"
@@ -115,7 +120,8 @@ def _why_not_continued(
     reason = why_not_continued(next_offset, held, exactly_once=manager.settings.exactly_once)
     if reason is None and held.beginning > 0 and not managed.expires:
         _log.warning(
-            "changelog has lost its beginning, the state store here is whole: log it anew",
+            "changelog has lost its beginning, the state store here is whole: log it anew, unless "
+            "that was done since",
             task=str(manager.task_id),
             store=managed.builder.name,
             changelog=str(managed.changelog),
@@ -137,8 +143,9 @@ def _tell_what_is_gone(
             changelog=str(managed.changelog),
             offsets_gone=held.beginning,
             reason="compaction never deletes the beginning: retention did, or somebody by hand. "
-            "What the changelog still holds is restored; the rest may be in the task's directory "
-            "of another host, or come from the input by a backfill",
+            "What the changelog still holds is restored: all, if a store was logged anew since; "
+            "else the rest may be in the task's directory of another host, or come from the input "
+            "by a backfill",
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from pystreams.config import ChangelogLossPolicy
+from pystreams.errors import StateStoreError
 from pystreams.runtime.core.store_checkpoint import delete
 from pystreams.stores.checkpoint_file import sync_directory
 
@@ -22,25 +23,33 @@ def read_decision(task_directory: Path, store: str) -> ChangelogLossPolicy | Non
     """Return what was decided about a store, or None."""
     file = _file(task_directory, store)
     try:
-        return ChangelogLossPolicy(file.read_text().strip())
+        decision = ChangelogLossPolicy(file.read_text().strip())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         _log.warning("decision can't be read and does not count", file=str(file), why=str(error))
         return None
+    return None if decision is ChangelogLossPolicy.STOP else decision
 
 
 def write_decision(task_directory: Path, store: str, decision: ChangelogLossPolicy) -> None:
     """Write down what is to become of a store.
 
     Raises:
-        OSError: It can't be written.
+        StateStoreError: It can't be written.
     """
     file = _file(task_directory, store)
     unfinished = file.with_name(f"{file.name}.tmp")
-    unfinished.write_text(decision.value)
-    unfinished.replace(file)
-    sync_directory(task_directory)
+    try:
+        unfinished.write_text(decision.value)
+        unfinished.replace(file)
+        sync_directory(task_directory)
+    except OSError as error:
+        raise StateStoreError(
+            store,
+            f"what becomes of it can't be written to {file} ({error.strerror}): free some space, "
+            "or make the directory writable, then start again",
+        ) from error
 
 
 def forget_decision(task_directory: Path, store: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
@@ -10,6 +10,7 @@ from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.store_checkpoint import StoreCheckpoint
 from pystreams.stores.api import StateStore
+from pystreams.stores.contract import ChangelogIdentity
 from pystreams.stores.metered import StoreMeters
 from pystreams.stores.spec import StoreBuilder
 
@@ -32,6 +33,7 @@ class ManagedStore:
         damages: How often it was found damaged since the last commit.
         logs_anew: Whether, once it is restored, all that it holds is to be logged anew (KEEP), or
             deleted from its changelog (EMPTY).
+        identity: Which topic its offset is of.
     """
 
     builder: StoreBuilder
@@ -45,6 +47,7 @@ class ManagedStore:
     ahead: bool = False
     damages: int = 0
     logs_anew: ChangelogLossPolicy | None = None
+    identity: ChangelogIdentity = field(default_factory=ChangelogIdentity)
 
     @property
     def expires(self) -> bool:

@@ -36,8 +36,7 @@ from pystreams.stores.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreBuilder
 
-_DAMAGES_MAX = 3
-"""How often a store is rebuilt before a commit."""
+_DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
 
 _log = structlog.get_logger("pystreams.stores")
 
@@ -218,13 +217,13 @@ class ProcessorStateManager:
         return managed.builder.name
 
     def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
-        """Note that a store holds what its changelog does up to an offset, None for nothing."""
+        """Note for good that a store holds what its changelog does, up to an offset or nothing."""
         managed = self._by_changelog[changelog]
         managed.store.commit({} if last_offset is None else {changelog: last_offset})
-        if managed.checkpoint is not None and last_offset is not None:
-            managed.checkpoint.moved(last_offset)
-        elif managed.checkpoint is not None:
-            managed.checkpoint.forget()
+        managed.store.close()  # Which makes it durable.
+        self._init(managed)
+        if managed.checkpoint is not None:
+            managed.checkpoint.take_in(last_offset)
 
     def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
         """Wipe the store that an error says is damaged, to be restored; the task starts anew.
@@ -396,5 +395,6 @@ class ProcessorStateManager:
                 default_value_serde=self.settings.default_value_serde,
                 position=partial(self._positions.uncommitted_of, managed.builder.name),
                 exactly_once=self.settings.exactly_once,
+                changelog_identity=managed.identity,
             )
         )

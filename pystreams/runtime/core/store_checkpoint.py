@@ -97,8 +97,8 @@ class StoreCheckpoint:
         elif unknown:
             self._write(file)
 
-    def take_in(self, offset: int) -> None:
-        """Begin with an offset of an older layout."""
+    def take_in(self, offset: int | None) -> None:
+        """Begin with another offset: of an older layout, or of a changelog that is another."""
         self.offset = offset
         self.suspect = False
         if self._file is not None and not self._exactly_once:
