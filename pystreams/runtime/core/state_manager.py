@@ -237,12 +237,11 @@ class ProcessorStateManager:
             raise error
         managed.damages += 1
         if managed.damages > _DAMAGES_MAX:
-            raise StateStoreError(
-                error.store,
-                f"task {self.task_id}: damaged {managed.damages} times before a commit, the disk "
-                f"or the memory does not keep what is written: check them, or set another "
-                f"state.dir. The last time: {error}",
-            ) from error
+            message = (
+                f"task {self.task_id}: damaged {managed.damages} times before a commit: check the "
+                f"disk and the memory, or set another state.dir. The last time: {error}"
+            )
+            raise StateStoreError(error.store, message) from error
         self._rebuild_because(managed, str(error), "damaged")
 
     # ------------------------------------------------------------------ commit
@@ -304,7 +303,10 @@ class ProcessorStateManager:
         """
         for managed in self._stores.values():
             holds_uncommitted = managed.holds_uncommitted()
-            managed.store.rollback()
+            try:
+                managed.store.rollback()
+            except StateStoreCorruptedError as error:
+                self.rebuild_damaged(error)
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
@@ -358,12 +360,9 @@ class ProcessorStateManager:
             return False
 
     def _may_hold_data(self, managed: ManagedStore) -> bool:
-        """Return whether there may be data in a store, which has no offset.
-
-        One that can't tell is believed to be empty if it is transactional: its data comes with an
-        offset.
-        """
+        """Return whether there may be data in a store, which has no offset."""
         known = self._holds_data(managed)
+        # The data of one that is transactional comes with an offset.
         return not managed.store.transactional if known is None else known
 
     def _rebuild_because(

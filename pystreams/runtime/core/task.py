@@ -158,10 +158,10 @@ class StreamTask:
             queue.dropped = 0
         self._operators = self._new_context()
         self._group.clear()
-        self.state_manager.rollback()
         if self.damage is not None:
             self.state_manager.rebuild_damaged(self.damage)
             self.damage = None
+        self.state_manager.rollback()
         self.positions.rolled_back()
         self._uncommitted_work = False
         self.record.stream_time = -1
