@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 from structlog.testing import capture_logs
 
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.runtime.restorer import Restorer
+from pystreams.serdes import STRING
+from pystreams.stores.factories import Stores
 from pystreams.testing.simulation.clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pystreams.runtime.core.task import StreamTask
     from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
@@ -33,6 +39,9 @@ class Changelogs:
     ) -> dict[TopicPartition, OffsetRange]:
         return {one: OffsetRange(0, self.end_offset, self.end_offset) for one in partitions}
 
+    def topic_ids(self, _topics: Sequence[str]) -> dict[str, str]:
+        return {}
+
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self._next = dict(positions)
 
@@ -40,28 +49,36 @@ class Changelogs:
         found = []
         for changelog, begin in self._next.items():
             end = self._next[changelog] = begin + RECORDS_PER_POLL
-            offsets = (SimpleNamespace(offset=lambda at=at: at) for at in range(begin, end))
-            found.append((changelog, list(offsets), None))
+            messages = [
+                StaticMessage(*changelog, at, b"k", b"v", 0, ()) for at in range(begin, end)
+            ]
+            found.append((changelog, messages, None))
         return found
 
 
-def task_with_nothing(number: int) -> StreamTask:
+def task_with_nothing(number: int, directory: Path) -> StreamTask:
     """Return a task with one store that has nothing yet."""
-    manager = SimpleNamespace(
-        restore_positions=lambda: {TopicPartition("app-s-changelog", number): None},
-        restore=lambda _changelog, _messages: None,
+    store = Stores.in_memory_key_value_store("s")
+    builder = Stores.key_value_store_builder(store, STRING, STRING)
+    manager = ProcessorStateManager(
+        TaskId(0, number),
+        [(builder, "app-s-changelog", True)],
+        StoreSettings("app", False),
+        RecordContext(),
+        StorePositions((), ()),
     )
+    manager.open(directory)
     return cast("StreamTask", SimpleNamespace(task_id=TaskId(0, number), state_manager=manager))
 
 
-def test_the_rate_told_is_that_of_the_restore_that_goes_on() -> None:
+def test_the_rate_told_is_that_of_the_restore_that_goes_on(tmp_path: Path) -> None:
     """Not of what the thread has restored hours before."""
     changelogs, clock = Changelogs(end_offset=5000), ManualClock()
     admin, consumer = cast("AdminPort", changelogs), cast("RestoreConsumerPort", changelogs)
     restorer = Restorer(lambda: consumer, admin, clock)
     told: list[list[tuple[int, int]]] = []
     for number in range(2):
-        restorer.begin(task_with_nothing(number))
+        restorer.begin(task_with_nothing(number, tmp_path))
         with capture_logs() as lines:
             while restorer.active:
                 clock.advance_ms(1000)
