@@ -221,8 +221,9 @@ class StateStore(Protocol):
         """Return changelog records that restore what is committed, in an order that does.
 
         Asked for by a backfill, which hands its state over as a changelog: once a task, at its
-        end, right after a commit. Nothing is written while the iterator is read. A backfill of a
-        store that has a changelog and not this method is refused before it runs.
+        end, right after a commit; and when a store is logged anew (`changelog.loss.policy`).
+        Nothing is written while the iterator is read. A backfill of a store that has a changelog
+        and not this method is refused before it runs.
 
         Raises:
             StateStoreError: The store can't; the default.
