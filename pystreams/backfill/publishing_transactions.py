@@ -32,7 +32,8 @@ class PublisherTransactions:
         group: The group, which transactional ids begin with.
         clients: Makes producers.
         waiting: How it waits, and how long the broker lets a transaction be open.
-        refuse_taken_over: Raises if somebody else has published, or runs; asked when fenced.
+        refuse_taken_over: Raises if somebody else has published, or runs; asked when fenced, and
+            after fencing.
 
     Attributes:
         committed: How many were committed.
@@ -60,6 +61,9 @@ class PublisherTransactions:
         consumer: ConsumerPort,
     ) -> None:
         """Write records and commit them with offsets, in one transaction."""
+        if producer.in_doubt:
+            self._waiting.until_answered(producer.init_transactions)
+            self._refuse_taken_over()  # It may be somebody else whom that has fenced.
         self._begun_ms = self._waiting.clock.monotonic_ms()
         producer.begin_transaction()
         for output in outputs:

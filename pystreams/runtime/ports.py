@@ -116,6 +116,15 @@ class ConsumerPort(Protocol):
 class ProducerPort(Protocol):
     """A producer, transactional or not; one owner, one thread at a time."""
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the broker may still meet a request of a transaction that has ended.
+
+        So it is after each abort, and after a commit one of whose requests was repeated, had no
+        answer in time or lost its connection. Such a request would end the next transaction of
+        the same epoch: `init_transactions` comes before that.
+        """
+
     def send(self, output: OutputBuffer) -> None:
         """Hand all waiting records of a buffer to the client and clear it.
 
@@ -138,6 +147,8 @@ class ProducerPort(Protocol):
 
     def init_transactions(self) -> None:
         """Fence older producers of the same transactional id and abort what they left open.
+
+        Called again, between two transactions, it fences what this one has sent before.
 
         Raises:
             RetriableClientError: No answer in time; call again.

@@ -46,8 +46,14 @@ class StreamsProducer:
             self.initialized = True
 
     def begin(self) -> None:
-        """Open a transaction unless one is open or the producer has none."""
+        """Open a transaction unless one is open or the producer has none.
+
+        It gets an epoch of its own when a request of an earlier one may still be on its way.
+        Spec: KIP-890 "Motivation"; librdkafka's producer has the same epoch for all of them.
+        """
         if self.transactional and not self.in_transaction:
+            if self.port.in_doubt:
+                self.port.init_transactions()
             self.port.begin_transaction()
             self.in_transaction = True
 

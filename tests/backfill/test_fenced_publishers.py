@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pystreams.backfill.publication import PublishedRecords
 from pystreams.backfill.publishing import FencedPublisherError, Published, Publisher
 from pystreams.backfill.rows import Result
 from pystreams.runtime.ports import ProducerPort
-from pystreams.testing.simulation import SimulatedCrash
+from pystreams.testing.simulation import NO_FAULTS, SimulatedCrash
 from tests.backfill.in_process import run
 from tests.backfill.test_publishing import (
     CONFIG,
@@ -211,3 +212,20 @@ def test_who_was_fenced_by_a_running_application_is_refused(arena: Arena) -> Non
     after_flushes(publisher, start)
     with pytest.raises(PublishingRefusedError, match=r"has members \(shop-1-1\)"):
         publisher.run()
+
+
+def test_a_request_that_reaches_the_broker_once_more_ends_no_later_transaction(
+    backfilled: list[Result],
+) -> None:
+    """Whenever the publisher dies, what it had begun to send is not there."""
+    calls = 0
+    is_over = False
+    while not is_over:
+        arena = arena_of(backfilled)
+        arena.broker.faults.rates = replace(NO_FAULTS, repeated=0.5, background=1)
+        calls += 3
+        is_over = arena.publish_until_crash(calls, with_outputs=True)
+        arena.publish(with_outputs=True)
+        arena.check(with_outputs=True)
+
+    assert calls > 100

@@ -20,8 +20,10 @@ from pystreams.testing.simulation import (
     NO_FAULTS,
     FaultRates,
     Faults,
+    Lifeline,
     ManualClock,
     SimulatedBroker,
+    SimulatedClients,
     SimulatedDisk,
     SimulatedProcess,
 )
@@ -124,7 +126,13 @@ class Scenario:
 class CountingSimulation:
     """One run of a scenario; `run` does all of it."""
 
-    def __init__(self, seed: int, scenario: Scenario, root: Path) -> None:
+    def __init__(
+        self,
+        seed: int,
+        scenario: Scenario,
+        root: Path,
+        make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
+    ) -> None:
         self.scenario = scenario
         self.faults = Faults(seed)
         self.random = self.faults.random
@@ -146,6 +154,7 @@ class CountingSimulation:
                 self.broker,
                 SimulatedDisk(root / f"disk-{number}", self.faults),
                 f"p{number}",
+                make_clients,
             )
             for number in range(scenario.processes)
         ]
@@ -392,10 +401,15 @@ class CountingSimulation:
         return {key: value[TIMESTAMP_BYTES:] for key, value in newest[1].items()}
 
 
-def simulate(seed: int, guarantee: str, root: Path) -> CountingSimulation:
+def simulate(
+    seed: int,
+    guarantee: str,
+    root: Path,
+    make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
+) -> CountingSimulation:
     """Run the scenario of a seed; a failure names the seed and shows the end of the trace."""
     scenario = Scenario.drawn(seed, guarantee)
-    simulation = CountingSimulation(seed, scenario, root)
+    simulation = CountingSimulation(seed, scenario, root, make_clients)
     try:
         simulation.run()
     except BaseException as error:

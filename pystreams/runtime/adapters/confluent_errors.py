@@ -22,7 +22,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException
@@ -293,8 +293,15 @@ class BrokerOutage:
             _log.warning("kafka client", error=error.str(), cure=_CURES.get(code))
 
 
+class ClientLog(Protocol):
+    """What takes librdkafka's log lines: the one method of `logging.Logger` that it calls."""
+
+    def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
+        """Take one line."""
+
+
 class LibrdkafkaLog:
-    """Takes librdkafka's log lines, in the form of the one method of `logging.Logger` it calls.
+    """Takes librdkafka's log lines.
 
     Lines about single connections are demoted to debug, and left out while there is an outage:
     there are hundreds a second, and `BrokerOutage` has said what matters.
@@ -317,9 +324,18 @@ class LibrdkafkaLog:
 
 
 def make_client(
-    kind: Callable[[dict[str, Any]], _Client], config: Mapping[str, Any], outage: BrokerOutage
+    kind: Callable[[dict[str, Any]], _Client],
+    config: Mapping[str, Any],
+    outage: BrokerOutage,
+    log: ClientLog | None = None,
 ) -> _Client:
     """Make a client whose errors and log lines come to us.
+
+    Args:
+        kind: Makes it.
+        config: Its configuration.
+        outage: Told of its errors.
+        log: Takes its log lines; None to show them all.
 
     Raises:
         ConfigError: librdkafka refuses the configuration.
@@ -328,7 +344,7 @@ def make_client(
         "log.connection.close": False,
         **config,
         "error_cb": outage.on_error,
-        "logger": LibrdkafkaLog(outage),
+        "logger": log or LibrdkafkaLog(outage),
     }
     try:
         return kind(own)

@@ -2,6 +2,7 @@
 
 How failed deliveries are noticed: `delivery_reports`. What becomes of records a topic does not
 take: `refused_records`. How large batches are: `batch_limits`; a refused one costs a new client.
+So does a transaction that leaves doubts, see `lost_requests`: librdkafka gives a client one epoch.
 """
 
 # ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
@@ -33,12 +34,14 @@ from pystreams.runtime.adapters.confluent_errors import (
     CLIENT_EXCEPTIONS,
     REFUSED,
     BrokerOutage,
+    LibrdkafkaLog,
     error_of,
     make_client,
     translate,
 )
 from pystreams.runtime.adapters.delivery_reports import DeliveryReports, LastSent
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit
+from pystreams.runtime.adapters.lost_requests import LostRequests
 from pystreams.runtime.adapters.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
 from pystreams.runtime.core.offsets import CommittedOffset
@@ -46,6 +49,8 @@ from pystreams.runtime.core.offsets import CommittedOffset
 _ANY_PARTITION = -1
 _ANSWER_TIMEOUT_S = 30.0
 _CLOSE_TIMEOUT_S = 3.0
+_INIT_TIMEOUT_S = 1.0
+"""The client goes on initialising; in between other tasks get their turn, and a stop a hearing."""
 _GLANCE_S = 0.5
 _ROOM_WAIT_S = 0.05
 
@@ -72,12 +77,13 @@ class ConfluentProducer:
         handler: ErrorHandler = log_and_fail,
         commit_timeout_s: float = 300.0,
     ) -> None:
-        self._config = dict(config)
         self._transactional_id: str | None = config.get("transactional.id")
+        self._config = {**config, **LostRequests.telling(config)}
         self._outage = outage
         self._commit_timeout_s = commit_timeout_s
         self._transaction_timeout_s = config.get("transaction.timeout.ms", 60_000) / 1000
         self._in_transaction = False
+        self._lost = LostRequests(LibrdkafkaLog(outage), config)
         # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
         self._flush_timeout_s = 3.0 if self._transactional_id is None else _ANSWER_TIMEOUT_S
         # Topics sent to since the last commit.
@@ -88,6 +94,7 @@ class ConfluentProducer:
         self._reports = DeliveryReports()
         self._keeps_all_failures = self._transactional_id is None and handler is not log_and_fail
         self._client: Producer | None = None
+        self._initialized = False
         self._make_client()
 
     # ------------------------------------------------------------------ records
@@ -219,18 +226,31 @@ class ConfluentProducer:
     # ------------------------------------------------------------------ transactions
 
     def init_transactions(self) -> None:
-        """Fence older producers of the same transactional id and abort what they left open."""
+        """Fence older producers of the same transactional id and abort what they left open.
+
+        Called again, between two transactions, it fences what this one has sent before.
+        """
+        if self._initialized:
+            self._make_client()
         try:
-            self._open.init_transactions(_ANSWER_TIMEOUT_S)
+            self._open.init_transactions(_INIT_TIMEOUT_S)
         except KafkaException as error:
             raise self._error(error_of(error), "initialising transactions") from error
         self._initialized = True
+        self._lost.noticed = False
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the broker may still meet a request of a transaction that has ended."""
+        return self._lost.noticed
 
     def begin_transaction(self) -> None:
         """Open a transaction."""
         self._renew_client()
         if not self._initialized:
             self.init_transactions()
+        self._serve(0)
+        self._lost.noticed = False
         try:
             self._open.begin_transaction()
         except KafkaException as error:
@@ -265,6 +285,7 @@ class ConfluentProducer:
             FatalStreamsError,  # Rolling back might undo a success.
         )
         self._in_transaction = False
+        self._serve(0)  # The log of it.
         self._topics.clear()
         self._reports.forget_failures()
         self._batch_size.widen()
@@ -278,6 +299,7 @@ class ConfluentProducer:
         except CLIENT_EXCEPTIONS as error:
             raise self._error(error_of(error), "aborting") from error
         self._in_transaction = False
+        self._lost.noticed = True  # Whatever made it fail may still be on its way.
         self._reports.forget_failures()
 
     def _abortable(self, error: KafkaError, doing: str) -> StreamsError:
@@ -331,7 +353,7 @@ class ConfluentProducer:
         report = self._reporting()
         if report is not None:
             own["on_delivery"] = report
-        self._client = make_client(Producer, own, self._outage)
+        self._client = make_client(Producer, own, self._outage, self._lost)
 
     def _reporting(self) -> Callable[..., Any] | None:
         """Return the callback of every record; see `delivery_reports`."""
@@ -361,6 +383,7 @@ class ConfluentProducer:
 
     def _error(self, error: KafkaError, doing: str) -> StreamsError:
         """Translate an error; `_FATAL` and `_STATE` of a produce hide their cause."""
+        self._lost.noticed = True
         failed = error.code() == KafkaError._STATE and self._in_transaction
         if failed or error.code() == KafkaError._FATAL:
             try:

@@ -135,6 +135,7 @@ class SimulatedBroker:
             if producer is not None:
                 number = self.transactions.add_partition(*producer, place)
             last = self.log(place).append([record], number)
+            self.transactions.maybe_deliver_late()
         return last
 
     # ------------------------------------------------------------------ for tests
@@ -170,6 +171,7 @@ class SimulatedBroker:
             action()
         if self.faults.happens(self.faults.rates.background):
             self.transactions.write_a_marker()
+        self.transactions.maybe_deliver_late()
         self.transactions.expire()
         for member_id in self.group.expire():
             self.faults.note(f"broker member {member_id} timed out")

@@ -28,13 +28,17 @@ class SimulatedProducer:
     Outside of transactions nothing fences the records of somebody who is no longer the owner, so
     they do not wait for long: as in the real client they are delivered even if nobody calls.
 
-    After a `TransactionAbortableError` every call but an abort fails, as in the real client.
+    After a `TransactionAbortableError` every call but an abort fails, as in the real client. So is
+    a request that ends a transaction, or sends its offsets, sometimes sent twice.
 
     Args:
         broker: The broker.
         lifeline: The process it belongs to.
         client_id: Its name.
         transactional_id: Makes it transactional.
+
+    Attributes:
+        in_doubt: Whether the broker may still meet a request of a transaction that has ended.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class SimulatedProducer:
         self._in_transaction = False
         self._broken = False
         self._closed = False
+        self.in_doubt = False
         if transactional_id is None:
             broker.in_background(self._deliver_late)
 
@@ -120,6 +125,7 @@ class SimulatedProducer:
         name = self._transactional_id
         assert name is not None, "not transactional"
         self._identity = (name, self._broker.transactions.init(name))
+        self.in_doubt = False
         self._pulse("initialized")
 
     def begin_transaction(self) -> None:
@@ -151,8 +157,12 @@ class SimulatedProducer:
                 self._broken = True
                 raise TransactionAbortableError(str(error)) from error
             transactions.add_offsets(*identity, offsets)
+            if self._is_repeated("send_offsets"):
+                transactions.add_offsets_late(*identity, offsets)
         self._pulse("offsets added")
         transactions.end(*identity, commit=True)
+        if self._is_repeated("commit"):
+            transactions.end_late(*identity, commit=True)
         self._pulse("committed")
         self._in_transaction = False
 
@@ -166,7 +176,10 @@ class SimulatedProducer:
         self._acknowledged.clear()
         assert self._identity is not None, "a transaction was begun"
         self._broker.transactions.end(*self._identity, commit=False)
+        if self._is_repeated("abort"):
+            self._broker.transactions.end_late(*self._identity, commit=False)
         self._in_transaction = self._broken = False
+        self.in_doubt = True
         self._pulse("aborted")
 
     def forget_sent(self) -> None:
@@ -215,6 +228,13 @@ class SimulatedProducer:
         self._queue.clear()
         self._acknowledged.clear()
         raise TransactionAbortableError(f"{call}: records were lost (simulated)")
+
+    def _is_repeated(self, request: str) -> bool:
+        repeated = self._faults.happens(self._faults.rates.repeated)
+        if repeated:
+            self._faults.note(f"{self._client_id} repeats {request}")
+            self.in_doubt = True
+        return repeated
 
     def _maybe_no_answer(self, call: str) -> None:
         if self._faults.happens(self._faults.rates.no_answer):

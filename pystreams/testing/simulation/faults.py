@@ -29,6 +29,8 @@ class FaultRates:
         short_poll: A poll returns fewer records than it could.
         background: Something the broker or a client does by itself, between two calls: a
             transaction marker is written, queued records are delivered, a memtable is flushed.
+        repeated: A request that sends the offsets of a transaction, or ends it, is sent twice; the
+            broker meets one of the two late, when the next transaction may have begun.
     """
 
     no_answer: float = 0.02
@@ -36,9 +38,10 @@ class FaultRates:
     empty_poll: float = 0.1
     short_poll: float = 0.5
     background: float = 0.3
+    repeated: float = 0.2
 
 
-NO_FAULTS = FaultRates(no_answer=0, abort=0, empty_poll=0, short_poll=0, background=0.3)
+NO_FAULTS = FaultRates(no_answer=0, abort=0, empty_poll=0, short_poll=0, background=0.3, repeated=0)
 """Everything works; the order of things in the background still varies."""
 
 

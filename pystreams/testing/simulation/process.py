@@ -14,7 +14,7 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -50,6 +50,7 @@ class SimulatedProcess:
         process_id: Its identity, the same after a restart.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
             a process is only stopped in order.
+        make_clients: Makes the clients of a life.
 
     Attributes:
         plan: The topology's plan.
@@ -69,6 +70,7 @@ class SimulatedProcess:
         process_id: str = "process",
         *,
         real_stores: bool = False,
+        make_clients: Callable[[SimulatedBroker, Lifeline], SimulatedClients] = SimulatedClients,
     ) -> None:
         self._config = StreamsConfig.of({"bootstrap.servers": "simulated:9092", **config})
         self.plan = TopologyPlan(topology, self._config.application_id)
@@ -79,7 +81,8 @@ class SimulatedProcess:
         self._broker = broker
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
-        self.clients = SimulatedClients(broker, self._lifeline)
+        self._make_clients = make_clients
+        self.clients = make_clients(broker, self._lifeline)
 
     # ------------------------------------------------------------------ life
 
@@ -96,7 +99,7 @@ class SimulatedProcess:
         """
         assert not self.threads, "it runs already"
         self._lifeline = Lifeline(self.process_id, self._broker.faults)
-        self.clients = SimulatedClients(self._broker, self._lifeline)
+        self.clients = self._make_clients(self._broker, self._lifeline)
         partitions = plan_partitions(self.plan, self._broker.partition_counts())
         for topic in self.plan.repartition_topics():
             self._broker.create_topic(topic, partitions.num_partitions[topic])

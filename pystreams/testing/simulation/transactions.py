@@ -7,12 +7,18 @@ written afterwards, partition by partition, committed offsets in between: until 
 one partition may know the outcome while readers of another do not. That window is what makes
 a simulation worth having.
 
-Spec: KIP-98 "Transaction Coordinator"; KIP-360 for epochs bumped by a timeout.
+A request that a producer has sent twice, as it got no answer, is met twice: the copy waits in
+`late` until something else happens. It has the producer's epoch and nothing that says which
+transaction it was for. Only a newer epoch keeps it from ending a later one.
+
+Spec: KIP-98 "Transaction Coordinator"; KIP-360 for epochs bumped by a timeout; KIP-890 "Motivation"
+for late requests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -88,6 +94,7 @@ class TransactionCoordinator:
         self._ids: dict[str, TransactionalId] = {}
         self._committed: set[int] = set()
         self._last_number = 0
+        self._late: list[Callable[[], None]] = []
 
     # ------------------------------------------------------------------ producers
 
@@ -125,6 +132,7 @@ class TransactionCoordinator:
             TaskMigratedError: The producer is fenced.
         """
         self._begun(name, epoch).offsets.update(offsets)
+        self.maybe_deliver_late()
 
     def end(self, name: str, epoch: int, *, commit: bool) -> None:
         """Decide the current transaction; does nothing when there is none.
@@ -135,6 +143,32 @@ class TransactionCoordinator:
         entry = self._checked(name, epoch)
         if entry.state is TransactionState.ONGOING:
             self._prepare(entry, commit=commit)
+
+    # ------------------------------------------------------------------ late requests
+
+    def add_offsets_late(
+        self, name: str, epoch: int, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
+        """Meet these offsets once more, later; ignored unless a transaction has offsets then."""
+
+        def deliver() -> None:
+            entry = self._checked(name, epoch)
+            if entry.state is TransactionState.ONGOING and entry.offsets:
+                entry.offsets.update(offsets)
+
+        self._late.append(deliver)
+
+    def end_late(self, name: str, epoch: int, *, commit: bool) -> None:
+        """Meet the end of a transaction once more, later, whichever is the current one then."""
+        self._late.append(lambda: self.end(name, epoch, commit=commit))
+
+    def maybe_deliver_late(self) -> None:
+        """Meet one of the requests that are late, perhaps; nobody waits for its answer."""
+        if self._late and self._faults.happens(self._faults.rates.background):
+            deliver = self._late.pop(self._faults.random.randrange(len(self._late)))
+            self._faults.note("broker meets a late request")
+            with suppress(TaskMigratedError):
+                deliver()
 
     # ------------------------------------------------------------------ what happens by itself
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pystreams.config import StreamsConfig
+from pystreams.errors import RetriableClientError
+from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic
@@ -15,7 +18,6 @@ from tests.broker.flushing import flush
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.admin import ConfluentAdmin
     from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
     from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
@@ -117,7 +119,14 @@ class Application:
     ) -> ConfluentProducer:
         """Return a producer that may begin a transaction."""
         producer = self.producer(f"{self.name}-{transactional_id}", topics)
-        producer.init_transactions()
+
+        def initialised() -> bool:
+            with suppress(RetriableClientError):
+                producer.init_transactions()
+                return True
+            return False
+
+        until(initialised, "the producer's epoch")
         return producer
 
     def fill(self, topic: str, count: int, partition: int = 0, start: int = 0) -> None:
@@ -155,4 +164,23 @@ def read(consumer: ConfluentConsumer, count: int, at_once: int = 1000) -> list[i
         return len(found) >= count
 
     until(enough, f"{count} records (there are {len(found)})")
+    return found
+
+
+def stable(application: Application, topic: str) -> list[int]:
+    """Return what a reader of committed records finds in a topic's first partition."""
+    reader = application.restore_consumer()
+    partition = TopicPartition(topic, 0)
+    reader.assign({partition: 0})
+    found: list[int] = []
+    ends: list[int] = []
+
+    def at_the_end() -> bool:
+        for batch in reader.poll(1000, 0.1):
+            found.extend(numbers(batch.messages))
+            if batch.end_reached_at is not None:
+                ends.append(batch.end_reached_at)
+        return bool(ends)
+
+    until(at_the_end, "the end of the topic")
     return found

@@ -13,7 +13,7 @@ from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, numbered, numbers, until
+from tests.runtime.adapters.application import Application, numbered, stable, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_records_and_offsets_commit_together(application: Application) -> None:
         producer.send(output)
         flush(producer)
         assert output.last_offset == (9 if start == 0 else 20), "a marker lies between"
-        assert _stable(application, sink) == list(range(start))
+        assert stable(application, sink) == list(range(start))
         producer.commit_transaction(
             {partition: CommittedOffset(start + 10, "time")}, consumer.group_metadata()
         )
@@ -137,7 +137,7 @@ def test_a_member_that_has_left_can_not_commit_and_its_producer_goes_on(
     producer.abort_transaction()
     producer.begin_transaction()
     producer.commit_transaction({}, None)
-    assert _stable(application, sink) == []
+    assert stable(application, sink) == []
 
 
 def test_a_record_that_is_too_large_ends_the_transaction_before_it_is_sent(
@@ -183,7 +183,7 @@ def test_closing_aborts_an_open_transaction(application: Application) -> None:
         return held.end == held.high_watermark
 
     until(settled)
-    assert _stable(application, topic) == []
+    assert stable(application, topic) == []
 
 
 def test_a_restart_aborts_what_a_crash_left_open(application: Application) -> None:
@@ -223,23 +223,4 @@ def test_many_producers_commit_side_by_side(application: Application) -> None:
 
 def _until_stable(application: Application, topic: str, expected: list[int]) -> None:
     """Wait until readers of committed records find these: a commit returns before its markers."""
-    until(lambda: _stable(application, topic) == expected, f"{expected} in {topic}")
-
-
-def _stable(application: Application, topic: str) -> list[int]:
-    """Return what a reader of committed records finds in a topic's first partition."""
-    reader = application.restore_consumer()
-    partition = TopicPartition(topic, 0)
-    reader.assign({partition: 0})
-    found: list[int] = []
-    ends: list[int] = []
-
-    def at_the_end() -> bool:
-        for batch in reader.poll(1000, 0.1):
-            found.extend(numbers(batch.messages))
-            if batch.end_reached_at is not None:
-                ends.append(batch.end_reached_at)
-        return bool(ends)
-
-    until(at_the_end, "the end of the topic")
-    return found
+    until(lambda: stable(application, topic) == expected, f"{expected} in {topic}")

@@ -1,0 +1,144 @@
+"""A proxy between clients and the broker that can keep a request back and deliver it late.
+
+Clients are sent to it alone: in what the broker tells of itself, its port becomes the proxy's.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+INIT_PRODUCER_ID = 22
+END_TXN = 26
+TXN_OFFSET_COMMIT = 28
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionError
+        data += piece
+    return data
+
+
+def _receive_frame(connection: socket.socket) -> bytes:
+    size = _receive(connection, 4)
+    return size + _receive(connection, struct.unpack(">i", size)[0])
+
+
+def api_of(request: bytes) -> int:
+    return int(struct.unpack(">h", request[4:6])[0])
+
+
+@dataclass
+class Kept:
+    """A request that has not reached the broker, and what came before it on its connection."""
+
+    first: bytes
+    request: bytes
+
+
+class RequestProxy:
+    """Passes requests on, but for those it is told to keep.
+
+    Attributes:
+        bootstrap_servers: Where clients find it.
+        kept: Requests that were kept back.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        host, port = bootstrap_servers.split(":")
+        self._broker = (host, int(port))
+        self._listener = socket.create_server((host, 0))
+        own_port = self._listener.getsockname()[1]
+        self._told = host.encode() + struct.pack(">i", int(port))
+        self._replaced = host.encode() + struct.pack(">i", own_port)
+        self.bootstrap_servers = f"{host}:{own_port}"
+        self.kept: list[Kept] = []
+        self._keep: dict[int, int] = {}
+        self._cuts = True
+        self._connections: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._start(self._accept)
+
+    def keep_next(self, api: int, count: int = 1, *, cuts: bool = True) -> None:
+        """Keep the next requests of a kind, and cut the connections that bring them, or do not."""
+        with self._lock:
+            self._keep[api] = count
+            self._cuts = cuts
+
+    def deliver_late(self) -> None:
+        """Send what was kept to the broker, on connections of its own; return when answered."""
+        kept, self.kept = self.kept, []
+        for late in kept:
+            with socket.create_connection(self._broker) as connection:
+                for request in (late.first, late.request):
+                    connection.sendall(request)
+                    _receive_frame(connection)
+
+    def close(self) -> None:
+        """Cut all connections."""
+        self._cut(self._listener)
+        self._threads[0].join()
+        self._cut(*self._connections)
+        for thread in self._threads:
+            thread.join()
+        for connection in (self._listener, *self._connections):
+            connection.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _start(self, run: Callable[..., None], *connections: socket.socket) -> None:
+        thread = threading.Thread(target=run, args=connections, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self._connections.append(client)
+                broker = socket.create_connection(self._broker)
+                self._connections.append(broker)
+                self._start(self._requests, client, broker)
+                self._start(self._answers, client, broker)
+
+    def _requests(self, client: socket.socket, broker: socket.socket) -> None:
+        first = b""
+        with suppress(OSError):
+            while True:
+                request = _receive_frame(client)
+                first = first or request
+                if self._is_kept(request):
+                    self.kept.append(Kept(first, request))
+                    if self._cuts:
+                        break
+                else:
+                    broker.sendall(request)
+        self._cut(client, broker)
+
+    def _answers(self, client: socket.socket, broker: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                answer = _receive_frame(broker)
+                client.sendall(answer.replace(self._told, self._replaced))
+        self._cut(client, broker)
+
+    def _is_kept(self, request: bytes) -> bool:
+        with self._lock:
+            left = self._keep.get(api_of(request), 0)
+            self._keep[api_of(request)] = max(left - 1, 0)
+            return left > 0
+
+    @staticmethod
+    def _cut(*connections: socket.socket) -> None:
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,128 @@
+"""A request of a transaction that had no answer, and reaches the broker in a later one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.producers import StreamsProducer
+from tests.broker.flushing import flush
+from tests.broker.request_proxy import END_TXN, TXN_OFFSET_COMMIT, RequestProxy
+from tests.runtime.adapters.application import Application, numbered, stable, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pystreams.broker import DevelopmentBroker
+    from pystreams.ids import TopicPartition
+    from pystreams.runtime.ports import ConsumerPort
+
+SETTINGS = {"processing.guarantee": "exactly_once", "producer.socket.timeout.ms": 1000}
+
+
+@pytest.fixture
+def proxy(broker: DevelopmentBroker) -> Iterator[RequestProxy]:
+    between = RequestProxy(broker.bootstrap_servers)
+    yield between
+    between.close()
+
+
+@pytest.fixture
+def application(proxy: RequestProxy) -> Iterator[Application]:
+    made = Application(proxy.bootstrap_servers, SETTINGS)
+    yield made
+    made.close()
+
+
+class Committing:
+    """A producer that commits numbers, and as many offsets of what it has read."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self.sink, source = application.topic(), application.topic()
+        self.consumer: ConsumerPort
+        self.consumer, listener = application.member(source)
+        self.source: TopicPartition = listener.assigned[0]
+        self.port = application.transactional()
+        self.producer = StreamsProducer(self.port, transactional=True)
+
+    def send(self, number: int) -> None:
+        self.producer.send([numbered(self.sink, 1, start=number)])
+        flush(self.port)
+
+    def commit(self, number: int) -> None:
+        self.send(number)
+        offsets = {self.source: CommittedOffset(number + 1, "")}
+        self.port.commit_transaction(offsets, self.consumer.group_metadata())
+        self.producer.in_transaction = False
+
+    def until_committed(self, *expected: int) -> None:
+        """Wait for these numbers and no others, and for the offset behind the last."""
+        until(
+            lambda: stable(self.application, self.sink) == list(expected),
+            f"{expected} in {self.sink}",
+        )
+        committed = self.consumer.committed([self.source])
+        assert committed == {self.source: CommittedOffset(expected[-1] + 1, "")}
+
+
+def test_what_was_answered_leaves_no_doubt(application: Application) -> None:
+    committing = Committing(application)
+
+    for number in range(5):
+        committing.commit(number)
+        assert not committing.port.in_doubt
+
+    committing.until_committed(*range(5))
+
+
+@pytest.mark.parametrize("cuts", [True, False], ids=["connection lost", "time-out"])
+@pytest.mark.parametrize("api", [END_TXN, TXN_OFFSET_COMMIT], ids=["end", "offsets"])
+def test_a_commit_that_was_repeated_leaves_doubt_until_there_is_a_new_epoch(
+    application: Application, proxy: RequestProxy, api: int, cuts: bool
+) -> None:
+    committing = Committing(application)
+    committing.commit(0)
+    proxy.keep_next(api, cuts=cuts)
+
+    committing.commit(1)
+    in_doubt = committing.port.in_doubt
+    committing.commit(2)
+
+    assert proxy.kept
+    assert in_doubt
+    assert not committing.port.in_doubt
+    committing.until_committed(0, 1, 2)
+
+
+@pytest.mark.parametrize("cuts", [True, False], ids=["connection lost", "time-out"])
+def test_a_commit_that_comes_late_does_not_commit_the_next_transaction(
+    application: Application, proxy: RequestProxy, cuts: bool
+) -> None:
+    committing = Committing(application)
+    proxy.keep_next(END_TXN, cuts=cuts)
+    committing.commit(0)
+    committing.send(1)
+
+    proxy.deliver_late()
+    committing.producer.abort()
+
+    committing.commit(2)
+    committing.until_committed(0, 2)
+
+
+def test_an_abort_that_comes_late_does_not_abort_the_next_transaction(
+    application: Application, proxy: RequestProxy
+) -> None:
+    committing = Committing(application)
+    committing.send(0)
+    proxy.keep_next(END_TXN)
+    committing.producer.abort()
+    committing.send(1)
+
+    proxy.deliver_late()
+
+    committing.commit(2)
+    committing.until_committed(1, 2)
