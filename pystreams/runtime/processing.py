@@ -193,7 +193,9 @@ class Processing:
         self.measure()
         growth_bytes = self._expected_bytes() - before
         task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)
-        if self.cached_bytes > self._cache_max_bytes:
+        if self.cached_bytes > self._cache_max_bytes or self._flush_growth.is_due(
+            self.cached_bytes, self._uncommitted_max_bytes
+        ):
             self.flush_caches()
             for other in self._manager.running():
                 self.send(other)

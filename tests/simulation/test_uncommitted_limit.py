@@ -82,14 +82,14 @@ def keeping(gauge: Gauge, stores: int, written: Callable[[str], str] = str) -> T
     return builder.build()
 
 
-def reducing_and_keeping(gauge: Gauge) -> Topology:
+def reducing_and_keeping(gauge: Gauge, written: Callable[[str], str] = str) -> Topology:
     """A cached table, whose flushes write to a second store of the same task."""
     builder = StreamsBuilder()
     supplier = Stores.persistent_key_value_store("second")
     builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
     table = stream.group_by_key().reduce(lambda _, new: new, name="first", caching=True)
-    table.to_stream().process(lambda: Keeper(gauge, ["second"]), stores=["second"])
+    table.to_stream().process(lambda: Keeper(gauge, ["second"], written), stores=["second"])
     return builder.build()
 
 
@@ -101,11 +101,12 @@ def run(
     *,
     cache_bytes: int = 0,
     poll_records: int = 1000,
+    partitions: int = 2,
 ) -> SimulatedProcess:
     """Process all records with commits that only the limit asks for."""
     clock, faults = ManualClock(), Faults(1)
     broker = SimulatedBroker(clock, faults, session_timeout_ms=10_000_000)
-    broker.create_topic("in", 2)
+    broker.create_topic("in", partitions)
     for key, value in records:
         broker.produce("in", key.encode(), value.encode(), 0)
     config = {
@@ -212,6 +213,45 @@ def test_a_small_record_that_writes_more_than_all_before_exceeds_it_once(tmp_pat
     assert gauge.highest <= LIMIT_BYTES + large
 
 
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_the_first_transaction_does_not_exceed_it_with_records_of_up_to_a_quarter(
+    tasks: int, tmp_path: Path
+) -> None:
+    """Small records fill it, and the large one comes when each task has seen none."""
+    for number in range(20):
+        gauge = Gauge()
+        small = 10 + 2 * number
+        records = [(f"quiet-{each}", "1000") for each in range(small)]
+        records += [(f"loud-{each}", f"{LIMIT_BYTES // 4 - 10}") for each in range(5)]
+
+        run(
+            keeping(gauge, 1, value_of_size),
+            gauge,
+            tmp_path / str(number),
+            records,
+            partitions=tasks,
+        )
+
+        assert gauge.highest <= LIMIT_BYTES
+
+
+def test_the_first_flush_of_a_cache_does_not_exceed_it_when_it_writes_much_more_than_was_cached(
+    tmp_path: Path,
+) -> None:
+    gauge = Gauge()
+    records = [(f"key-{number}", "300") for number in range(2000)]
+
+    run(
+        reducing_and_keeping(gauge, value_of_size),
+        gauge,
+        tmp_path,
+        records,
+        cache_bytes=10_000_000,
+    )
+
+    assert LIMIT_BYTES / 2 < gauge.highest <= LIMIT_BYTES
+
+
 @pytest.mark.parametrize("cache_bytes", [10_000, 10_000_000])
 @pytest.mark.parametrize("keys", [100, 100_000])
 def test_what_a_flushed_cache_writes_downstream_counts_as_well(
@@ -311,6 +351,43 @@ def test_what_punctuations_write_without_any_input_does_not_exceed_it(tmp_path: 
     written = thread.statistics().max_uncommitted_bytes
     assert LIMIT_BYTES / 2 < written <= gauge.highest <= LIMIT_BYTES
     assert thread._committer.commits <= 1.5 * 200 * 20 * 510 / LIMIT_BYTES + 1
+
+
+def test_punctuations_that_fire_first_when_much_is_uncommitted_do_not_exceed_it(
+    tmp_path: Path,
+) -> None:
+    class Late(Ticking):
+        def _tick(self, now_ms: int) -> None:
+            self._stores[0].put("late", self._written("12000"))
+            self._gauge.look()
+
+    gauge = Gauge()
+    clock, faults = ManualClock(), Faults(1)
+    broker = SimulatedBroker(clock, faults, session_timeout_ms=10_000_000)
+    broker.create_topic("in", 1)
+    records = [(f"key-{number}", "1000") for number in range(60)]
+    for key, value in records:
+        broker.produce("in", key.encode(), value.encode(), 0)
+    builder = StreamsBuilder()
+    supplier = Stores.persistent_key_value_store("store")
+    builder.add_state_store(Stores.key_value_store_builder(supplier, serdes.STRING, serdes.STRING))
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.process(lambda: Late(gauge, ["store"], value_of_size), stores=["store"])
+    config = {
+        "application.id": "app",
+        "commit.interval.ms": 1_000_000,
+        "statestore.uncommitted.max.bytes": LIMIT_BYTES,
+    }
+    process = SimulatedProcess(builder.build(), config, broker, SimulatedDisk(tmp_path, faults))
+    gauge.process = process
+    process.start()
+    left = len(records)
+    while left:
+        left -= process.step()
+    clock.advance_ms(1000)
+    process.step()
+
+    assert LIMIT_BYTES / 2 < gauge.highest <= LIMIT_BYTES
 
 
 def test_punctuations_that_write_more_than_the_limit_are_committed_at_once(tmp_path: Path) -> None:

@@ -16,16 +16,19 @@ What is guaranteed, for growth measured over a run:
 - a thread's uncommitted bytes exceed the limit only by what one record writes: one that meets an
   empty buffer, or one that writes more than the worst run before it and more than its own bytes
   tell. The worst run is never forgotten up to a third of the limit. What it is beyond that fades,
-  by a hundredth a run: else one enormous record would cost a commit a record for ever;
+  by a hundredth a run: else one enormous record would cost a commit a record for ever. Until a task
+  has written as much as the limit, it is supposed to have written a quarter of that in a run;
 - with records that write up to a quarter of the limit, a commit comes only after at least
   `1 - 1/32 - 1/4` of the limit was written: fewer than 1.5 x bytes / limit commits.
 
 Punctuations on the wall clock write outside of runs: what those of a task wrote at worst at one
-time is left for the next time, and a commit follows when they exceed the limit all the same. So
-does one after the start of processors. Those on stream time belong to the run before them.
+time (a quarter of the limit, before the first time) is left for the next time, and a commit follows
+when they exceed the limit all the same. So does one after the start of processors. Those on stream
+time belong to the run before them.
 
 What is not covered: what a flushed record cache writes downstream is predicted (`FlushGrowth`), not
-watched.
+watched. It may exceed the limit by what a flush writes beyond what the worst of the last ones wrote
+per byte cached. So that no flush has much to write, caches are flushed early when needed.
 
 Spec: KIP-892 "In-memory Transaction Buffers": pre-emptively commit if the next iteration is
 likely to cross the threshold. Differs from Kafka: there the average growth of past iterations is
@@ -43,10 +46,16 @@ FIRST_GUESS = 2.0
 """Bytes a large record writes per byte read, before one was seen; more with more stores."""
 _ROOM = 1 / 32
 """The part of the limit a run may write."""
+_SUPPOSED = 1 / 4
+"""The part of the limit that a record, or punctuations, may write of which little was seen yet."""
+FIRST_FLUSH = 8.0
+"""Bytes that flushing writes per byte cached, before that was seen."""
+_FLUSHED = 1 / 8
+"""The part of the limit that one flush is to write: what comes of a small one misleads less."""
 _REMEMBERED = 1 / 3
 _FADE = 0.01
 _LARGE_FADE = 0.02
-_FLUSH_FADE = 0.5
+_FLUSH_FADE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +85,12 @@ class GrowthEstimate:
         bytes_per_large_byte: What large records write per byte read: the worst, fading, and
             never below 1.
         worst_punctuations_bytes: The most that wall-clock punctuations have written at one time,
-            fading.
+            fading; None before there were any.
     """
 
     __slots__ = (
         "_large_seen",
+        "_seen_bytes",
         "bytes_per_large_byte",
         "worst_punctuations_bytes",
         "worst_run_bytes",
@@ -88,7 +98,8 @@ class GrowthEstimate:
 
     def __init__(self, stores: int = 1) -> None:
         self.worst_run_bytes = 0.0
-        self.worst_punctuations_bytes = 0.0
+        self.worst_punctuations_bytes: float | None = None
+        self._seen_bytes = 0
         self.bytes_per_large_byte = max(FIRST_GUESS, float(stores))
         self._large_seen = False
 
@@ -112,7 +123,8 @@ class GrowthEstimate:
         room = limit_bytes * _ROOM
         small = queue.run_length_of_small(count, room / self.bytes_per_large_byte)
         large_bytes = 0 if small else queue.input_bytes(1)
-        one_record = max(self.worst_run_bytes, room, self.bytes_per_large_byte * large_bytes)
+        supposed = limit_bytes * _SUPPOSED if self._seen_bytes < limit_bytes else room
+        one_record = max(self.worst_run_bytes, supposed, self.bytes_per_large_byte * large_bytes)
         left = limit_bytes - uncommitted_bytes - one_record
         if left < 0 and uncommitted_bytes:
             return Admission(0)
@@ -131,6 +143,7 @@ class GrowthEstimate:
         if limit_bytes == UNLIMITED:
             return
         growth = max(growth_bytes, 0)
+        self._seen_bytes += growth
         if admission.large_bytes:
             seen = max(growth / admission.large_bytes, 1.0)
             worst = self.bytes_per_large_byte
@@ -153,11 +166,13 @@ class GrowthEstimate:
         """
         if limit_bytes == UNLIMITED or not uncommitted_bytes:
             return True
-        return uncommitted_bytes + self.worst_punctuations_bytes <= limit_bytes
+        worst = self.worst_punctuations_bytes
+        supposed = limit_bytes * _SUPPOSED if worst is None else worst
+        return uncommitted_bytes + supposed <= limit_bytes
 
     def observe_punctuations(self, growth_bytes: int) -> None:
         """Learn from the punctuations that were due at one time."""
-        faded = self.worst_punctuations_bytes * (1 - _FADE)
+        faded = (self.worst_punctuations_bytes or 0.0) * (1 - _FADE)
         self.worst_punctuations_bytes = max(growth_bytes, faded)
 
 
@@ -166,17 +181,27 @@ class FlushGrowth:
 
     What caches hold back will be forwarded at the latest by the commit itself, when it is too
     late to commit first. So it counts against the limit before it is written.
+
+    Attributes:
+        bytes_per_cached_byte: The worst that was seen, fading.
     """
 
-    __slots__ = ("bytes_per_cached_byte",)
+    __slots__ = ("_seen", "bytes_per_cached_byte")
 
     def __init__(self) -> None:
-        self.bytes_per_cached_byte = 1.0
+        self.bytes_per_cached_byte = FIRST_FLUSH
+        self._seen = False
+
+    def is_due(self, cached_bytes: int, limit_bytes: int) -> bool:
+        """Return whether caches must be flushed now, lest they write too much at one time."""
+        return limit_bytes != UNLIMITED and self.expected(cached_bytes) > limit_bytes * _FLUSHED
 
     def observe(self, cached_bytes: int, growth_bytes: int) -> None:
         """Learn from one flush of `cached_bytes` (above 0)."""
         seen = max(growth_bytes, 0) / cached_bytes
-        self.bytes_per_cached_byte = max(seen, self.bytes_per_cached_byte * (1 - _FLUSH_FADE))
+        faded = self.bytes_per_cached_byte * (1 - _FLUSH_FADE) if self._seen else 0.0
+        self.bytes_per_cached_byte = max(seen, faded)
+        self._seen = True
 
     def part_of(self, room_bytes: int) -> int:
         """Return the part of some room that must be left to what flushing will write."""

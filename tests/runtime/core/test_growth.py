@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth, GrowthEstimate
+from pystreams.runtime.core.growth import (
+    FIRST_FLUSH,
+    UNLIMITED,
+    Admission,
+    FlushGrowth,
+    GrowthEstimate,
+)
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, RecordQueue
 from tests.runtime.core.queues import message, queue_of
 
@@ -27,6 +35,7 @@ class Writer:
 
     Attributes:
         highest: The most that was uncommitted after a record that does not count as surprising.
+        highest_of_all: The most that was uncommitted.
         surprises: Records that wrote more than any run before them, without large bytes of input.
     """
 
@@ -35,6 +44,7 @@ class Writer:
     estimate: GrowthEstimate = field(default_factory=GrowthEstimate)
     uncommitted: int = 0
     highest: int = 0
+    highest_of_all: int = 0
     commits: int = 0
     written: int = 0
     surprises: int = 0
@@ -58,6 +68,7 @@ class Writer:
             empty = self.uncommitted == 0
             growth = left.pop()
             self.uncommitted += growth
+            self.highest_of_all = max(self.highest_of_all, self.uncommitted)
             self.written += growth
             surprising = growth > known and not admission.large_bytes
             self.surprises += surprising
@@ -119,6 +130,20 @@ def test_records_that_write_what_is_read_never_cross_the_limit_however_large(
 
     assert writer.surprises == 0
     assert writer.highest <= LIMIT
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.integers(0, LIMIT // 4), min_size=1, max_size=100))
+def test_with_nothing_to_predict_from_records_of_up_to_a_quarter_do_not_cross_the_limit(
+    growths: list[int],
+) -> None:
+    """As long as all that was written would fit the limit."""
+    sums = list(accumulate(growths))
+    first = growths[: bisect_left(sums, LIMIT) + 1]
+    writer = Writer()
+    writer.process(queue_with([4] * len(first)), first)
+
+    assert writer.highest_of_all <= LIMIT
 
 
 @pytest.mark.parametrize("quiet_records", [10, 100, 10_000])
@@ -205,7 +230,30 @@ def test_a_limit_of_zero_commits_after_each_record() -> None:
 
 def test_room_is_shared_with_what_flushing_the_caches_will_write() -> None:
     growth = FlushGrowth()
+    growth.observe(100, 100)
     assert growth.part_of(100) == 50
 
     growth.observe(100, 300)
     assert growth.part_of(100) == 75
+
+
+def test_what_flushing_will_write_is_supposed_until_it_was_seen_and_remembered_then() -> None:
+    growth = FlushGrowth()
+    assert growth.expected(100) == 100 * FIRST_FLUSH
+
+    growth.observe(100, 200)
+    assert growth.expected(100) == 200
+    growth.observe(100, 900)
+    growth.observe(100, 0)
+    assert 850 < growth.expected(100) < 900
+
+
+def test_caches_are_flushed_before_that_would_write_an_eighth_of_the_limit() -> None:
+    growth = FlushGrowth()
+    assert growth.is_due(LIMIT // 60, LIMIT)
+    assert not growth.is_due(LIMIT // 70, LIMIT)
+    assert not growth.is_due(LIMIT, UNLIMITED)
+
+    growth.observe(100, 100)
+    assert growth.is_due(LIMIT // 7, LIMIT)
+    assert not growth.is_due(LIMIT // 9, LIMIT)
