@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from pystreams import KafkaStreams, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
@@ -20,6 +21,8 @@ from tests.broker.reading import (
     reader_of,
     values_by_key,
 )
+from tests.broker.request_proxy import INIT_PRODUCER_ID, RequestProxy
+from tests.broker.waiting import wait_until
 
 RECORDS = 1000
 # The user's code: says by a file that it was called, and comes back in an hour.
@@ -131,3 +134,33 @@ def test_an_application_without_input_ends_at_once(
         running.stop()
         with reader_of(servers) as consumer:
             assert f"{unique_name}-counts-changelog" in consumer.list_topics(timeout=60).topics
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_a_task_whose_producer_has_no_epoch_yet_does_not_hold_a_stop(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    proxy = RequestProxy(broker.bootstrap_servers)
+    builder = StreamsBuilder()
+    stream = builder.stream(create_topic(partitions=3), key_serde=serdes.BYTES)
+    stream.group_by_key().count(name="counts")
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": proxy.bootstrap_servers,
+        "state.dir": str(tmp_path),
+        "processing.guarantee": guarantee,
+    }
+    streams = KafkaStreams(builder.build(), config)
+    proxy.keep_next(INIT_PRODUCER_ID, 1000, cuts=False)
+    streams.start()
+    wait_until(lambda: proxy.kept or streams.error, "a request for an epoch")
+
+    stopped = streams.close(20)
+
+    proxy.close()
+    assert stopped
+    assert streams.error is None
