@@ -48,7 +48,9 @@ class StreamsProducer:
     def begin(self) -> None:
         """Open a transaction unless one is open or the producer has none.
 
-        It gets an epoch of its own when a request of an earlier one may still be on its way.
+        It gets an epoch of its own when a request of an earlier one may still be on its way. That
+        a former owner of a task may take a new epoch, too, does no harm: the group refuses offsets
+        that are not of its own.
         Spec: KIP-890 "Motivation"; librdkafka's producer has the same epoch for all of them.
         """
         if self.transactional and not self.in_transaction:

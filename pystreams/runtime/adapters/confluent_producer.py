@@ -285,7 +285,7 @@ class ConfluentProducer:
             FatalStreamsError,  # Rolling back might undo a success.
         )
         self._in_transaction = False
-        self._serve(0)  # The log of it.
+        self._lost.hear(client)
         self._topics.clear()
         self._reports.forget_failures()
         self._batch_size.widen()

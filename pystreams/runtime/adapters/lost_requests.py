@@ -23,7 +23,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pystreams.runtime.adapters.confluent_errors import ClientLog
+from pystreams.runtime.adapters.confluent import Producer
+from pystreams.runtime.adapters.confluent_errors import CLIENT_EXCEPTIONS, ClientLog
 
 _TELLING = frozenset({"FAIL", "REQTMOUT", "RETRY"})
 _NEVER_CONNECTED = re.compile(r"in state (?:INIT|DOWN|TRY_CONNECT|CONNECT)\b")
@@ -52,6 +53,13 @@ class LostRequests:
             return {}
         asked = config.get("debug")
         return {"debug": f"{asked},broker" if asked else "broker"}
+
+    def hear(self, client: Producer) -> None:
+        """Take the lines a client has for us; an error of the client leaves doubt, no more."""
+        try:
+            client.poll(0)
+        except CLIENT_EXCEPTIONS:
+            self.noticed = True
 
     def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
         """Take one line."""

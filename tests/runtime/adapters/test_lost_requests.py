@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pystreams.runtime.adapters.lost_requests import LostRequests
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.producers import StreamsProducer
 from tests.broker.flushing import flush
@@ -66,6 +68,49 @@ class Committing:
         )
         committed = self.consumer.committed([self.source])
         assert committed == {self.source: CommittedOffset(expected[-1] + 1, "")}
+
+
+class Lines:
+    """Keeps the lines that come through."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
+        self.shown.append(line)
+
+
+def noticed(facility: str, line: str) -> bool:
+    lost = LostRequests(Lines(), {"transactional.id": "id"})
+    lost.log(logging.DEBUG, "", facility, "client", line)
+    return lost.noticed
+
+
+def test_a_connection_that_was_up_may_have_lost_a_request() -> None:
+    assert noticed("FAIL", "Disconnected (after 12ms in state UP) (_TRANSPORT)")
+    assert noticed("FAIL", "of a form that we do not know")
+    assert noticed("REQTMOUT", "Timed out EndTxnRequest in flight")
+    assert noticed("RETRY", "Moved 1 retry buffer(s) to output queue")
+
+
+def test_a_connection_that_never_came_about_has_lost_nothing() -> None:
+    assert not noticed("FAIL", "Connect failed: Connection refused (after 0ms in state CONNECT)")
+    assert not noticed("WAKEUP", "Wake-up sent to 1 broker thread in state >= UP")
+
+
+def test_the_lines_that_only_we_asked_for_are_not_shown() -> None:
+    config = {"transactional.id": "id"}
+    ours, theirs = Lines(), Lines()
+    asked = {"debug": "eos", **config}
+    for lines, own in ((ours, config), (theirs, asked)):
+        LostRequests(lines, own).log(logging.DEBUG, "", "FAIL", "client", "quiet")
+        LostRequests(lines, own).log(logging.WARNING, "", "FAIL", "client", "loud")
+
+    assert ours.shown == ["loud"]
+    assert theirs.shown == ["quiet", "loud"]
+    assert LostRequests.telling(config) == {"debug": "broker"}
+    assert LostRequests.telling(asked) == {"debug": "eos,broker"}
+    assert LostRequests.telling({}) == {}
 
 
 def test_what_was_answered_leaves_no_doubt(application: Application) -> None:
