@@ -154,7 +154,7 @@ class CountingSimulation:
                 self.broker,
                 SimulatedDisk(root / f"disk-{number}", self.faults),
                 f"p{number}",
-                make_clients,
+                make_clients=make_clients,
             )
             for number in range(scenario.processes)
         ]
