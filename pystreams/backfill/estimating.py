@@ -8,7 +8,7 @@ wrong, this ends soon and without an error: a topic's size is missing then.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pystreams.backfill.history import PartitionBounds
 from pystreams.clock import Clock, SystemClock
@@ -36,11 +36,13 @@ class EstimatedSizes:
             upper bound as the number of records is. Missing: topics of which no record was read.
         sampled_records: From how many records this was estimated.
         trouble: Why topics are missing, as a sentence; empty when none is.
+        newest_ms: The largest timestamp among those records (ms); None when none was read.
     """
 
     size_bytes: Mapping[str, int]
     sampled_records: int
     trouble: str = ""
+    newest_ms: int | None = field(default=None, compare=False)
 
 
 def estimated_sizes(
@@ -91,6 +93,7 @@ def estimated_by(
         {topic: size for topic, size in sizes.items() if size is not None},
         sum(sample.records.values()),
         f"no record of {missing} could be read ({why})" if missing else "",
+        sample.newest_ms,
     )
 
 
@@ -100,6 +103,7 @@ class _Sample:
     Attributes:
         records: How many were read, by partition.
         trouble: What went wrong; empty when nothing did.
+        newest_ms: The largest timestamp (ms); None before the first record.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class _Sample:
     ) -> None:
         self.records: dict[TopicPartition, int] = {}
         self.trouble = ""
+        self.newest_ms: int | None = None
         self._bytes: dict[TopicPartition, int] = {}
         self._consumer = consumer
         self._bounds = bounds
@@ -183,6 +188,7 @@ class _Sample:
             left[partition] -= 1
             self.records[partition] = self.records.get(partition, 0) + 1
             self._bytes[partition] = self._bytes.get(partition, 0) + _size(message)
+            self.newest_ms = max(self.newest_ms or 0, message.timestamp()[1])
             if not left[partition]:
                 break  # The others may be read from before the end.
         else:

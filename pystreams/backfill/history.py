@@ -83,6 +83,18 @@ class History:
     computed_offsets: bool = False
     guessed_partitions: bool = False
 
+    def newest_ms(self) -> int | None:
+        """Return the largest timestamp (ms), None without records; reads that column of the frame.
+
+        For a plan: nothing that runs waits for it.
+        """
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        topics = sorted({partition.topic for partition in self.bounds})
+        own = self.frame().filter(F.col("topic").isin(topics))
+        newest: int | None = own.agg(F.max("timestamp")).collect()[0][0]
+        return newest
+
 
 @dataclass(frozen=True, slots=True)
 class WantedTopics:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from pystreams.backfill.rows import Result
+from pystreams.backfill.rows import Result, ResultKind
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import UNKNOWN_TIME
 
@@ -61,12 +61,15 @@ class TaskResults:
         histories: Its source partitions.
         num_rows: How many output and state rows it has.
         rows: Returns its output and state rows from the given one on, always in the same order.
+        timestamps: Returns the timestamps of the same rows (ms), some at a time, with the kind and
+            name of each: the topic, or the store.
     """
 
     task_id: TaskId
     histories: Mapping[TopicPartition, PartitionHistory]
     num_rows: int
     rows: Callable[[int], Iterator[Result]]
+    timestamps: Callable[[], Iterator[tuple[ResultKind, str, Sequence[int]]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
     check -> fence -> create internal topics -> claim -> each task's rows (-> seed) -> hand over
 
+- **Internal topics** are told to keep what is as old as the history (`topic_retention`).
 - **Claim**: one transaction commits, for every source partition of the group, where its history
   begins, with a mark (`runtime.core.publishing_mark`). From then on a live application refuses to
   start on this group.
@@ -209,6 +210,8 @@ class Publisher:
         if seeder is not None:
             seeder.check(is_begun=before is Standing.BEGUN)
         self._topics.prepare()
+        settings = self._topics.internal_settings()
+        self._checks.extend_retention(settings, with_outputs=self._settings.with_outputs)
         try:
             seeded = self._go_on(consumer, seeder)
         except (PublishingRefusedError, StagingError) as error:
@@ -216,11 +219,8 @@ class Publisher:
                 if self._is_handed_over(self._stable(consumer), note):
                     raise self._fenced() from error
             raise
-        resumed = before is Standing.BEGUN
-        transactions = self._transactions.committed
-        return Published(
-            self._records, transactions, resumed=resumed, was_done=False, seeded=seeded
-        )
+        transactions, resumed = self._transactions.committed, before is Standing.BEGUN
+        return Published(self._records, transactions, resumed, was_done=False, seeded=seeded)
 
     def _go_on(self, consumer: ConsumerPort, seeder: StateSeeder | None) -> Seeded | None:
         self._claim(consumer)

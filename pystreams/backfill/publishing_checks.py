@@ -11,6 +11,7 @@ from pystreams.backfill.hand_over import (
     why_not_free,
 )
 from pystreams.backfill.publication import Publication, PublishingCommand
+from pystreams.backfill.topic_retention import TopicRetention, logged_stores
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.core.topic_ids import known_ids
@@ -117,6 +118,13 @@ class PublishingChecks:
                 "Anything else may have processed records without the state: "
                 f"{start_again(command)}"
             )
+
+    def extend_retention(
+        self, made_with: Mapping[str, Mapping[str, str]], *, with_outputs: bool
+    ) -> None:
+        """See that brokers keep what is published; see `TopicRetention.extend`."""
+        retention = TopicRetention(self._publication, self._plan, self._admin, self._waiting)
+        retention.extend(made_with, with_outputs=with_outputs)
 
     def changelogs(self) -> list[TopicPartition]:
         """Return the changelog partitions of all tasks."""
@@ -264,14 +272,9 @@ def refuse_used_group(
     own = {one: found for one, found in committed.items() if plan.source_of_topic(one.topic)}
     if own:
         raise PublishingRefusedError(why_not_free(own, command))
-    topics = {
-        plan.changelog_topic(store.name)
-        for subtopology in plan.subtopologies
-        for store in plan.logged_stores(subtopology)
-    }
     changelogs = [
         TopicPartition(topic, number)
-        for topic in sorted(topics & counts.keys())
+        for topic in sorted(logged_stores(plan).keys() & counts.keys())
         for number in range(counts[topic])
     ]
     refuse_filled(changelogs, admin, waiting, command)

@@ -218,6 +218,14 @@ class _Source:
         for files, kind, name in self._places(stages, number):
             yield from files.rows(kind, name, number)
 
+    def timestamps(
+        self, stages: Sequence[StagedStage], number: int
+    ) -> Iterator[tuple[ResultKind, str, Sequence[int]]]:
+        """Return the timestamps of the same rows, with the kind and name of each."""
+        for files, kind, name in self._places(stages, number):
+            for batch in files.batches(kind, name, number, ["timestamp"]):
+                yield kind, name, batch.column("timestamp").to_pylist()
+
     def _places(
         self, stages: Sequence[StagedStage], number: int
     ) -> Iterator[tuple[StageFiles, ResultKind, str]]:
@@ -251,6 +259,7 @@ def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> Ta
         histories,
         source.num_rows(stages, number),
         lambda first: islice(source.rows(stages, number), first, None),
+        lambda: source.timestamps(stages, number),
     )
 
 

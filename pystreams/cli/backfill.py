@@ -295,7 +295,8 @@ class _Backfill:
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
         from pystreams.backfill.store_checks import refuse_stores_without_dump
-        from pystreams.cli.backfill_display import show_plan
+        from pystreams.cli.backfill_display import show_age, show_plan
+        from pystreams.clock import SystemClock
 
         refuse_stores_without_dump(self._plan)
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
@@ -306,6 +307,7 @@ class _Backfill:
             estimate = estimated_sizes(self._config, bounds)
             stages = planned_stages(self._plan, known, bounds, estimate)
             show_plan(stages, self._plan.application_id, estimate)
+            show_age(self._plan, lambda: estimate.newest_ms, SystemClock())
             return
         with spark_session(self._options.master, self._spark_conf) as spark:
             archive = self._archive()
@@ -313,6 +315,7 @@ class _Backfill:
             sizes = archive.file_sizes(spark)
             stages = planned_stages(self._plan, history.num_partitions, history.bounds, sizes)
             show_plan(stages, self._plan.application_id)
+            show_age(self._plan, history.newest_ms, SystemClock())
 
     def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,15 @@ import click
 from pystreams.cli.tables import show_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pystreams.backfill import Published
     from pystreams.backfill.dataset import Dataset
     from pystreams.backfill.describing import PlannedStage
     from pystreams.backfill.estimating import EstimatedSizes
     from pystreams.backfill.staging import Manifest
+    from pystreams.clock import Clock
+    from pystreams.topology.plan import TopologyPlan
 
 _PLANNED = ("stage", "sub-topology", "reads", "gives", "tasks", "records of history", "bytes")
 _DONE = ("stage", "read", "tasks", "records", "dropped", "outputs", "state", "seconds", "records/s")
@@ -60,6 +63,31 @@ def show_plan(
         click.echo(f"bytes ~: estimated from {sampled}; keys, values and headers, uncompressed")
     if any(stage.size_bytes is None for stage in stages):
         click.echo(f"bytes ?: {estimate.trouble if estimate else 'known of files only'}")
+
+
+def show_age(plan: TopologyPlan, newest_ms: Callable[[], int | None], clock: Clock) -> None:
+    """Print which limits publishing moves, so that brokers keep what is as old as the history.
+
+    Args:
+        plan: The topology's plan.
+        newest_ms: Finds out where the history ends, about (ms); None if nothing tells. Called where
+            a store has such a limit.
+        clock: Tells what brokers count from.
+    """
+    # Imported here: the commands that show nothing of this need nothing of it.
+    from pystreams.backfill.topic_retention import moved_limits
+
+    now_ms = clock.now_ms()
+    newest = newest_ms() if moved_limits(plan, 0, now_ms) else None
+    limits = [] if newest is None else moved_limits(plan, newest, now_ms)
+    if newest is None or not limits:
+        return
+    shown = datetime.fromtimestamp(newest / 1000, UTC).isoformat(timespec="seconds")
+    days = f"{(now_ms - newest) / 86_400_000:,.1f} days"
+    click.echo(
+        f"The history goes up to about {shown}, {days} ago, and brokers count from now what they "
+        f"keep. Published records would be past it: publishing adds that to {', '.join(limits)}"
+    )
 
 
 def show_summary(manifest: Manifest) -> None:

@@ -237,17 +237,28 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
-    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return what is set as `cleanup.policy` of topics: "compact", "delete", or both.
-
-        Those that may not be described are left out, as all are while no broker answers.
-        """
-
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.
 
         Raises:
             FatalStreamsError: The broker refuses (authorisation, replication factor); says why.
+        """
+
+    def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics, the broker's defaults included, by topic and name.
+
+        Those that do not exist, or may not be described, are left out.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+
+    def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Set some settings of topics, by topic and name; all others stay as they are.
+
+        Raises:
+            FatalStreamsError: The broker refuses; says why.
+            RetriableClientError: No answer in time.
         """
 
     def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import structlog
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.runtime.core.internal_topics import (
     check_cleanup_policies,
     check_existing_topics,
     internal_topics,
 )
+from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import PartitionPlan, plan_partitions
 from pystreams.topology.plan import TopologyPlan
@@ -67,15 +68,10 @@ class TopicManager:
             raise MissingSourceTopicError(missing)
         self._warn_of_missing_sinks(existing)
         partitions = plan_partitions(self._plan, existing)
-        wanted = internal_topics(
-            self._plan, partitions, self._topic_config, self._additional_retention_ms
-        )
+        wanted = self._internal_topics(partitions)
         check_existing_topics(wanted, existing)
         if not self._policies_checked:
-            there = [topic.name for topic in wanted if topic.name in existing]
-            policies = self._admin.cleanup_policies(there) if there else {}
-            check_cleanup_policies(wanted, policies)
-            self._policies_checked = True
+            self._check_cleanup_policies(wanted, existing)
         new = [topic for topic in wanted if topic.name not in existing]
         if new:
             self._admin.create_topics(new)
@@ -83,6 +79,38 @@ class TopicManager:
         with self._lock:
             self._partitions = partitions
         return partitions
+
+    def internal_settings(self) -> dict[str, Mapping[str, str]]:
+        """Return the settings with which internal topics are made, by topic; after `prepare`.
+
+        A topic that was there before may have others.
+        """
+        with self._lock:
+            partitions = self._partitions
+        return {topic.name: topic.config for topic in self._internal_topics(partitions)}
+
+    def _internal_topics(self, partitions: PartitionPlan) -> list[NewTopic]:
+        return internal_topics(
+            self._plan, partitions, self._topic_config, self._additional_retention_ms
+        )
+
+    def _check_cleanup_policies(
+        self, wanted: Sequence[NewTopic], existing: Mapping[str, int]
+    ) -> None:
+        """Check those of topics that exist and may be described; another time, without an answer."""
+        there = [topic.name for topic in wanted if topic.name in existing]
+        try:
+            described = self._admin.topic_settings(there)
+        except RetriableClientError as error:
+            _log.debug("internal topics can't be described", why=str(error))
+            return
+        policies = {
+            topic: frozenset(settings["cleanup.policy"].replace(" ", "").split(",")) - {""}
+            for topic, settings in described.items()
+            if "cleanup.policy" in settings
+        }
+        check_cleanup_policies(wanted, policies)
+        self._policies_checked = True
 
     def _warn_of_missing_sinks(self, existing: Mapping[str, int]) -> None:
         missing = [topic for topic in self._plan.sink_topics() if topic not in existing]

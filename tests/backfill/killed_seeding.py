@@ -67,7 +67,7 @@ def scene(directory: Path) -> Scene:
                 )
             )
     history = {TopicPartition("in", 0): PartitionHistory(0, 12)}
-    tasks = [TaskResults(TASK, history, 0, lambda _: iter(()))]
+    tasks = [TaskResults(TASK, history, 0, lambda _: iter(()), lambda: iter(()))]
     publication = Publication("backfill1", {"in": 1}, tasks, frozenset(), frozenset())
     return Scene(TopologyPlan(topology, "app"), publication, results, directory)
 

@@ -52,7 +52,11 @@ def publication_of(
             for one in own
         }
         own_rows = rows.get(task_id, [])
-        tasks.append(TaskResults(task_id, histories, len(own_rows), _from(own_rows)))
+        tasks.append(
+            TaskResults(
+                task_id, histories, len(own_rows), _from(own_rows), _timestamps_of(own_rows)
+            )
+        )
     internal = frozenset(plan.repartition_topics())
     written = {one.name for one in results if one.kind is ResultKind.OUTPUT} - internal
     placed = frozenset((topic, num_partitions.get(topic, 1)) for topic in written)
@@ -66,6 +70,12 @@ def _subtopology(plan: TopologyPlan, result: Result) -> int:
         if result.name in (part.stores if result.kind is ResultKind.STATE else topics):
             return part.id
     raise AssertionError(result)
+
+
+def _timestamps_of(
+    rows: Sequence[Result],
+) -> Callable[[], Iterator[tuple[ResultKind, str, Sequence[int]]]]:
+    return lambda: ((row.kind, row.name, [row.timestamp]) for row in rows)
 
 
 def _from(rows: Sequence[Result]) -> Callable[[int], Iterator[Result]]:

@@ -182,6 +182,7 @@ def test_archive_is_shown_then_staged_and_then_complete(
     again = command(arguments)
 
     assert "1 stage; nothing was run" in shown
+    assert "The history goes up to about" not in shown, "no limit of a plain changelog is moved"
     assert f"{(tmp_path / 'archive.parquet').stat().st_size:,}" in shown
     assert "Stage 1 of 1: 3 records of in" in staged
     assert "3 output records of 1 topic, 2 rows of 1 store" in staged

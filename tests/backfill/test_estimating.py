@@ -62,7 +62,9 @@ def test_few_records_stand_for_many() -> None:
     broker = broker_with()
     fill(broker, 0, MANY, 40)
 
-    assert estimated(broker, bounds_of(broker, 0)) == EstimatedSizes({"in": 40 * MANY}, 100)
+    found = estimated(broker, bounds_of(broker, 0))
+    assert found == EstimatedSizes({"in": 40 * MANY}, 100)
+    assert found.newest_ms == MANY - 1
 
 
 def test_headers_count_and_records_without_key_or_value_do_too() -> None:

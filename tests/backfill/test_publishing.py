@@ -516,6 +516,7 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
             {TopicPartition(topic, 0): PartitionHistory(0, end)},
             0,
             lambda _: iter(()),
+            lambda: iter(()),
         )
         for number, (topic, end) in enumerate([("in", 0), ("middle", 3)])
     ]

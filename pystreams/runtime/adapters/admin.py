@@ -43,7 +43,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     translate,
 )
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
-from pystreams.runtime.adapters.topic_limits import described_settings
+from pystreams.runtime.adapters.topic_settings import change_settings, described_settings
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
@@ -164,18 +164,13 @@ class ConfluentAdmin:
                     raise translate(error, f"description of topic {topic!r}") from raised
         return found
 
-    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return the cleanup policies of topics; those that may not be described are left out."""
-        described = described_settings(self._client, topics) if topics else {}
-        policies = {
-            topic: settings["cleanup.policy"].value or ""
-            for topic, settings in described.items()
-            if "cleanup.policy" in settings
-        }
-        return {
-            topic: frozenset(word.strip() for word in text.split(",") if word.strip())
-            for topic, text in policies.items()
-        }
+    def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics that exist and may be described, defaults included."""
+        return described_settings(self._client, topics)
+
+    def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Set some settings of topics."""
+        change_settings(self._client, changes)
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""

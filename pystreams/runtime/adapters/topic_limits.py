@@ -1,4 +1,4 @@
-"""What topics take, and other settings of theirs, as the broker describes them."""
+"""How large a batch of records topics take, as the broker describes them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
-from pystreams.runtime.adapters.confluent_errors import BrokerOutage, error_of, make_client
+from pystreams.errors import RetriableClientError
+from pystreams.runtime.adapters.confluent_errors import BrokerOutage, make_client
+from pystreams.runtime.adapters.topic_settings import described_settings
 
 _log = structlog.get_logger("pystreams.producer")
 
@@ -32,33 +33,16 @@ def described_limits(
     """
     if not topics:
         return {}
-    described = described_settings(make_client(AdminClient, config, outage), topics)
+    client = make_client(AdminClient, config, outage)
+    try:
+        described = described_settings(client, sorted(topics), timeout_s=_ANSWER_TIMEOUT_S)
+    except RetriableClientError as error:
+        _log.debug("topics can't be described", why=str(error))
+        return {}
     limits = {topic: smallest_limit(settings) for topic, settings in described.items()}
     return {topic: limit for topic, limit in limits.items() if limit is not None}
 
 
-def described_settings(
-    client: AdminClient, topics: Collection[str]
-) -> dict[str, Mapping[str, ConfigEntry]]:
-    """Return the settings of topics, without those that don't exist or may not be described.
-
-    Args:
-        client: Asks the broker, for ten seconds at most.
-        topics: What to ask about, at least one.
-    """
-    wanted = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(topics)]
-    answers = client.describe_configs(wanted, request_timeout=_ANSWER_TIMEOUT_S)
-    found: dict[str, Mapping[str, ConfigEntry]] = {}
-    for resource, answer in answers.items():
-        try:
-            found[resource.name] = answer.result()
-        except KafkaException as error:
-            why = error_of(error).str()
-            _log.debug("topic can't be described", topic=resource.name, why=why)
-    return found
-
-
-def smallest_limit(settings: Mapping[str, ConfigEntry]) -> int | None:
+def smallest_limit(settings: Mapping[str, str]) -> int | None:
     """Return what a topic's settings let a batch have (bytes); None where they name no limit."""
-    values = [settings[name].value for name in _LIMITS if name in settings]
-    return min((int(value) for value in values if value is not None), default=None)
+    return min((int(settings[name]) for name in _LIMITS if name in settings), default=None)

@@ -8,7 +8,7 @@ background, and every poll of a consumer ticks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
@@ -19,6 +19,12 @@ from pystreams.testing.simulation.faults import Faults
 from pystreams.testing.simulation.group import GroupCoordinator
 from pystreams.testing.simulation.partition_log import PartitionLog
 from pystreams.testing.simulation.transactions import TransactionCoordinator
+
+_TOPIC_DEFAULTS = {
+    "cleanup.policy": "delete",
+    "min.compaction.lag.ms": "0",
+    "retention.ms": str(7 * 24 * 3600 * 1000),
+}
 
 
 class SimulatedBroker:
@@ -37,6 +43,7 @@ class SimulatedBroker:
         faults: Decides what happens in the background.
         group: The consumer group.
         transactions: The transaction coordinator.
+        topic_settings: The settings of each topic. They are kept and shown, and not followed.
     """
 
     def __init__(
@@ -52,6 +59,7 @@ class SimulatedBroker:
         self.faults = faults
         self._topics: dict[str, list[PartitionLog]] = {}
         self._topic_ids: dict[str, str] = {}
+        self.topic_settings: dict[str, dict[str, str]] = {}
         self._created = 0
         self._background: list[Callable[[], None]] = []
         self.group = GroupCoordinator(
@@ -66,9 +74,12 @@ class SimulatedBroker:
 
     # ------------------------------------------------------------------ topics
 
-    def create_topic(self, topic: str, partitions: int) -> None:
+    def create_topic(
+        self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> None:
         """Create a topic, unless it exists."""
         if topic not in self._topics:
+            self.topic_settings[topic] = {**_TOPIC_DEFAULTS, **(settings or {})}
             self._created += 1
             self._topic_ids[topic] = f"topic {self._created}"
             self._topics[topic] = [
@@ -77,7 +88,7 @@ class SimulatedBroker:
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and all it holds."""
-        del self._topics[topic], self._topic_ids[topic]
+        del self._topics[topic], self._topic_ids[topic], self.topic_settings[topic]
 
     def topic_ids(self) -> dict[str, str]:
         """Return what identifies each topic; one that is created again has another id."""

@@ -258,21 +258,32 @@ class SimulatedAdmin:
         self._lifeline.pulse("partition_counts")
         return self._broker.partition_counts()
 
-    def cleanup_policies(self, topics: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Return nothing: topics have no settings here."""
-        return {}
-
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return what identifies topics; those that do not exist are left out."""
         self._lifeline.pulse("topic_ids")
         ids = self._broker.topic_ids()
         return {topic: ids[topic] for topic in topics if topic in ids}
 
+    def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics; those that do not exist are left out."""
+        self._lifeline.pulse("topic_settings")
+        settings = self._broker.topic_settings
+        return {topic: dict(settings[topic]) for topic in topics if topic in settings}
+
+    def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Set some settings of topics."""
+        self._lifeline.pulse("change_topic_settings")
+        error = self._broker.faults.scripted("change_topic_settings")
+        if error is not None:
+            raise error
+        for topic, settings in changes.items():
+            self._broker.topic_settings[topic].update(settings)
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics that do not exist."""
         self._lifeline.pulse("create_topics")
         for topic in topics:
-            self._broker.create_topic(topic.name, topic.num_partitions)
+            self._broker.create_topic(topic.name, topic.num_partitions, topic.config)
 
     def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
         """Delete topics; a scripted failure is that of the first of them."""

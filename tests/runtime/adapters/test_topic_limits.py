@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka.admin import ConfigEntry
 
 from pystreams.runtime.adapters.topic_limits import smallest_limit
+from pystreams.runtime.adapters.topic_settings import settings_of
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,6 @@ from pystreams.runtime.adapters.topic_limits import smallest_limit
 def test_smallest_limit_counts_and_a_broker_may_name_none(
     settings: dict[str, str | None], limit: int | None
 ) -> None:
-    assert smallest_limit({name: entry(name, value) for name, value in settings.items()}) == limit
+    entries = {name: ConfigEntry(name, value) for name, value in settings.items()}
 
-
-def entry(name: str, value: str | None) -> ConfigEntry:
-    return ConfigEntry(name, value)
+    assert smallest_limit(settings_of(entries)) == limit
