@@ -21,13 +21,14 @@ from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Te
 from pystreams.backfill.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
-from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order, markers
+from pystreams.backfill.spark_leftovers import make_ready_for_queries
+from pystreams.backfill.stage_rows import ROWS, StageInput, in_task_order
 from pystreams.backfill.staged_rows import check_complete, counted
 from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
-from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.backfill.worker import StageJob, run_reading_tasks, run_tasks
 from pystreams.backfill.worker_logging import worker_set_up
 from pystreams.clock import Clock
 from pystreams.config import StreamsConfig
@@ -158,27 +159,41 @@ class Execution:
         job = self._job(stage, attempt, reader)
         payload = pack(job, "the topology (or its configuration)")
         num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
-        if reader is not None:
-            rows = markers(self._spark, num_tasks)
-        else:
-            given = StageInput(
-                self._history_rows(stage),
-                written,
-                len(stage.topics),
-                num_tasks,
-                self._behind(stage),
-                _asking(payload) if needs_event_times(job) else None,
-            )
-            rows = in_task_order(self._spark, given)
-        runs = rows.mapInArrow(
-            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
-        )
         try:
-            taken = [WrittenRun(*row) for row in runs.collect()]
+            if reader is not None:
+                taken = self._read_in_workers(payload, num_tasks, counts)
+            else:
+                given = StageInput(
+                    self._history_rows(stage),
+                    written,
+                    len(stage.topics),
+                    num_tasks,
+                    self._behind(stage),
+                    _asking(payload) if needs_event_times(job) else None,
+                )
+                taken = self._fed_by_spark(payload, given, counts)
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise _failed(error, position) from None
         move_into_place(attempt, taken)
         return taken
+
+    def _read_in_workers(self, payload: bytes, num_tasks: int, counts: str) -> list[WrittenRun]:
+        """Run tasks that read for themselves, each in a Spark partition of its own.
+
+        By numbers, without rows: the first query of a session takes Java seconds to get ready for.
+        """
+        numbers = self._spark.sparkContext.parallelize(range(num_tasks), num_tasks)
+        runs = numbers.mapPartitions(
+            lambda own: run_reading_tasks(payload, own, TakenRecords.here(counts))
+        )
+        return runs.collect()
+
+    def _fed_by_spark(self, payload: bytes, given: StageInput, counts: str) -> list[WrittenRun]:
+        """Run tasks whose rows come through Spark."""
+        runs = in_task_order(self._spark, given).mapInArrow(
+            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
+        )
+        return [WrittenRun(*row) for row in runs.collect()]
 
     def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
@@ -226,6 +241,7 @@ class Execution:
             if not topics:
                 continue
             path = self._staging.stage_path(earlier.position).resolve()
+            make_ready_for_queries(self._spark)
             rows = self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}")
             rows = rows.filter(
                 (F.col("kind") == int(ResultKind.OUTPUT)) & F.col("name").isin(topics)

@@ -68,6 +68,10 @@ class WrittenRun(NamedTuple):
     rows: int
     dropped: int
 
+    def row(self) -> pa.RecordBatch:
+        """Return it as a row of `WRITTEN_TYPE`."""
+        return pa.RecordBatch.from_pylist([self._asdict()], schema=_WRITTEN_SCHEMA)
+
 
 class _Place(NamedTuple):
     """Where rows go: all of one kind and name of one task."""
@@ -112,8 +116,8 @@ class ResultFiles:
         elif sum(self._waiting_bytes.values()) > _WAITING_MAX_BYTES:
             self._write_all()
 
-    def finish(self, dropped: int = 0) -> pa.RecordBatch:
-        """Close all files; return the row for Spark.
+    def finish(self, dropped: int = 0) -> WrittenRun:
+        """Close all files; return what Spark is told.
 
         Args:
             dropped: How many records the tasks have dropped.
@@ -123,8 +127,7 @@ class ResultFiles:
         """
         self._write_all()
         self._close_files()
-        done = WrittenRun(self._run, sum(self._files.values()), self._rows, dropped)
-        return pa.RecordBatch.from_pylist([done._asdict()], schema=_WRITTEN_SCHEMA)
+        return WrittenRun(self._run, sum(self._files.values()), self._rows, dropped)
 
     def __enter__(self) -> Self:
         return self

@@ -213,6 +213,7 @@ def _session(
         source.check_options(plan, wanted)
         if source.needs_connector(plan, wanted):
             return kafka_session(master, conf)
+        return spark_session(master, conf, has_queries=False)
     return spark_session(master, conf)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pystreams.backfill.executors import check_master, executors_watched
-from pystreams.backfill.spark_leftovers import working_directory_kept
+from pystreams.backfill.spark_leftovers import make_ready_for_queries, working_directory_kept
 from pystreams.errors import ConfigError, StreamsError
 from pystreams.java import JAVA_VERSION_MIN, Java, JavaNotFoundError, find_java, versions_needed
 
@@ -95,7 +95,7 @@ def _pyspark_version() -> tuple[int, int]:
 
 @contextmanager
 def spark_session(
-    master: str | None = None, conf: Mapping[str, str] | None = None
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, has_queries: bool = True
 ) -> Iterator[SparkSession]:
     """Give the session a backfill runs in.
 
@@ -106,6 +106,8 @@ def spark_session(
         master: Spark's master, such as `local[4]` or `spark://host:7077`; None takes what
             `spark-submit` gave, or all cores of this machine.
         conf: More of Spark's configuration; stronger than ours.
+        has_queries: Whether it is sure to run queries. Another one is not made ready for them,
+            which takes Java seconds: see `spark_leftovers.make_ready_for_queries`.
 
     Raises:
         ConfigError: The active session has another master, or other Python workers.
@@ -123,6 +125,8 @@ def spark_session(
             yield active
         return
     with working_directory_kept(), _own_session(master, dict(conf or {})) as session:
+        if has_queries:
+            make_ready_for_queries(session)
         yield session
 
 

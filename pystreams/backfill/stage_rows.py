@@ -23,8 +23,7 @@ functions partition by it, so Spark adds no other shuffle:
 A stage that reads one topic needs no times, one that reads no written topic no offsets. With a
 timestamp extractor of the user's own, the highest time so far is found in Python (`event_times`).
 
-Where workers read their partitions themselves (`partition_reader`), a stage has no rows but one a
-task, which makes it run (`markers`).
+Where workers read their partitions themselves (`partition_reader`), a stage has no rows.
 
 Spec: KIP-353; `pystreams.runtime.core.partition_group`.
 """
@@ -89,9 +88,9 @@ class StageInput:
 def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
     """Return the rows with columns of `HISTORY_TYPE`, sorted by task and as each takes them.
 
-    Before the rows of each task stands its marker; see `markers`.
+    Before the rows of each task stands its marker; see `_marker_rows`.
     """
-    rows = _marker_rows(spark, given.num_tasks, num_partitions=1)
+    rows = _marker_rows(spark, given.num_tasks)
     if given.history is not None:
         origin = (F.lit(-1).alias("stage"), F.lit(-1).alias("task"), F.col("offset").alias("place"))
         rows = rows.unionByName(given.history.select(*COLUMNS, *origin))
@@ -107,17 +106,12 @@ def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
     return ordered.select(*COLUMNS)
 
 
-def markers(spark: SparkSession, num_tasks: int) -> DataFrame:
-    """Return for each task a row with nothing but its number in `partition`, in order.
+def _marker_rows(spark: SparkSession, num_tasks: int) -> DataFrame:
+    """Return for each task a row with nothing but its number in `partition`.
 
-    A task runs when there is a row of it, and one without history runs too. Each has a Spark
-    partition of its own.
+    A task runs when there is a row of it, and one without history runs too.
     """
-    return _marker_rows(spark, num_tasks, num_partitions=num_tasks).select(*COLUMNS)
-
-
-def _marker_rows(spark: SparkSession, num_tasks: int, *, num_partitions: int) -> DataFrame:
-    numbers = spark.range(0, num_tasks, 1, numPartitions=num_partitions)
+    numbers = spark.range(0, num_tasks, 1, numPartitions=1)
     return numbers.select(*(_marker_column(name) for name in ROWS))
 
 

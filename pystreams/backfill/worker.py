@@ -3,8 +3,8 @@
 The rows come sorted by task and, within a task, as it is to take them; before them all stands one
 row without a topic, the marker, so that a task without history runs too (its processors are
 initialised, and its end is told). Most often a Spark partition is one task. Where the stage has a
-reader, there is nothing but markers, and the worker reads the task's partitions itself. Results go
-to files (`result_files`).
+reader, there are no rows: the worker is given the numbers of tasks, and reads their partitions
+itself (`run_reading_tasks`). Results go to files (`result_files`).
 
 An error leaves as a line of JSON within the exception's text, which Spark carries to the driver;
 `failures` reads it there.
@@ -31,7 +31,7 @@ from pystreams.backfill.feeding import fed_by_reader, fed_with_rows
 from pystreams.backfill.history import PartitionBounds, PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
-from pystreams.backfill.result_files import ResultFiles
+from pystreams.backfill.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.rows import PARTITION
 from pystreams.backfill.shipping import unpack
 from pystreams.backfill.stages import Stage
@@ -106,7 +106,7 @@ def run_tasks(
 
     Args:
         payload: A packed `StageJob`.
-        batches: History, sorted by task and as each is to take it; or markers alone.
+        batches: History, sorted by task and as each is to take it.
         taken: Told how many records have been taken.
 
     Returns:
@@ -115,7 +115,37 @@ def run_tasks(
     Raises:
         WorkerFailureError: A task failed; holds what the driver tells the user.
     """
-    job: StageJob = unpack(payload)
+    parts = groupby(_by_task(taken.of_batches(batches)), key=itemgetter(0))
+    of_tasks = ((number, (rows for _, rows in own)) for number, own in parts)
+    yield _run(unpack(payload), of_tasks, taken).row()
+
+
+def run_reading_tasks(
+    payload: bytes, numbers: Iterable[int], taken: TakenRecords
+) -> Iterator[WrittenRun]:
+    """Run tasks of a stage that reads its partitions here.
+
+    Args:
+        payload: A packed `StageJob` with a reader.
+        numbers: The tasks.
+        taken: Told how many records have been taken.
+
+    Returns:
+        One row, when all is written.
+
+    Raises:
+        WorkerFailureError: As by `run_tasks`.
+    """
+    run = _run(unpack(payload), ((number, iter(())) for number in numbers), taken)
+    taken.end()
+    yield run
+
+
+def _run(
+    job: StageJob,
+    rows_of_tasks: Iterable[tuple[int, Iterator[pa.RecordBatch]]],
+    taken: TakenRecords,
+) -> WrittenRun:
     if job.set_up_logging is not None:
         job.set_up_logging()
     settings = job.settings()
@@ -124,14 +154,12 @@ def run_tasks(
     dropped = 0
     with _collector_spared(), ResultFiles(job.attempt, job.staging) as files:
         try:
-            parts_of_tasks = groupby(_by_task(taken.of_batches(batches)), key=itemgetter(0))
-            for number, parts in parts_of_tasks:
+            for number, rows in rows_of_tasks:
                 task_id = TaskId(subtopology, number)
-                dropped += _run_task(job, settings, task_id, parts, taken, files)
-            row = files.finish(dropped)
+                dropped += _run_task(job, settings, task_id, rows, taken, files)
+            return files.finish(dropped)
         except Exception as error:
             raise WorkerFailureError.of(error, task_id) from error
-    yield row
 
 
 @contextlib.contextmanager
@@ -156,7 +184,7 @@ def _run_task(
     job: StageJob,
     settings: HistoryTaskSettings,
     task_id: TaskId,
-    parts: Iterator[tuple[int, pa.RecordBatch]],
+    rows: Iterator[pa.RecordBatch],
     taken: TakenRecords,
     files: ResultFiles,
 ) -> int:
@@ -184,12 +212,9 @@ def _run_task(
             task_id, job.plan, job.stage, partitions, Path(directory), settings, start
         )
         closing.callback(_close_after_failure, task)
-        rows = (rows for _, rows in parts)
         if job.reader is None:
             given = fed_with_rows(task, number, rows, gaps_allowed=job.gaps_allowed)
         else:
-            for _ in rows:
-                pass  # The marker.
             bounds = {one: job.bounds[one] for one in partitions if one in job.bounds}
             given = fed_by_reader(task, job.reader, bounds, taken)
         for results in chain(given, task.finish()):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from pystreams.backfill.staging import StagingDirectory
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import write_archive
+from tests.broker.waiting import wait_until
 
 TOPOLOGY = """
 from pystreams import StreamsBuilder, serdes
@@ -44,25 +48,60 @@ class Done:
     told: str
 
 
+WAITING = """
+import threading
+from pathlib import Path
+from pystreams import StreamsBuilder, serdes
+
+def wait(key, value):
+    Path({begun!r}).touch()
+    threading.Event().wait()
+
+builder = StreamsBuilder()
+builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING).foreach(wait)
+"""
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A backfill that goes on after records it can't decode."""
     home = tmp_path_factory.mktemp("command")
     directory, staged = home / "here", home / "staged"
     directory.mkdir()
-    (home / "counts.py").write_text(TOPOLOGY)
-    rows = [Row("in", 0, offset, offset, b"k", value) for offset, value in enumerate(VALUES)]
+    command = command_of(home, TOPOLOGY, VALUES, staged)
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return Done(directory, staged, ended.stderr)
+
+
+def command_of(home: Path, topology: str, values: Sequence[bytes], staged: Path) -> list[str]:
+    """Return the command that backfills a topology over an archive of these values."""
+    (home / "topology.py").write_text(topology)
+    rows = [Row("in", 0, offset, offset, b"k", value) for offset, value in enumerate(values)]
     archive = write_archive(rows, home / "archive")
-    command = [sys.executable, "-m", "pystreams", "backfill", str(home / "counts.py")]
+    command = [sys.executable, "-m", "pystreams", "backfill", str(home / "topology.py")]
     command += ["--from", f"parquet:{archive}", "--no-publish", "--output", str(staged)]
     command += ["-c", "application.id=app", "-c", "statestore.cache.max.bytes=0"]
     command += ["-c", "default.deserialization.exception.handler=LogAndContinueExceptionHandler"]
     command += ["--master", "local[1]"]
     for name, value in SMALL.items():
         command += ["--spark-conf", f"{name}={value}"]
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return Done(directory, staged, ended.stderr)
+    return command
+
+
+def test_a_killed_one_leaves_nothing_there_either(tmp_path: Path) -> None:
+    here, begun = tmp_path / "here", tmp_path / "begun"
+    here.mkdir()
+    topology = WAITING.format(begun=str(begun))
+    command = command_of(tmp_path, topology, [b"one"], tmp_path / "staged")
+    with subprocess.Popen(command, cwd=here, start_new_session=True) as running:
+        try:
+            wait_until(lambda: begun.exists() or running.poll(), "the first record")
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)
+
+    assert begun.exists()
+    assert list(here.rglob("*")) == []
 
 
 def test_nothing_is_left_in_the_directory_where_it_was_started(done: Done) -> None:

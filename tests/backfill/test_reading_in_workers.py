@@ -15,7 +15,6 @@ from pystreams.backfill.feeding import fed_by_reader
 from pystreams.backfill.history import History, PartitionBounds, WantedTopics
 from pystreams.backfill.rows import HISTORY_TYPE, HistoryMessage, Result
 from pystreams.backfill.running import run as run_backfill
-from pystreams.backfill.stage_rows import markers
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
@@ -149,6 +148,23 @@ def test_tasks_that_read_themselves_give_what_tasks_without_spark_give(
     assert without_ends(found) == without_ends(expected(case.build(), source, tmp_path))
 
 
+def test_stage_that_reads_itself_needs_no_query_and_its_tasks_run_side_by_side(
+    spark: Any, tmp_path: Path
+) -> None:
+    """Java takes seconds to get ready for the first query of a session."""
+    rows = made_up("left", 5, 30, num_partitions=4)
+    source = ReadInWorkers(rows, {"left": 4, "busy": 1, "quiet": 1})
+    executed = spark._jsparkSession.sharedState().statusStore()
+    before = executed.executionsCount()
+
+    backfilled(CASES["ticks"].build(), source, tmp_path)
+
+    assert executed.executionsCount() == before
+    ends = (tmp_path / "staging" / "stage-0").glob("kind=2/name=*/task=*/*.parquet")
+    runs = {file.stem.partition("-")[2] for file in ends}
+    assert len(runs) == 4, "each task has a Spark partition of its own"
+
+
 def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path) -> None:
     rows = made_up("left", 5, 30, num_partitions=1)
     aborted = frozenset({TopicPartition("left", 2)})
@@ -197,12 +213,3 @@ def test_records_that_workers_read_are_counted(tmp_path: Path) -> None:
     taken.end()
 
     assert counts.records() == len(rows)
-
-
-def test_each_task_has_a_spark_partition_of_its_own_and_no_shuffle(spark: Any) -> None:
-    rows = markers(spark, 5)
-
-    found = rows.rdd.glom().map(lambda own: [row.partition for row in own]).collect()
-
-    assert found == [[0], [1], [2], [3], [4]]
-    assert "Exchange" not in str(rows._jdf.queryExecution().executedPlan())

@@ -35,8 +35,7 @@ def written(attempt: Path, batches: Iterable[ResultBatch]) -> WrittenRun:
     with ResultFiles(attempt, attempt.parent) as files:
         for one in batches:
             files.write(one)
-        (row,) = files.finish().to_pylist()
-    return WrittenRun(**row)
+        return files.finish()
 
 
 def sequences(attempt: Path, kind: ResultKind = ResultKind.OUTPUT, name: str = "out") -> list[int]:

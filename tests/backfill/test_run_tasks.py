@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from pystreams import serdes
@@ -17,7 +16,7 @@ from pystreams.backfill.shipping import pack
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
 from pystreams.backfill.task_counts import TakenRecords
-from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.backfill.worker import StageJob, run_reading_tasks
 from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
 from pystreams.cli.logs import configure_logging, set_up_in_workers
 from pystreams.config import StreamsConfig
@@ -27,7 +26,6 @@ from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.test_reading_in_workers import RowReader
-from tests.backfill.test_worker import MARKER, batch_of
 
 PARTITION = TopicPartition("in", 3)
 VALUES = [b"one", b"\xff\xfe", b"three"]
@@ -64,9 +62,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageJob:
 def run(job: StageJob) -> dict[str, Any]:
     """Run its last task; return what it tells Spark."""
     taken = TakenRecords(job.staging / "counts", ManualClock())
-    (told,) = run_tasks(pack(job, "the job"), [batch_of(MARKER)], taken)
-    (row,) = pa.Table.from_batches([told]).to_pylist()
-    return dict(row)
+    (told,) = run_reading_tasks(pack(job, "the job"), [3], taken)
+    return told._asdict()
 
 
 def test_workers_log_as_the_program_does_that_runs_the_backfill(
