@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import StreamsError, TaskCorruptedError
+from pystreams.errors import RetriableClientError, StreamsError, TaskCorruptedError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
@@ -78,11 +78,16 @@ class Committer:
             stores at least.
 
         Raises:
+            TaskMigratedError: The thread stood still, and somebody else has its partitions.
             StateStoreError: A store could not be written after the Kafka commit.
         """
         units = self._units([task for task in tasks if task.needs_commit()])
         if not units:
             return []
+        try:
+            self._producers.membership.prove([part for task in tasks for part in task.partitions])
+        except RetriableClientError as unanswered:
+            return [CommitFailure(unit, unanswered) for unit in units]
         failures: list[CommitFailure] = []
         for unit in list(units):
             try:

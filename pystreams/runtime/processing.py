@@ -83,6 +83,7 @@ class Processing:
         """
         processed = 0
         self.measure()  # Punctuations and the start of tasks write as well.
+        self._producers.membership.is_doubtful()  # It may have stood still while it polled.
         for task in self._in_turn():
             task.record.now_ms = now_ms
             if not task.ready(now_ms):
@@ -137,8 +138,12 @@ class Processing:
     def send(self, task: StreamTask) -> None:
         """Hand what a task left in its buffers to its producer.
 
-        When that fails, a commit is due: it meets the same trouble, and knows how to recover.
+        When that fails, a commit is due: it meets the same trouble, and knows how to recover. So it
+        is after the thread stood still, when nothing may be sent.
         """
+        if self._producers.membership.is_doubtful():
+            task.request_commit()
+            return
         try:
             self._producers.of_task(task.task_id).send(task.outputs())
         except (RetriableClientError, TransactionAbortableError) as error:

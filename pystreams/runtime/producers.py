@@ -15,6 +15,7 @@ from typing import Protocol
 from pystreams.config import ProcessingGuarantee
 from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer
+from pystreams.runtime.membership import Membership
 from pystreams.runtime.ports import ProducerPort
 from pystreams.topology.plan import TopologyPlan
 
@@ -103,6 +104,7 @@ class TaskProducers:
         process_id: Identity of the process, stable across restarts.
         thread_index: The thread's number in its process.
         client_id: The thread's client id.
+        membership: Tells when nothing may be sent.
     """
 
     def __init__(
@@ -114,7 +116,9 @@ class TaskProducers:
         process_id: str,
         thread_index: int,
         client_id: str,
+        membership: Membership,
     ) -> None:
+        self.membership = membership
         self._clients = clients
         self._topics = plan.output_topics()
         self._guarantee = guarantee

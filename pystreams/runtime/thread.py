@@ -41,6 +41,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.housekeeping import Housekeeping
 from pystreams.runtime.identity_guard import IdentityGuard
+from pystreams.runtime.membership import Membership
 from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
@@ -93,6 +94,7 @@ class StreamThread:
             process_id=parts.process_id,
             thread_index=index,
             client_id=self.name,
+            membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
         )
         self._restorer = Restorer(
             lambda: parts.clients.restore_consumer(f"{self.name}-restore-consumer"),

@@ -15,14 +15,22 @@ from pystreams.record import Record
 from pystreams.testing.simulation import NO_FAULTS
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from tests.simulation.applications import Application, running_tasks, stored_counts
+from tests.simulation.applications import (
+    CHANGELOG,
+    PATIENCE,
+    Application,
+    running_tasks,
+    stored_counts,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pystreams.runtime.ports import RebalanceListener
     from pystreams.runtime.thread import StreamThread
     from pystreams.testing.simulation import SimulatedProcess
+    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 
@@ -374,3 +382,86 @@ def test_partitions_given_up_in_order_are_committed_first(
     app.broker.settle()
     found = app.outputs()
     assert sorted(found) == sorted([(key, 1) for key in "abcdef"] + [(key, 2) for key in "abcdef"])
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize("where", ["between poll and run", "in a run"])
+def test_a_process_that_was_stopped_past_its_session_logs_nothing_behind_the_new_owner(
+    where: str, incremental: bool, tmp_path: Path
+) -> None:
+    """At least once no producer is fenced: old counts would be the last ones in the changelog."""
+    app = Application(tmp_path, "at_least_once", incremental=incremental)
+    pauses: list[SimulatedProcess] = []
+
+    def pause(value: str) -> str:
+        while pauses:
+            take_over(app, pauses.pop())
+        return value
+
+    stopped, other = (
+        app.process(name, pausing(pause, where), {"consumer.session.timeout.ms": 3000})
+        for name in ("p0", "p1")
+    )
+    stopped.start()
+    step_until_running(stopped, 1)
+    app.feed("a")
+    app.run_until_processed(stopped)
+    app.feed("a")
+    pauses.append(other)
+    for _ in range(PATIENCE):
+        stopped.step()
+
+    assert not pauses
+    counts = [
+        int.from_bytes(one.message_value or b"", "big")
+        for one in app.broker.log(CHANGELOG).committed_records()
+    ]
+    assert counts == [1, 2, 3, 4], "and no 2 behind them"
+
+
+def test_a_thread_that_works_for_longer_than_a_session_goes_on_as_a_member(tmp_path: Path) -> None:
+    """Its client tells the group all the time that it lives."""
+    app = Application(tmp_path, "at_least_once")
+
+    def work(value: str) -> str:
+        app.clock.advance_ms(4000)
+        for member in app.broker.group._members.values():
+            app.broker.group.touch(member)
+        return value
+
+    process = app.process(
+        topology=pausing(work, "in a run"), config={"consumer.session.timeout.ms": 3000}
+    )
+    process.start()
+    step_until_running(process, 1)
+    app.feed("a", "a", "a")
+    app.run_until_processed(process)
+
+    process.stop()
+    assert stored_counts(process) == {"a": 3}
+    assert sum("CRASH" in line or " subscribe" in line for line in app.faults.trace) == 1
+
+
+def take_over(app: Application, other: SimulatedProcess) -> None:
+    """Let the member's session end, and another process count on."""
+    app.clock.advance_ms(4000)
+    app.broker.tick()
+    other.start()
+    step_until_running(other, 1)
+    app.feed("a", "a")
+    app.run_until_processed(other)
+
+
+def pausing(pause: Callable[[str], str], where: str) -> Topology:
+    """Counts; what may pause is called when a record has come, or when it is processed."""
+    builder = StreamsBuilder()
+
+    def read(value: bytes) -> str:
+        return pause(value.decode()) if where == "between poll and run" else value.decode()
+
+    text: Any = serdes.serde_of(str.encode, read)
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=text)
+    if where == "in a run":
+        stream = stream.map_values(pause)
+    stream.group_by_key(key_serde=serdes.STRING, value_serde=serdes.STRING).count(name="counts")
+    return builder.build()

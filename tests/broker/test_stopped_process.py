@@ -1,0 +1,90 @@
+"""A process that stands still for longer than its session, and goes on beside the new owner."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import long, produce, read_all
+from tests.broker.waiting import wait_until
+
+CODE = """
+import os, time
+from pathlib import Path
+from pystreams import StreamsBuilder, serdes
+
+held = Path({held!r})
+
+def maybe_wait(value):
+    if value == "wait" and "WAITS" in os.environ:
+        held.touch()
+        while held.exists():
+            time.sleep(0.01)
+    return value
+
+builder = StreamsBuilder()
+source = builder.stream("{source}", key_serde=serdes.STRING, value_serde=serdes.STRING)
+source.map_values(maybe_wait).group_by_key(
+    key_serde=serdes.STRING, value_serde=serdes.STRING
+).count(name="counts")
+"""
+BEFORE, AFTER = 10, 63
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_process_that_was_stopped_past_its_session_logs_no_old_counts(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    protocol: str,
+) -> None:
+    """It is stopped in the middle of a record: what it has counted waits to be logged."""
+    source, held, file = create_topic(), tmp_path / "held", tmp_path / "counts.py"
+    file.write_text(CODE.format(held=str(held), source=source))
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "processing.guarantee": "at_least_once",
+        "group.protocol": protocol,
+        "commit.interval.ms": 200,
+        "statestore.cache.max.bytes": 0,
+        **({"consumer.session.timeout.ms": 6000} if protocol == "classic" else {}),
+    }
+    stopped_one, other_one = (
+        Application(unique_name, tmp_path / name, file, settings, environment)
+        for name, environment in (("stopped", {"WAITS": "1"}), ("other", {}))
+    )
+    for application in (stopped_one, other_one):
+        application.directory.mkdir()
+    with stopped_one, other_one:
+        stopped = stopped_one.start()
+        stopped.wait_for("task running")
+        produce(broker.bootstrap_servers, source, [(b"k", b"v")] * BEFORE)
+        wait_until(lambda: logged(broker, unique_name) == BEFORE, "the first counts")
+        produce(broker.bootstrap_servers, source, [(b"k", b"wait")])
+        stopped.wait_until(held.exists, "the record it waits at")
+        os.killpg(stopped.process.pid, signal.SIGSTOP)
+        other = other_one.start()
+        produce(broker.bootstrap_servers, source, [(b"k", b"v")] * AFTER)
+        everything = BEFORE + 1 + AFTER
+        other.wait_until(lambda: logged(broker, unique_name) == everything, "the other's counts")
+        held.unlink()
+        os.killpg(stopped.process.pid, signal.SIGCONT)
+        stopped.wait_for("joining the group again", "partitions lost")
+        other.stop()
+        stopped.stop()
+
+    assert logged(broker, unique_name) == everything
+
+
+def logged(broker: DevelopmentBroker, application_id: str) -> int:
+    """Return the last count in the changelog."""
+    topic = f"{application_id}-counts-changelog"
+    found = read_all(broker.bootstrap_servers, topic)
+    return long(found[-1].value()) if found else 0
