@@ -67,13 +67,14 @@ class Application:
         name: str = "p0",
         topology: Topology | None = None,
         config: Mapping[str, Any] | None = None,
+        disk: SimulatedDisk | None = None,
     ) -> SimulatedProcess:
-        """Make a process with a disk of its own."""
+        """Make a process with a disk of its own, or with that of another one."""
         return SimulatedProcess(
             topology or counting(),
             {**self._config, **(config or {})},
             self.broker,
-            SimulatedDisk(self._root / name, self.faults),
+            disk or SimulatedDisk(self._root / name, self.faults),
             name,
         )
 

@@ -288,3 +288,53 @@ def test_commits_are_counted_when_they_are_made(guarantee: str, tmp_path: Path) 
     app.feed("a")
     app.run_until_processed(process)
     assert thread._committer.commits == 1
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "producers"),
+    [
+        ("at_least_once", set()),
+        ("exactly_once", {"0_0-producer", "0_1-producer", "0_2-producer"}),
+        ("exactly_once_v2", {"producer"}),
+    ],
+)
+def test_each_task_has_a_transactional_producer_or_all_tasks_of_a_thread_share_one(
+    guarantee: str, producers: set[str], tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee, partitions=3)
+    process = app.process()
+    process.start()
+    app.feed("a", "b", "c", "d", "e", "f")
+    app.run_until_processed(process)
+
+    fencing = [line for line in app.faults.trace if line.endswith(" init_transactions")]
+    assert {line.split()[1].partition("StreamThread-1-")[2] for line in fencing} == producers
+    assert len(fencing) == len(producers)
+
+
+@pytest.mark.parametrize("guarantee", ALL)
+def test_an_application_becomes_exactly_once_by_its_configuration_alone(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """It has run at least once. Killed before its offsets, it counts again, or it does not."""
+    app = Application(tmp_path, "at_least_once")
+    before = app.process()
+    before.start()
+    app.feed("a", "b")
+    app.run_until_processed(before)
+    before.stop()
+    process = app.process(config={"processing.guarantee": guarantee}, disk=before.disk)
+    process.start()
+    while not running_tasks(process):
+        process.step()
+    app.feed("a", "a")
+    process.crash_at(" commit in-0@4" if guarantee == "at_least_once" else " commit_transaction")
+    while process.running:
+        process.step()
+    process.start()
+    app.run_until_processed(process)
+    process.stop()
+
+    counts_of_a = [count for key, count in app.outputs() if key == "a"]
+    repeated = [4, 5] if guarantee == "at_least_once" else []
+    assert counts_of_a == [1, 2, 3, *repeated]

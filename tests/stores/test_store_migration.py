@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rocksdict import Options, Rdict
 from structlog.testing import capture_logs
 
 from pystreams import serdes
@@ -310,3 +311,15 @@ def test_checkpoint_files_are_kafkas_format(tmp_path: Path) -> None:
     assert file.read_text() == "0\n2\nshop-names-changelog 0 41\nshop-totals-changelog 0 -4\n"
     assert read_checkpoint(file) == {NAMES: 41, TOTALS: None}
     assert [path.name for path in tmp_path.iterdir()] == [".checkpoint"]
+
+
+def test_an_older_version_can_not_open_an_upgraded_store(tmp_path: Path) -> None:
+    """It knows no column family of offsets, and RocksDB opens a database with all it has only."""
+    manager = opened(tmp_path, *builders())
+    manager.close()
+    directory = str(tmp_path / "rocksdb" / "names")
+
+    with pytest.raises(Exception, match="Column families not opened: offsets"):
+        Rdict(
+            directory, Options(raw_mode=True), column_families={"default": Options(raw_mode=True)}
+        )
