@@ -71,17 +71,20 @@ def killed_and_started(
 ) -> int:
     """Feed and kill, then let the application finish and stop it; return the rounds fed."""
     draw = draws(kills)
+    started: list[Running] = []
     with application:
         with arena.feed(RECORDS_PER_S) as feed:
             for moment in moments(kills, draw):
                 print(moment)
-                running = application.start(*options)
+                started.append(running := application.start(*options))
                 moment.wait(running, arena.written)
                 kill(running, draw)
-        running = application.start(*options)
+        started.append(running := application.start(*options))
         arena.wait_for_outputs(feed.rounds, running)
         running.stop()
         application.wait_until_all_gone()
+    told = [line["message"] for running in started for line in running.lines()]
+    assert not [message for message in told if message.startswith("state store is ")], "wiped none"
     return feed.rounds
 
 
