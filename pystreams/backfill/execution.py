@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
@@ -159,41 +160,48 @@ class Execution:
         job = self._job(stage, attempt, reader)
         payload = pack(job, "the topology (or its configuration)")
         num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
+        if reader is not None:
+            collect = self._read_in_workers(payload, num_tasks, counts)
+        else:
+            given = StageInput(
+                self._history_rows(stage),
+                written,
+                len(stage.topics),
+                num_tasks,
+                self._behind(stage),
+                _asking(payload) if needs_event_times(job) else None,
+            )
+            collect = self._fed_by_spark(payload, given, counts)
         try:
-            if reader is not None:
-                taken = self._read_in_workers(payload, num_tasks, counts)
-            else:
-                given = StageInput(
-                    self._history_rows(stage),
-                    written,
-                    len(stage.topics),
-                    num_tasks,
-                    self._behind(stage),
-                    _asking(payload) if needs_event_times(job) else None,
-                )
-                taken = self._fed_by_spark(payload, given, counts)
+            taken = [WrittenRun(*row) for row in collect()]
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
             raise _failed(error, position) from None
         move_into_place(attempt, taken)
         return taken
 
-    def _read_in_workers(self, payload: bytes, num_tasks: int, counts: str) -> list[WrittenRun]:
-        """Run tasks that read for themselves, each in a Spark partition of its own.
+    def _read_in_workers(
+        self, payload: bytes, num_tasks: int, counts: str
+    ) -> Callable[[], Sequence[Sequence[Any]]]:
+        """Return what runs tasks that read for themselves, each in a Spark partition of its own.
 
         By numbers, without rows: the first query of a session takes Java seconds to get ready for.
         """
         numbers = self._spark.sparkContext.parallelize(range(num_tasks), num_tasks)
-        runs = numbers.mapPartitions(
+        return numbers.mapPartitions(
             lambda own: run_reading_tasks(payload, own, TakenRecords.here(counts))
-        )
-        return runs.collect()
+        ).collect
 
-    def _fed_by_spark(self, payload: bytes, given: StageInput, counts: str) -> list[WrittenRun]:
-        """Run tasks whose rows come through Spark."""
-        runs = in_task_order(self._spark, given).mapInArrow(
-            lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
+    def _fed_by_spark(
+        self, payload: bytes, given: StageInput, counts: str
+    ) -> Callable[[], Sequence[Sequence[Any]]]:
+        """Return what runs tasks whose rows come through Spark."""
+        return (
+            in_task_order(self._spark, given)
+            .mapInArrow(
+                lambda batches: run_tasks(payload, batches, TakenRecords.here(counts)), WRITTEN_TYPE
+            )
+            .collect
         )
-        return [WrittenRun(*row) for row in runs.collect()]
 
     def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
