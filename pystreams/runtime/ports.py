@@ -12,11 +12,13 @@ translated once, in the adapter, into pystreams' errors:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
 
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
@@ -109,8 +111,21 @@ class ConsumerPort(Protocol):
         That of a consumer that has not joined the group fences nothing.
         """
 
-    def close(self) -> None:
-        """Leave the group and release the client; runs the listener for what is still assigned."""
+    def member_id(self) -> str:
+        """Return its id in the group as of the last assignment; empty before the first."""
+
+    def leave(self) -> None:
+        """Begin to leave the group: `poll` revokes what is assigned. It may subscribe again.
+
+        A static member leaves, too: it is not given back what it had.
+        """
+
+    def close(self, *, leave: bool = False) -> None:
+        """Release the client; runs the listener for what is still assigned.
+
+        Args:
+            leave: Whether a static member leaves the group, too. Others always do.
+        """
 
 
 class ProducerPort(Protocol):
@@ -288,6 +303,12 @@ class AdminPort(Protocol):
 
         Raises:
             RetriableClientError: No answer in time.
+        """
+
+    def describe_group(self, group: str) -> Future[GroupDescription]:
+        """Ask who is in a group, without waiting; a group that never was has no members.
+
+        The answer raises `StreamsError` where there is none in time, or where it is refused.
         """
 
     def group_members(self, group: str) -> list[str]:

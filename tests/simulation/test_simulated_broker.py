@@ -211,7 +211,7 @@ def test_offsets_of_somebody_who_left_the_group_abort_the_transaction() -> None:
     while not consumer._positions:
         consumer.poll(10, 0.1)
     metadata = consumer.group_metadata()
-    consumer.close()
+    consumer.close(leave=True)
     producer = world.producer()
     world.send(producer, "a")
 
@@ -263,6 +263,25 @@ def test_partitions_are_owned_by_one_member_at_a_time(*, incremental: bool) -> N
     given_up = ["t-2", "t-3"] if incremental else ["t-0", "t-1", "t-2", "t-3"]
     assert ("revoked", given_up) in told.events
     assert told_too.events[-1] == ("assigned", ["t-2", "t-3"])
+
+
+def test_a_static_member_that_comes_back_is_given_what_it_had_whatever_it_reads_now() -> None:
+    world = World()
+    world.broker.create_topic("u", 1)
+    before, _ = world.consumer()
+    while not before._positions:
+        before.poll(10, 0.01)
+    before.close()
+    again, listener = world.consumer()
+    again.subscribe(["u"], [], listener)
+    again.poll(10, 0.01)
+    assert listener.events == [("assigned", ["t-0"])]
+
+    again.leave()
+    again.subscribe(["u"], [], listener)
+    while "u" not in {topic for topic, _ in again._positions}:
+        again.poll(10, 0.01)
+    assert listener.events[1:] == [("revoked", ["t-0"]), ("assigned", ["u-0"])]
 
 
 def test_a_member_that_does_not_poll_loses_what_it_had() -> None:

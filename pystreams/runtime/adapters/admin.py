@@ -42,14 +42,18 @@ from pystreams.runtime.adapters.confluent_errors import (
     make_client,
     translate,
 )
+from pystreams.runtime.adapters.described_groups import described
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
 from pystreams.runtime.adapters.topic_settings import change_settings, described_settings
+from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
 _log = structlog.get_logger("pystreams.admin")
 
 _ANSWER_TIMEOUT_S = 30.0
+_LOOK_TIMEOUT_S = 5.0
+"""Of a look at a group, for which tasks wait that are to start."""
 _METADATA_TIMEOUT_S = 15.0
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
@@ -293,17 +297,18 @@ class ConfluentAdmin:
         found = {one: self._offset(listed[theirs(one)], one) for one in times_ms}
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
+    def describe_group(self, group: str) -> Future[GroupDescription]:
+        """Ask who is in a group, without waiting; a group that never was has no members."""
+        return self._describe(group, _LOOK_TIMEOUT_S)
+
+    def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
+        asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
+        return described(group, asked[group])
+
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
-        answer = self._client.describe_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
-        try:
-            members = answer[group].result().members
-        except KafkaException as raised:
-            error = error_of(raised)
-            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return []
-            raise translate(error, f"members of group {group!r}") from raised
-        return sorted(member.client_id for member in members)
+        found = self._describe(group, _ANSWER_TIMEOUT_S).result()
+        return sorted(member.client_id for member in found.members)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """Return what a group has committed; offsets pending in a transaction do not count."""

@@ -18,6 +18,7 @@ What librdkafka does, measured, and what follows from it:
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -26,7 +27,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from pystreams.errors import FatalStreamsError, RetriableClientError
+from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
@@ -48,6 +49,8 @@ _log = structlog.get_logger("pystreams.consumer")
 _ANSWER_TIMEOUT_S = 10.0
 _COMMIT_TIMEOUT_S = 3.0
 """How long a stop may have to wait for an offset commit."""
+_LEAVE_TIMEOUT_S = 3.0
+_LEAVE_LOOK_S = 0.01
 _SEEK_ATTEMPTS = 400
 _SEEK_PAUSE_S = 0.005
 
@@ -82,6 +85,7 @@ class ConfluentConsumer:
         self._polling = False
         self._void: set[TopicPartition] = set()
         self._callback_error: Exception | None = None
+        self._member_id = ""
         self._closed = False
         self._errors = ConsumerErrors(self._client, self._doing("polling"))
         self._commits = OffsetCommits(
@@ -109,10 +113,20 @@ class ConfluentConsumer:
         """Return the opaque group metadata that fences transactions."""
         return self._client.consumer_group_metadata()
 
-    def close(self) -> None:
-        """Leave the group (a static member stays in it) and release the client."""
+    def member_id(self) -> str:
+        """Return its id in the group as of the last assignment; empty before the first."""
+        return self._member_id
+
+    def leave(self) -> None:
+        """Begin to leave the group; unlike a close, this makes a static member leave, too."""
+        self._client.unsubscribe()
+
+    def close(self, *, leave: bool = False) -> None:
+        """Release the client; a static member stays in the group, unless it is to leave."""
         if self._closed:
             return
+        if leave and not self._incremental and self._commits.settled(_COMMIT_TIMEOUT_S):
+            self._leave_for_good()
         self._closed = True
         if not self._commits.settled(_COMMIT_TIMEOUT_S):
             # The client must not be freed under a commit; its membership ends with its session.
@@ -121,7 +135,16 @@ class ConfluentConsumer:
         self._client.close()
         self._raise_callback_error()
 
+    def _leave_for_good(self) -> None:
+        """Leave and wait until the client has said so: that of a static member won't in a close."""
+        deadline_s = time.monotonic() + _LEAVE_TIMEOUT_S
+        self.leave()
+        with contextlib.suppress(StreamsError):  # Then the membership ends with its session.
+            while self._client.memberid() and time.monotonic() < deadline_s:
+                self._consume(1, _LEAVE_LOOK_S)
+
     def _on_assign(self, _: Consumer, found: list[KafkaPartition]) -> None:
+        self._member_id = self._client.memberid() or ""
         partitions = [ours(one) for one in found]
         at_zero = [theirs(one, 0) for one in partitions]
         if self._incremental:

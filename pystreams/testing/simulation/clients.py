@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
 
 from pystreams.errors import (
     RetriableClientError,
@@ -12,6 +13,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 from pystreams.testing.simulation.broker import SimulatedBroker
@@ -325,6 +327,19 @@ class SimulatedAdmin:
                     break
         return found
 
+    def describe_group(self, group: str) -> Future[GroupDescription]:
+        """Describe the broker's one group."""
+        self._lifeline.pulse("describe_group")
+        answer: Future[GroupDescription] = Future()
+        error = self._broker.faults.scripted("describe_group")
+        if error is not None:
+            answer.set_exception(error)
+        elif self._broker.faults.happens(self._broker.faults.rates.no_answer):
+            answer.set_exception(RetriableClientError("describe_group: no answer (simulated)"))
+        else:
+            answer.set_result(self._broker.group.describe())
+        return answer
+
     def group_members(self, group: str) -> list[str]:
         """Return the members of the broker's one group."""
         self._lifeline.pulse("group_members")
@@ -364,7 +379,7 @@ class SimulatedClients:
 
     def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
         """Make a group consumer."""
-        return SimulatedConsumer(self._broker, self._lifeline, client_id)
+        return SimulatedConsumer(self._broker, self._lifeline, client_id, group_instance_id)
 
     def restore_consumer(self, client_id: str) -> SimulatedRestoreConsumer:
         """Make a restore consumer."""

@@ -21,19 +21,28 @@ class SimulatedConsumer:
         broker: The broker.
         lifeline: The process it belongs to.
         client_id: Its name.
+        instance_id: Makes it a static member where the protocol has them.
     """
 
-    def __init__(self, broker: SimulatedBroker, lifeline: Lifeline, client_id: str) -> None:
+    def __init__(
+        self,
+        broker: SimulatedBroker,
+        lifeline: Lifeline,
+        client_id: str,
+        instance_id: str | None = None,
+    ) -> None:
         self._broker = broker
         self._faults = broker.faults
         self._lifeline = lifeline
         self._client_id = client_id
+        self._instance_id = instance_id
         self._topics: tuple[str, ...] = ()
         self._listener: RebalanceListener | None = None
         self._member: Member | None = None
         self._positions: dict[TopicPartition, int | None] = {}
         self._paused: set[TopicPartition] = set()
         self._known_ends: dict[TopicPartition, int] = {}
+        self._leaving = False
         self._closed = False
 
     # ------------------------------------------------------------------ group
@@ -62,20 +71,37 @@ class SimulatedConsumer:
         )
         return batches
 
-    def close(self) -> None:
-        """Give everything up and leave the group."""
+    def member_id(self) -> str:
+        """Return its id in the group; empty when it is in none."""
+        return "" if self._member is None else self._member.member_id
+
+    def leave(self) -> None:
+        """Leave the group at the next poll, unless it has subscribed again by then: before it."""
+        self._lifeline.pulse(f"{self._client_id} leave")
+        self._topics = ()
+        self._leaving = True
+
+    def close(self, *, leave: bool = False) -> None:
+        """Give everything up; a static member stays in the group unless it is to leave."""
         self._lifeline.pulse(f"{self._client_id} close")
         if self._closed:
             return
         self._closed = True
-        owned = list(self._positions)
+        if self._member is None:
+            return
+        if leave or self._member.instance_id is None:
+            self._leave(self._told())
+        else:
+            self._revoke(list(self._positions), self._told())
+
+    def _leave(self, listener: RebalanceListener) -> None:
+        """Give everything up and leave; a process that dies in it stays a member."""
         try:
-            if owned and self._member is not None:
-                self._told().on_partitions_revoked(owned)
+            self._revoke(list(self._positions), listener)
         finally:
-            self._drop(owned)
             if self._member is not None and self._lifeline.alive:
                 self._broker.group.leave(self._member)
+            self._member, self._leaving = None, False
 
     def _told(self) -> RebalanceListener:
         assert self._listener is not None, "poll before subscribe"
@@ -83,14 +109,19 @@ class SimulatedConsumer:
 
     def _follow_group(self, listener: RebalanceListener) -> None:
         group = self._broker.group
+        if self._leaving:
+            self._leave(listener)
+        if not self._topics:
+            return
         member = self._member
         if member is None or not group.knows(member):
             lost = list(self._positions)
             self._drop(lost)
             if lost:
                 listener.on_partitions_lost(lost)
-            self._member = group.join(self._client_id, self._topics)
-            return
+            self._member = member = group.join(self._client_id, self._topics, self._instance_id)
+            if group.rebalancing or group.incremental:
+                return
         group.touch(member)
         if group.incremental:
             self._reconcile(member, listener)

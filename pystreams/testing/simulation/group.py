@@ -7,7 +7,9 @@ Two protocols, with the same range assignment:
 - incremental (KIP-848): each change sets a new target; a member gives up what is not its own any
   more, and takes what nobody else holds.
 
-A member that does not poll for a session is out. Whatever it then commits is refused.
+A member that does not poll for a session is out. Whatever it then commits is refused. A static
+member of the eager protocol that comes back before is given what it had, whatever it subscribes to
+by then, and nobody else is told.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import NamedTuple
 from pystreams.clock import Clock
 from pystreams.errors import TaskMigratedError
 from pystreams.ids import TopicPartition
+from pystreams.runtime.core.group_description import GroupDescription, GroupMember
 from pystreams.runtime.core.offsets import CommittedOffset
 
 
@@ -40,6 +43,7 @@ class Member:
     Attributes:
         member_id: Its id.
         topics: What it subscribes to.
+        instance_id: Makes it static; None otherwise.
         seen_ms: When it polled last (ms).
         generation: The generation it has joined; a commit must name it.
         joined: Whether it takes part in the rebalance that is going on (eager protocol).
@@ -48,6 +52,7 @@ class Member:
 
     member_id: str
     topics: tuple[str, ...]
+    instance_id: str | None
     seen_ms: float
     generation: int = -1
     joined: bool = False
@@ -93,15 +98,37 @@ class GroupCoordinator:
 
     # ------------------------------------------------------------------ membership
 
-    def join(self, client_id: str, topics: Sequence[str]) -> Member:
-        """Add a new member; the others learn of it at their next poll."""
+    def join(self, client_id: str, topics: Sequence[str], instance_id: str | None = None) -> Member:
+        """Add a new member; the others learn of it at their next poll.
+
+        Args:
+            client_id: Its name.
+            topics: What it subscribes to.
+            instance_id: Makes it a static one under the eager protocol: it takes the place of the
+                member that had this id.
+        """
         self._last_member += 1
         member = Member(
-            f"{client_id}-{self._last_member}", tuple(topics), self._clock.monotonic_ms()
+            f"{client_id}-{self._last_member}",
+            tuple(topics),
+            None if self.incremental else instance_id,
+            self._clock.monotonic_ms(),
         )
+        before = self._static_member(member.instance_id)
         self._members[member.member_id] = member
-        self.rebalance()
+        if before is None:
+            self.rebalance()
+            return member
+        del self._members[before.member_id]
+        self._target[member.member_id] = self._target.pop(before.member_id, [])
+        member.joined = not self.rebalancing
         return member
+
+    def _static_member(self, instance_id: str | None) -> Member | None:
+        if instance_id is None:
+            return None
+        found = (one for one in self._members.values() if one.instance_id == instance_id)
+        return next(found, None)
 
     def leave(self, member: Member) -> None:
         """Remove a member, if it is one."""
@@ -115,6 +142,24 @@ class GroupCoordinator:
     def members(self) -> list[str]:
         """Return the ids of the members, sorted."""
         return sorted(self._members)
+
+    def describe(self) -> GroupDescription:
+        """Return who is in the group and what each has been given."""
+        members = tuple(
+            GroupMember(
+                member.member_id,
+                member.member_id.rpartition("-")[0],
+                "simulated",
+                frozenset(member.owned if self.incremental else self._target.get(member_id, ())),
+            )
+            for member_id, member in sorted(self._members.items())
+        )
+        settled = not self.rebalancing
+        if self.incremental:
+            settled = all(
+                set(one.owned) == set(self._target[name]) for name, one in self._members.items()
+            )
+        return GroupDescription(settled, members)
 
     def touch(self, member: Member) -> None:
         """Note that a member polls."""
