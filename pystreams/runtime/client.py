@@ -162,7 +162,8 @@ class KafkaStreams:
         """Commit and stop; return whether that is done.
 
         A static member, as with `group.protocol=classic`, stays in its group until its session
-        ends, so that a restart gets its partitions back at once; others leave.
+        ends, so that a restart gets its partitions back at once: one whose state directory was
+        there when it started, or that has a `group.instance.id` of its own. Others leave.
 
         Args:
             timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
@@ -334,6 +335,7 @@ class KafkaStreams:
                 process_id=directory.process_id,
                 client_id=self._client_id,
                 group_instance_id=config.group_instance_id or identity,
+                identity_survives=directory.kept_identity or bool(config.group_instance_id),
                 partition_counts=topics.partition_counts,
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)

@@ -368,7 +368,7 @@ class StreamThread:
             self._abort_all if self.error is not None else self._last_commit,
             self._manager.close_all,
             self._report.publish,
-            self._consumer.close,
+            lambda: self._consumer.close(leave=not self._parts.identity_survives),
             self._restorer.close,
             self._producers.close,
             self._side_by_side.close,

@@ -34,6 +34,8 @@ class ThreadParts:
         process_id: Identity of the process, stable across restarts.
         client_id: The application's client id.
         group_instance_id: Identity of the process in the group, stable across restarts.
+        identity_survives: Whether the identity was there before this run, and so may be for the
+            next: then a static member stays in its group when it stops.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
@@ -53,6 +55,7 @@ class ThreadParts:
     process_id: str
     client_id: str
     group_instance_id: str
+    identity_survives: bool
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool

@@ -67,7 +67,7 @@ def finish(arena: Arena, application: Application, running: Running, rounds: int
 def test_second_instance_comes_and_leaves_without_loss_or_repeat(
     arena: Arena, guarantee: str, protocol: str
 ) -> None:
-    """Under the classic protocol its partitions move when its session has ended."""
+    """Its identity is of this run, so it leaves the group also under the classic protocol."""
     with arena.application(
         guarantee, statestore_cache_max_bytes=0, **protocol_settings(protocol)
     ) as application:

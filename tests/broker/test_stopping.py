@@ -72,26 +72,30 @@ def test_a_signal_commits_and_ends(
     assert values_by_key(read_all(servers, output)) == {b"k": list(range(1, RECORDS + 1))}
 
 
-@pytest.mark.parametrize(("protocol", "left"), [("classic", 1), ("consumer", 0)])
-def test_a_stopped_application_waits_for_its_restart_in_the_classic_group_and_leaves_the_other(
+@pytest.mark.parametrize(
+    ("protocol", "runs", "left"), [("classic", 1, 0), ("classic", 2, 1), ("consumer", 2, 0)]
+)
+def test_a_stopped_application_waits_for_its_restart_in_a_classic_group_if_its_identity_survives(
     broker: DevelopmentBroker,
     admin: AdminClient,
     create_topic: CreateTopic,
     unique_name: str,
     tmp_path: Path,
     protocol: str,
+    runs: int,
     left: int,
 ) -> None:
-    """The classic protocol is the default: its members are static."""
+    """The classic protocol is the default. What the second run finds on the disk has survived."""
     servers = broker.bootstrap_servers
     file = write_counts(tmp_path, create_topic(), create_topic())
     settings = {"bootstrap.servers": servers}
     if protocol != "classic":
         settings["group.protocol"] = protocol
     with Application(unique_name, tmp_path, file, settings) as application:
-        running = application.start()
-        running.wait_for("task running")
-        running.stop()
+        for _ in range(runs):
+            running = application.start()
+            running.wait_for("task running")
+            running.stop()
 
     assert group_members(admin, unique_name) == left
 

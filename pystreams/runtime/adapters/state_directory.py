@@ -74,6 +74,8 @@ class StateDirectory:
         directory: `<state.dir>/<application.id>`.
         slot: Number of this process among those that share the directory, from 0.
         process_id: Identity of this process, the same after a restart.
+        kept_identity: Whether the identity was there before this run: one made in it may lie on a
+            disk that ends with the process.
     """
 
     def __init__(self, state_dir: Path | str, application_id: str) -> None:
@@ -85,7 +87,7 @@ class StateDirectory:
             message = "state lies in the temporary directory: set state.dir to keep it for good"
             _log.info(message, state_directory=str(self.directory))
         self.slot, self._slot_file = self._attempt(self._take_slot)
-        self.process_id = self._attempt(self._identify)
+        self.process_id, self.kept_identity = self._attempt(self._identify)
 
     def close(self) -> None:
         """Give up all locks."""
@@ -214,11 +216,11 @@ class StateDirectory:
         message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
         raise StateDirectoryError(message)
 
-    def _identify(self) -> str:
-        """Return the identity the slot's file holds, writing a new one if it holds none."""
+    def _identify(self) -> tuple[str, bool]:
+        """Return the identity the slot's file holds, and whether it held one: else it is new."""
         text = os.pread(self._slot_file, 4096, 0)
         try:
-            return str(uuid.UUID(json.loads(text)["processId"]))
+            return str(uuid.UUID(json.loads(text)["processId"])), True
         except (ValueError, KeyError, TypeError):
             if text:
                 _log.warning("process identity unreadable, taking a new one", slot=self.slot)
@@ -226,7 +228,7 @@ class StateDirectory:
         os.ftruncate(self._slot_file, 0)
         os.pwrite(self._slot_file, json.dumps({"processId": process_id}).encode(), 0)
         os.fsync(self._slot_file)
-        return process_id
+        return process_id, False
 
     def _lock_directory(self, directory: Path) -> int | None:
         """Return a descriptor that holds the directory's lock, or None if another one does."""

@@ -78,6 +78,7 @@ class SimulatedProcess:
         self.disk = disk
         self.threads: list[StreamThread] = []
         self.crashes = 0
+        self._lives = 0
         self._broker = broker
         self._real_stores = real_stores
         self._lifeline = Lifeline(process_id, broker.faults)
@@ -98,6 +99,7 @@ class SimulatedProcess:
             FatalStreamsError: As the client: what it has read is of another source topic.
         """
         assert not self.threads, "it runs already"
+        self._lives += 1
         self._lifeline = Lifeline(self.process_id, self._broker.faults)
         self.clients = self._make_clients(self._broker, self._lifeline)
         partitions = plan_partitions(self.plan, self._broker.partition_counts())
@@ -197,6 +199,7 @@ class SimulatedProcess:
             clock=self._broker.clock,
             process_id=self.process_id,
             group_instance_id=self.process_id,
+            identity_survives=self._lives > 1,
             client_id=client_id,
             partition_counts=counts_of,
             make_stop_event=partial(ManualEvent, self._broker.clock),

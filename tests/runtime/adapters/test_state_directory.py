@@ -65,6 +65,7 @@ def _wait_for(process: subprocess.Popen[str]) -> list[str]:
 def test_an_identity_survives_restarts(tmp_path: Path) -> None:
     first = StateDirectory(tmp_path, "app")
     process_id = first.process_id
+    assert not first.kept_identity
     assert first.directory == tmp_path / "app"
     assert stat.S_IMODE(first.directory.stat().st_mode) == 0o750
     first.close()
@@ -72,6 +73,7 @@ def test_an_identity_survives_restarts(tmp_path: Path) -> None:
 
     again = StateDirectory(tmp_path, "app")
     assert (again.slot, again.process_id) == (0, process_id)
+    assert again.kept_identity
     written = json.loads((tmp_path / "app" / "kafka-streams-process-metadata").read_text())
     assert written == {"processId": process_id}
     again.close()
@@ -93,6 +95,7 @@ def test_an_unreadable_identity_is_replaced(tmp_path: Path) -> None:
     metadata.write_text("{torn")
     directory = StateDirectory(tmp_path, "app")
     assert json.loads(metadata.read_text()) == {"processId": directory.process_id}
+    assert not directory.kept_identity
     directory.close()
 
 
