@@ -41,6 +41,8 @@ class StatusLine:
             f"lag {lag:,}" if lag is not None else "lag unknown",
             _counted(statistics.commits, "commit"),
         ]
+        if statistics.unread_partitions:
+            parts.append(f"{_counted(statistics.unread_partitions, 'partition')} read by nobody")
         if statistics.dropped_records:
             parts.append(f"{statistics.dropped_records:,} dropped")
         if statistics.uncommitted_bytes:

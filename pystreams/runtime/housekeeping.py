@@ -1,4 +1,4 @@
-"""What a stream thread does beside processing: buffers kept level, purges, the summary line."""
+"""What a stream thread does beside processing: buffers kept level, purges, waits, the summary."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import structlog
 
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
+from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import AdminPort, ConsumerPort
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.statistics import ThreadStatistics
@@ -70,6 +71,14 @@ class Housekeeping:
                 elif buffered <= limit // 2 and partition in self._paused:
                     self._consumer().resume([partition])
                     self._paused.discard(partition)
+
+    def poll_timeout_s(self, pace: Pace) -> float:
+        """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
+        timeout_ms = min(self._settings.poll_ms, pace.until_commit_ms() + 1)
+        idle_ms = self._settings.max_task_idle_ms
+        if idle_ms > 0 and any(task.buffered_records() for task in self._manager.running()):
+            timeout_ms = min(timeout_ms, idle_ms)
+        return timeout_ms / 1000
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget partitions that are no longer assigned, or start paused again."""

@@ -33,6 +33,7 @@ class ThreadSettings:
         cache_max_bytes: What record caches may hold back.
         read_cache_max_bytes: What may be kept of values read or written lately.
         poll_ms: How long to wait for records when there is nothing to do (ms).
+        max_task_idle_ms: How long a task waits for a partition that has nothing (ms).
         max_poll_records: How many records one poll may return.
         buffered_records_per_partition: Above so many waiting records a partition is paused.
         task_timeout_ms: How long a task may fail to make progress (ms).
@@ -49,6 +50,7 @@ class ThreadSettings:
     cache_max_bytes: int
     read_cache_max_bytes: int
     poll_ms: int
+    max_task_idle_ms: int
     max_poll_records: int
     buffered_records_per_partition: int
     task_timeout_ms: int
@@ -70,6 +72,7 @@ class ThreadSettings:
             cache_max_bytes=config.statestore_cache_max_bytes // threads,
             read_cache_max_bytes=config.statestore_read_cache_max_bytes // threads,
             poll_ms=config.poll_ms,
+            max_task_idle_ms=config.max_task_idle_ms,
             max_poll_records=config.max_poll_records,
             buffered_records_per_partition=config.buffered_records_per_partition,
             task_timeout_ms=config.task_timeout_ms,

@@ -23,6 +23,8 @@ class ThreadStatistics:
         uncommitted_bytes: What stores hold uncommitted.
         max_uncommitted_bytes: The most they ever held.
         cached_bytes: What record caches hold back.
+        unread_partitions: Partitions of the topology that nobody in the group reads, as far as
+            this thread has seen.
     """
 
     tasks_running: int = 0
@@ -36,11 +38,14 @@ class ThreadStatistics:
     uncommitted_bytes: int = 0
     max_uncommitted_bytes: int = 0
     cached_bytes: int = 0
+    unread_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(ThreadStatistics):
-    """A whole application, at one moment: the sums over its threads, but for the most ever held.
+    """A whole application, at one moment: the sums over its threads.
+
+    Of the most ever held, and of what each sees of the whole group, it is the most of them.
 
     Attributes:
         state: The client's state; of several processes how many are in which.
@@ -73,9 +78,11 @@ def _sums(parts: Sequence[ThreadStatistics]) -> dict[str, Any]:
     }
     lags = [one.lag_records for one in parts if one.lag_records is not None]
     sums["lag_records"] = sum(lags) if lags else None
-    sums["max_uncommitted_bytes"] = max((one.max_uncommitted_bytes for one in parts), default=0)
+    for name in _MOST:
+        sums[name] = max((getattr(one, name) for one in parts), default=0)
     return sums
 
 
 _FIELDS = {field.name for field in fields(ThreadStatistics)}
-_NO_SUMS = {"lag_records", "max_uncommitted_bytes"}
+_MOST = {"max_uncommitted_bytes", "unread_partitions"}
+_NO_SUMS = {"lag_records"} | _MOST

@@ -42,7 +42,7 @@ from pystreams.runtime.relogging import Relogging
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.start_positions import OffsetRanges, start_positions
-from pystreams.topology.partitions import topics_of_source
+from pystreams.topology.partitions import partitions_of_tasks
 from pystreams.topology.plan import TopologyPlan
 
 _log = structlog.get_logger("pystreams.tasks")
@@ -370,22 +370,18 @@ class TaskManager:
         self._pending[task_id] = 0.0
 
     def _complete_tasks(self) -> dict[TaskId, list[TopicPartition]]:
-        """Return the tasks all of whose partitions are assigned."""
-        counts = self._partition_counts(self._assigned)
-        complete: dict[TaskId, list[TopicPartition]] = {}
-        for part in self._plan.subtopologies:
-            topics = [
-                topic
-                for source in self._plan.sources_of(part)
-                for topic in topics_of_source(self._plan, source, counts)
-            ]
-            for number in range(max((counts[topic] for topic in topics), default=0)):
-                needed = [
-                    TopicPartition(topic, number) for topic in topics if number < counts[topic]
-                ]
-                if self._assigned.issuperset(needed):
-                    complete[TaskId(part.id, number)] = needed
-        return complete
+        """Return the tasks all of whose partitions are assigned.
+
+        A static member that comes back with another topology is given what it had before: of
+        topics that this one does not read the broker need not be asked.
+        """
+        known = [one for one in self._assigned if self._plan.source_of_topic(one.topic)]
+        needed = partitions_of_tasks(self._plan, self._partition_counts(known))
+        return {
+            task_id: partitions
+            for task_id, partitions in needed.items()
+            if self._assigned.issuperset(partitions)
+        }
 
     def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
         found = {

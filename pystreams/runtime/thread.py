@@ -39,8 +39,8 @@ from pystreams.runtime.committer import CommitFailure, Committer
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
+from pystreams.runtime.group_watch import GroupWatch
 from pystreams.runtime.housekeeping import Housekeeping
-from pystreams.runtime.identity_guard import IdentityGuard
 from pystreams.runtime.membership import Membership
 from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import ConsumerPort
@@ -82,8 +82,7 @@ class StreamThread:
         self.name = f"{parts.client_id}-StreamThread-{index}"
         self.error: StreamsError | None = None
         self._parts = parts
-        self._settings = parts.settings
-        self._clock = parts.clock
+        self._settings, self._clock = parts.settings, parts.clock
         self._instance_id = f"{parts.group_instance_id}-{index}"
         self._stop = parts.make_stop_event()
         self._consumer = self._make_consumer()
@@ -140,13 +139,16 @@ class StreamThread:
             committer=self._committer,
             processing=self._processing,
             consumer=lambda: self._consumer,
+            unread_partitions=lambda: self._group.unread_partitions,
             clock=parts.clock,
         )
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
-        self._identity = IdentityGuard(clock)
         self._absence = Absence(self.name, clock, parts.settings)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
+        self._group = GroupWatch(
+            self.name, parts, self._manager, lambda: self._consumer, self._absence, self.join_group
+        )
 
     # ------------------------------------------------------------------ from any thread
 
@@ -192,6 +194,7 @@ class StreamThread:
     def join_group(self) -> None:
         """Subscribe to the topology's topics."""
         self._absence.begins()
+        self._group.joins()
         plan = self._parts.plan
         topics = [*plan.source_topics(), *plan.repartition_topics()]
         patterns = [pattern.pattern for pattern in plan.source_patterns()]
@@ -209,7 +212,7 @@ class StreamThread:
     def _iterate(self) -> int:
         busy = any(task.ready(self._clock.now_ms()) for task in self._manager.running())
         waiting = busy or self._restorer.active
-        timeout_s = 0.0 if waiting else self._poll_timeout_s()
+        timeout_s = 0.0 if waiting else self._housekeeping.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
         self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
@@ -220,7 +223,9 @@ class StreamThread:
             if task is not None and task.state is TaskState.RUNNING:
                 task.record.now_ms = now_ms
                 task.add_records(partition, messages)
-        self._manager.advance()
+        self._group.check()
+        if self._group.ready:
+            self._manager.advance()
         if self._restorer.active:
             self._manager.restore(0.0 if busy else self._settings.poll_ms / 1000)
         now_ms = self._clock.now_ms()
@@ -247,12 +252,14 @@ class StreamThread:
         self._manager.assign(partitions)
         self._manager.close_suspended()
         self._absence.ends()
+        self._group.shared_out()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
         _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
         self._commit()
         self._absence.begins_by_revocation()
+        self._group.joins()
         keep = self._settings.static_membership and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)
         self._housekeeping.forget(partitions)
@@ -342,7 +349,7 @@ class StreamThread:
 
     def _rejoin(self, error: TaskMigratedError) -> None:
         """Drop what may belong to somebody else and join the group again with a new client."""
-        self._identity.check(error)
+        self._group.fenced(error)
         _log.warning("joining the group again", thread=self.name, why=str(error))
         self._absence.begins()
         self._manager.close_all()
@@ -351,14 +358,6 @@ class StreamThread:
         self._housekeeping.forget_all()
         self._consumer = self._make_consumer()
         self.join_group()
-
-    def _poll_timeout_s(self) -> float:
-        """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
-        timeout_ms = min(self._settings.poll_ms, self._pace.until_commit_ms() + 1)
-        idle_ms = self._parts.task_settings.max_task_idle_ms
-        if idle_ms > 0 and any(task.buffered_records() for task in self._manager.running()):
-            timeout_ms = min(timeout_ms, idle_ms)
-        return timeout_ms / 1000
 
     # ------------------------------------------------------------------ the end
 

@@ -28,6 +28,7 @@ class ThreadReport:
         committer: Tells what is committed.
         processing: Tells what is uncommitted.
         consumer: Returns the thread's consumer (it may be replaced).
+        unread_partitions: Tells how many of them nobody in the group reads.
         clock: The clock.
 
     Attributes:
@@ -42,6 +43,7 @@ class ThreadReport:
         committer: Committer,
         processing: Processing,
         consumer: Callable[[], ConsumerPort],
+        unread_partitions: Callable[[], int],
         clock: Clock,
     ) -> None:
         self.latest = ThreadStatistics()
@@ -50,6 +52,7 @@ class ThreadReport:
         self._committer = committer
         self._processing = processing
         self._consumer = consumer
+        self._unread_partitions = unread_partitions
         self._clock = clock
         self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
 
@@ -78,6 +81,7 @@ class ThreadReport:
             uncommitted_bytes=self._processing.uncommitted_bytes,
             max_uncommitted_bytes=self._processing.max_uncommitted_bytes,
             cached_bytes=self._processing.cached_bytes,
+            unread_partitions=self._unread_partitions(),
         )
 
     def _lag(self) -> int | None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pystreams.errors import TopologyError
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SourceNode
 from pystreams.topology.plan import Subtopology, TopologyPlan
 from pystreams.topology.source_topics import read_by_two
@@ -66,6 +66,29 @@ def topics_of_source(plan: TopologyPlan, source: SourceNode, known: Mapping[str,
         pattern = source.pattern
         return sorted(topic for topic in known if pattern.fullmatch(topic))
     return [plan.topic_name(topic) for topic in source.topics]
+
+
+def partitions_of_tasks(
+    plan: TopologyPlan, counts: Mapping[str, int]
+) -> dict[TaskId, list[TopicPartition]]:
+    """Return what each task reads.
+
+    Args:
+        plan: The topology's plan.
+        counts: Partition count of at least all source and repartition topics, by real name.
+    """
+    found = {}
+    for part in plan.subtopologies:
+        topics = [
+            topic
+            for source in plan.sources_of(part)
+            for topic in topics_of_source(plan, source, counts)
+        ]
+        for number in range(max((counts[topic] for topic in topics), default=0)):
+            found[TaskId(part.id, number)] = [
+                TopicPartition(topic, number) for topic in topics if number < counts[topic]
+            ]
+    return found
 
 
 def _source_counts(plan: TopologyPlan, existing: Mapping[str, int]) -> dict[str, int]:

@@ -32,8 +32,10 @@ def test_a_running_client() -> None:
 
 
 def test_what_is_rare_is_shown_when_it_is_there() -> None:
-    told = StatusLine().text(statistics(dropped_records=3, uncommitted_bytes=1_572_864), 0.0)
+    rare = statistics(dropped_records=3, uncommitted_bytes=1_572_864, unread_partitions=2)
+    told = StatusLine().text(rare, 0.0)
 
+    assert "2 partitions read by nobody" in told
     assert "3 dropped" in told
     assert "uncommitted 1.5 MiB" in told
     assert "lag unknown" in told
