@@ -4,10 +4,14 @@ Keys are text, values are bytes: `<topic>-<partition>` holds an int64 (big-endia
 the last changelog record in the data, or -4 when that is not known; `status` (int64) is 1 while a
 store that is not transactional is open and 0 after it was closed; `position` says which input
 records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
-number a put was given; `segment_interval_ms` (int64), in versioned stores, is what one of their
+number a put was given; `stream_time` (int64, ms), in stores that expire by it, is the highest time
+the data were written with; `segment_interval_ms` (int64), in versioned stores, is what one of their
 segments covers, without which their rows can't be read; `changelog_id` (eight bytes) stands for the
 id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
 `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
+
+Kafka Streams asks for the names it knows, and so passes over `sequence`, `stream_time`,
+`segment_interval_ms` and `changelog_id`.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
 """
@@ -33,13 +37,14 @@ unpack_long = struct.Struct(">q").unpack_from
 POSITION = b"position"
 STATUS = b"status"
 SEQUENCE = b"sequence"
+STREAM_TIME = b"stream_time"
 SEGMENT_INTERVAL = b"segment_interval_ms"
 CHANGELOG_ID = b"changelog_id"
 """Goes with the offset: cleared when that is. Its length is one that versions before it accept."""
 OPEN = 1
 CLOSED = 0
 OFFSET_UNKNOWN = -4
-RESERVED = frozenset((STATUS, POSITION, SEQUENCE, SEGMENT_INTERVAL))
+RESERVED = frozenset((STATUS, POSITION, SEQUENCE, STREAM_TIME, SEGMENT_INTERVAL))
 """Names that are not those of changelog partitions."""
 
 _NO_POSITION = Position().serialize()
@@ -54,15 +59,18 @@ class StoreMetadata:
 
     Attributes:
         sequence: The number that a commit writes beside data or offsets; None in most stores.
+        stream_time: Tells the stream time (ms) that a commit writes if it has moved, -1 before the
+            first record; None in stores that have none.
     """
 
-    __slots__ = ("_committed", "_identity", "_input_position", "sequence")
+    __slots__ = ("_committed", "_identity", "_input_position", "sequence", "stream_time")
 
     def __init__(self) -> None:
         self._committed: dict[bytes, bytes] = {}
         self._input_position: Callable[[], Position] = Position
         self._identity: ChangelogIdentity | None = None
         self.sequence: int | None = None
+        self.stream_time: Callable[[], int] | None = None
 
     def load(self, committed: dict[bytes, bytes], context: StateStoreContext) -> None:
         """Take over what an engine holds, after it was opened for a store with this context."""
@@ -83,6 +91,11 @@ class StoreMetadata:
         """Return the last number that a put was given before the last commit with data, or 0."""
         packed = self._committed.get(SEQUENCE)
         return 0 if packed is None else int(unpack_long(packed)[0])
+
+    def committed_stream_time(self) -> int:
+        """Return the stream time (ms) of the data; -1 if it is not beside them."""
+        packed = self._committed.get(STREAM_TIME)
+        return -1 if packed is None else int(unpack_long(packed)[0])
 
     def segment_interval_ms(self) -> int | None:
         """Return what a segment of the engine's data covers; None if it does not say."""
@@ -129,7 +142,7 @@ class StoreMetadata:
             # Also where a store that writes through has written the data itself already.
             if self.sequence is not None:
                 changes[SEQUENCE] = pack_long(self.sequence)
-        return changes
+        return changes | self._moved_stream_time()
 
     def restored(self, last: ConsumedMessage) -> dict[bytes, bytes | None]:
         """Return what is written beside a batch of changelog records that ends with this one."""
@@ -138,7 +151,7 @@ class StoreMetadata:
         changes.update(self._new_identity())
         if self.sequence is not None:
             changes[SEQUENCE] = pack_long(self.sequence)
-        return changes
+        return changes | self._moved_stream_time()
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:
         """Note what was written."""
@@ -156,3 +169,10 @@ class StoreMetadata:
         if identity is None or identity.current in {None, self._committed.get(CHANGELOG_ID)}:
             return {}
         return {CHANGELOG_ID: identity.current}
+
+    def _moved_stream_time(self) -> dict[bytes, bytes]:
+        """Return the stream time as an entry, if it is not what is committed."""
+        stream_time = -1 if self.stream_time is None else self.stream_time()
+        if stream_time <= self.committed_stream_time():
+            return {}
+        return {STREAM_TIME: pack_long(stream_time)}

@@ -6,8 +6,10 @@
                     segment's id + key --> dirty map, changelog (without the id), engine
 
 A segment that the stream time leaves behind is not read any more from then on, and is dropped as
-a whole at the next commit. The stream time is not stored: a store that is opened again starts from
-the first millisecond of its newest segment, a lower bound, and restoring moves it on.
+a whole at the next commit. The stream time is committed beside the data, so that a store that is
+opened again drops what it would have dropped. The changelog has it too, in its keys: the highest
+time among them. What it lacks are windows that a record cache never logged, because they were
+deleted before it was flushed, and those that the topic's own retention has deleted.
 
 Spec: Kafka AbstractRocksDBSegmentedBytesStore.
 """
@@ -102,17 +104,20 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     ) -> None:
         self._segments = segments
         self._warned_of_expired = False
+        buffer.metadata.stream_time = lambda: segments.stream_time
         super().__init__(buffer, key_serde, value_serde)
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the store, bind its serdes, and see which is its newest segment.
+        """Open the store, bind its serdes, and go on from the stream time it had.
 
         Raises:
             StateStoreError: The engine can't be opened.
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
-        self._segments.reopen(self._newest_segment())
+        self._segments.reopen(
+            self._buffer.metadata.committed_stream_time(), self._newest_segment()
+        )
         self._warned_of_expired = False
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:

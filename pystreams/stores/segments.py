@@ -64,13 +64,20 @@ class Segments:
         self.stream_time = timestamp
         return self.oldest_live() != before
 
-    def reopen(self, newest_segment: int | None) -> None:
-        """Start from the newest segment that was found, None for an empty store.
+    def reopen(self, committed_stream_time: int, newest_segment: int | None) -> None:
+        """Go on from where the store was at its last commit.
 
-        Its first millisecond is the least the stream time can have been. Differs from Kafka, which
-        starts without a stream time and gives out expired records until the next is written.
+        Differs from Kafka, which starts without a stream time: until the next record it gives out
+        expired ones, and takes puts that an undisturbed run drops.
+
+        Args:
+            committed_stream_time: What is committed beside the data (ms); `NO_TIME` if nothing is.
+            newest_segment: The newest segment that was found, None in an empty store. The stream
+                time has reached its first millisecond, whatever is beside the data: they may have
+                been written by an earlier version, or through, ahead of a commit that never came.
         """
-        self.stream_time = self.committed_stream_time = self._begin_of(newest_segment)
+        stream_time = max(committed_stream_time, self._begin_of(newest_segment))
+        self.stream_time = self.committed_stream_time = stream_time
 
     def commit(self) -> None:
         """Keep the stream time as it is."""

@@ -13,9 +13,10 @@ The changelog has what the store took, in order, and nothing else, so that repla
 it again. Its topic is compacted, but not before the history retention is over
 (`min.compaction.lag.ms`).
 
-What a segment covers is stored beside the rows, and checked (`versioned_layout`). Stream time is
-not stored. A store that is opened again starts from the first millisecond of its newest segment,
-which is a lower bound; Kafka Streams starts without any.
+What a segment covers is stored beside the rows, and checked (`versioned_layout`). So is the stream
+time, without which a store that is opened again would take puts that it has dropped before; Kafka
+Streams starts without any. The changelog has it as the highest timestamp of its records, as long as
+compaction leaves that one.
 
 Spec: KIP-889; Kafka RocksDBVersionedStore, LogicalKeyValueSegments,
 ChangeLoggingVersionedKeyValueBytesStore, RocksDBVersionedStoreRestoreWriteBuffer.
@@ -73,6 +74,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self._reader = VersionReader(
             self.get, self._index, self._segments, expired_read=self._warn_of_expired_read
         )
+        self.metadata.stream_time = lambda: self._segments.stream_time
         self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
         self._log_put: Callable[[ProducedRecord], None] = log_to(None)
         self._warned_of_expired_put = False
@@ -81,7 +83,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     # Life
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the engine, read the committed offsets, and see which segments there are.
+        """Open the engine, read what is committed beside the rows, and see which segments there are.
 
         Raises:
             StateStoreError: The engine can't be opened, or it was written with another segment
@@ -96,7 +98,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
             raise
         self._log_put = log_to(context.changelog)
         self._index.ids = tuple(self._stored_segments())
-        self._segments.reopen(self._newest_segment())
+        self._segments.reopen(self.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired_put = self._warned_of_expired_read = False
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:

@@ -337,7 +337,7 @@ def test_rollback_takes_back_puts_and_stream_time(shop: Shop) -> None:
     assert shop.store.approximate_num_uncommitted_bytes() == 8 + 17 + 8
 
 
-def test_persistent_stores_keep_sessions_and_a_lower_bound_of_the_stream_time(shop: Shop) -> None:
+def test_persistent_stores_keep_sessions_and_the_committed_stream_time(shop: Shop) -> None:
     shop.put_all("a0-30 b120-149")
     shop.commit()
     shop.put("c", 140, 149)
@@ -346,8 +346,8 @@ def test_persistent_stores_keep_sessions_and_a_lower_bound_of_the_stream_time(sh
     if not shop.store.persistent:
         assert shop.content() == ""
         return
-    # Stream time is 100 again, the beginning of the newest segment: 30 is within 100 of that.
-    assert shop.content() == "a0-30 b120-149"
+    # Stream time is 149 again: 30 is not within 100 of that.
+    assert shop.content() == "b120-149"
     assert shop.store.committed_offset(CHANGELOG) == 1
     shop.put("a", 130, 130)
     assert shop.content() == "a130-130 b120-149"

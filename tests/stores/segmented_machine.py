@@ -40,7 +40,7 @@ DELTAS = st.integers(-160, 100) | st.integers(0, 60)
 class Model:
     """What a store holds: values by entry, its stream time, and what waits to be dropped.
 
-    An entry is a key and the times that belong to it.
+    An entry is a key and the times that belong to it. `kept_time` is the stream time beside the data.
 
     Attributes:
         time_of: The time of an entry that decides its segment.
@@ -52,6 +52,7 @@ class Model:
     numbers: dict[Entry, Any] = field(default_factory=dict)
     time: int = -1
     bound: int | None = None
+    kept_time: int = -1
 
     def copy(self) -> Model:
         return replace(self, numbers=dict(self.numbers))
@@ -97,8 +98,9 @@ class Model:
         }
 
     def reopen(self) -> None:
-        newest = max((self.segment_of(entry) for entry in self.numbers), default=None)
-        self.time = -1 if newest is None else newest * INTERVAL_MS
+        """Go on from what is beside the data, or has been written through since."""
+        written = [self.segment_of(entry) * INTERVAL_MS for entry in self.numbers]
+        self.time = max(self.kept_time, *written, -1)
         self.bound = None
 
     def visible(self) -> list[tuple[Entry, Any]]:
@@ -226,6 +228,7 @@ class SegmentedStoreMachine(MortalMachine):
         bound = self.current.drop_expired()
         if bound is not None:
             self.flushed.drop_below(bound)  # A family is dropped for good at once.
+        self.current.kept_time = self.current.time
         self.committed = self.current.copy()
 
     @rule()
@@ -278,6 +281,7 @@ class SegmentedStoreMachine(MortalMachine):
         for message, entry in zip(batch, entries, strict=True):
             value = self.logged_value(message.message_value, message.timestamp_ms)
             model.put(entry, value)
+        model.kept_time = model.time
         self.offset = batch[-1].message_offset
         self.current = model.copy()
 

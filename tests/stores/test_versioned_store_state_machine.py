@@ -189,7 +189,6 @@ class VersionedStoreMachine(CountingMachine):
 
     @rule()
     def reopen(self) -> None:
-        """Stream time is a lower bound then; a record and a commit bring it back."""
         self.roll_back()
         if not self.shop.store.persistent:
             self.lose_the_store(max(1, len(self.logged)))
@@ -197,13 +196,6 @@ class VersionedStoreMachine(CountingMachine):
         self.shop.store.close()
         self.open()
         self.flushed, self.flushed_offset = deepcopy(self.committed), self.shop.offset
-        self.tell_the_time()
-
-    def tell_the_time(self) -> None:
-        if self.committed.stream_time >= 0:
-            now = self.committed.stream_time
-            assert self.shop.put("clock", "", now) == self.current.put("clock", "", now)
-            self.commit()
 
     @rule(batch=st.integers(1, 7))
     def crash(self, batch: int) -> None:
@@ -226,7 +218,6 @@ class VersionedStoreMachine(CountingMachine):
             assert self.shop.get(key) == self.flushed.at(key, None)
         self.current = deepcopy(self.committed)
         self.restore_rest(batch)
-        self.tell_the_time()
 
     @rule(batch=st.integers(1, 7))
     def crash_before_the_batch(self, batch: int) -> None:

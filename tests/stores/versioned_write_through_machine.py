@@ -61,7 +61,6 @@ class WriteThroughVersionedMachine(SmallBatches, VersionedStoreMachine):
         self.flushed, self.flushed_offset = deepcopy(self.committed), self.shop.offset
         self.open()
         self.restore_rest(_RESTORED_TOGETHER)
-        self.tell_the_time()
 
 
 class RocksDBWriteThroughVersionedMachine(WriteThroughVersionedMachine):

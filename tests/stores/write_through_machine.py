@@ -222,7 +222,13 @@ class SegmentedWrites(SegmentedModel):
 
     def copy(self) -> SegmentedWrites:
         return SegmentedWrites(
-            self.time_of, self.key_of, dict(self.numbers), self.time, self.bound, self.wrote
+            self.time_of,
+            self.key_of,
+            dict(self.numbers),
+            self.time,
+            self.bound,
+            self.kept_time,
+            self.wrote,
         )
 
     def empty(self) -> SegmentedWrites:
