@@ -115,9 +115,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
-        self._segments.reopen(
-            self._buffer.metadata.committed_stream_time(), self._newest_segment()
-        )
+        self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired = False
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:

@@ -83,7 +83,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     # Life
 
     def init(self, context: StateStoreContext) -> None:
-        """Open the engine, read what is committed beside the rows, and see which segments there are.
+        """Open the engine, see which segments there are, and go on from the stream time it had.
 
         Raises:
             StateStoreError: The engine can't be opened, or it was written with another segment

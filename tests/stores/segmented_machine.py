@@ -40,7 +40,7 @@ DELTAS = st.integers(-160, 100) | st.integers(0, 60)
 class Model:
     """What a store holds: values by entry, its stream time, and what waits to be dropped.
 
-    An entry is a key and the times that belong to it. `kept_time` is the stream time beside the data.
+    An entry is a key and the times that belong to it. `kept_time` is the time beside the data.
 
     Attributes:
         time_of: The time of an entry that decides its segment.
