@@ -48,6 +48,9 @@ class WrappingSerde(Serde[Any], Protocol):
     def with_default(self, default: Serde[Any] | None) -> Serde[Any]:
         """Return the serde to use, given the configured default for what is inside it."""
 
+    def is_complete(self) -> bool:
+        """Return whether nothing inside it is left to the configuration."""
+
 
 class FunctionSerde(Generic[T]):
     """A serde made of two functions, the same for every topic.

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import traceback
 from pathlib import Path
+from typing import NamedTuple
 
 from pystreams.errors import InternalError, StreamsError
 
@@ -18,6 +20,20 @@ _NOT_THE_USERS = (
     str(Path(__file__).resolve().parent) + os.sep,
     str(Path(importlib.__file__).resolve().parent) + os.sep,
 )
+
+
+class UsersCall(NamedTuple):
+    """A call of ours in the user's code.
+
+    Attributes:
+        method: What was called, the empty text when it is not known.
+        place: File and line, as `orders.py:12`; likewise.
+    """
+
+    method: str = ""
+    place: str = ""
+
+
 _LED_TO = "\n\nThe above exception led to the following one:\n\n"
 
 
@@ -26,6 +42,19 @@ def is_users(frame: traceback.FrameSummary) -> bool:
     if frame.filename.startswith("<frozen "):
         return False
     return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
+
+
+def users_call() -> UsersCall:
+    """Return which call of the user's led here."""
+    method = ""
+    for frame, line in traceback.walk_stack(sys._getframe(1)):  # noqa: SLF001 - no other way
+        code = frame.f_code
+        if is_users(
+            traceback.FrameSummary(code.co_filename, line, code.co_name, lookup_line=False)
+        ):
+            return UsersCall(method, f"{_shown(code.co_filename)}:{line}")
+        method = code.co_name
+    return UsersCall()
 
 
 def traceback_lines(error: BaseException) -> str:
@@ -71,3 +100,9 @@ def _with_causes(error: BaseException) -> list[BaseException]:
         context = None if next_one.__suppress_context__ else next_one.__context__
         next_one = next_one.__cause__ or context
     return found
+
+
+def _shown(filename: str) -> str:
+    """Return a file's name from the working directory, if it is below that."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -37,6 +37,7 @@ from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def run(
     """
     settings = _settings(config, needs_broker=source is None or publishing is not None)
     plan = TopologyPlan(topology, settings.application_id)
+    check_serdes(topology, settings.default_key_serde, settings.default_value_serde)
     path = local_path(output)
     complete = complete_before(path, plan, source, declared_configuration(settings))
     tell = Teller(progress)

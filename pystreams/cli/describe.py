@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.loading import load_topology
+from pystreams.errors import ConfigError, TopologyError
+
+if TYPE_CHECKING:
+    from pystreams.cli.loading import LoadedTopology
 
 
 @click.command()
@@ -20,9 +27,35 @@ def describe(topology: str, *, mermaid: bool) -> None:
     with streams_errors_as_exit_codes():
         loaded = load_topology(topology)
         description = loaded.topology.describe()
+        missing = _missing_serdes(loaded)
     if mermaid:
         from pystreams.cli.mermaid import to_mermaid
 
         click.echo(to_mermaid(description), nl=False)
     else:
         click.echo(str(description))
+    if missing:
+        click.echo(
+            f"\nUnless its configuration says otherwise, it will not run:\n{missing}", err=True
+        )
+
+
+def _missing_serdes(loaded: LoadedTopology) -> str:
+    """Return where serdes are missing, as far as the configuration is known here; "" if nowhere."""
+    from pystreams.config import Source, StreamsConfig, from_environment
+    from pystreams.topology.serde_checks import check_serdes
+
+    sources = [
+        Source("environment", from_environment(os.environ)),
+        Source("config in the topology's module", loaded.config),
+        Source("describe", {"application.id": "describe", "bootstrap.servers": "none:1"}),
+    ]
+    try:
+        config = StreamsConfig.from_sources(sources)
+    except ConfigError:
+        return ""  # What is wrong with it is for `pystreams run` to tell.
+    try:
+        check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
+    except TopologyError as error:
+        return str(error)
+    return ""

@@ -163,6 +163,7 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     with streams_errors_as_exit_codes():
         loaded = load_topology(chosen.topology)
         config = configuration(chosen, loaded)
+        _check_serdes(loaded, config)
         if chosen.dev and number is None:
             from pystreams.cli.created_topics import create_missing_topics
 
@@ -179,6 +180,17 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
 
             ctx.exit(run_processes(chosen.processes))
         ctx.exit(_run_here(loaded, config, chosen))
+
+
+def _check_serdes(loaded: LoadedTopology, config: StreamsConfig) -> None:
+    """Refuse a topology without all serdes here, once, before a backfill or processes begin.
+
+    Raises:
+        TopologyError: A serde is missing.
+    """
+    from pystreams.topology.serde_checks import check_serdes
+
+    check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
 
 
 def configuration(options: RunOptions, loaded: LoadedTopology) -> StreamsConfig:

@@ -51,6 +51,7 @@ from pystreams.stores.shared_memory import configure_shared_memory
 from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
 from pystreams.tracebacks import traceback_field
 
@@ -98,6 +99,7 @@ class KafkaStreams:
     ) -> None:
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
+        check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
         self._clients = clients or ConfluentClients(self._config)
         self._clock = clock or SystemClock()
         self._client_id = self._config.client_id or self._config.application_id

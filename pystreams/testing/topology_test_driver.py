@@ -47,6 +47,7 @@ from pystreams.testing.driver_stores import of_kind, plain_values, plain_windows
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
 
 K = TypeVar("K")
@@ -80,6 +81,7 @@ class TopologyTestDriver:
     ) -> None:
         self._config = _config(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
+        check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory
         self._temporary: TemporaryDirectory[str] | None = None
@@ -266,12 +268,11 @@ class TopologyTestDriver:
         return task
 
     def _settings(self) -> TaskSettings:
-        settings = task_settings(
+        return task_settings(
             self._config,
             num_partitions=lambda _: 1,
             build=_build_in_memory if self._state_directory is None else build_as_asked,
         )
-        return replace(settings, max_task_idle_ms=-1)
 
     def _enqueue(self, topic: str, record: ProducedRecord) -> None:
         value, key, timestamp, headers = record
@@ -287,11 +288,17 @@ class TopologyTestDriver:
         task.add_records(partition, [message])
 
     def _run(self) -> None:
-        """Process record by record until nothing waits, committing after each."""
+        """Process record by record until nothing is ready, committing after each.
+
+        With `max.task.idle.ms` above 0 records wait while another topic of their task is empty,
+        until the wall clock has moved on by so much.
+        """
         progress = True
         while progress:
             progress = False
             for task in self._tasks:
+                if not task.buffered_records() or not task.ready(self._now_ms):
+                    continue
                 run = task.next_run(1)
                 if run is None:
                     continue

@@ -29,6 +29,7 @@ from pystreams.topology.graph_nodes import (
 from pystreams.topology.naming import NameCounter
 from pystreams.topology.nodes import CopartitionGroup
 from pystreams.topology.topology import Topology
+from pystreams.tracebacks import users_call
 
 
 class StreamsGraph:
@@ -49,6 +50,7 @@ class StreamsGraph:
 
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
         """Declare a node after its parents; after the root when there are none."""
+        node.call = node.call or users_call()
         for parent in parents or (self.root,):
             connect(parent, node)
             node.priority = self._next_priority
@@ -76,11 +78,13 @@ class StreamsGraph:
             _, _, node = heapq.heappop(waiting)
             if node in written or not written.issuperset(node.parents):
                 continue
+            topology.declare_for(node.call)
             node.write(topology)
             written.add(node)
             for child in node.children:
                 heapq.heappush(waiting, (child.priority, pushed, child))
                 pushed += 1
+        topology.declare_for(None)
         for group in self._copartition_groups:
             sources = frozenset(self._merged.get(name, name) for name in group.sources)
             topology.add_copartition_group(CopartitionGroup(sources, group.node))

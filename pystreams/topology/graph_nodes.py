@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pystreams.topology.processors.grace_join import GraceJoinOperator
     from pystreams.topology.processors.table import TableSourceOperator
     from pystreams.topology.processors.user_processor import AnyProcessor
+    from pystreams.tracebacks import UsersCall
 
 
 class GraphNode:
@@ -39,6 +40,7 @@ class GraphNode:
         parents: Operations it follows, in order of declaration.
         children: Operations that follow it.
         priority: When it was declared.
+        call: The user's call that declared it first; None before it is added to the graph.
         keeps_null_keys: Whether it wants records without a key (left joins do), so that
             repartitions upstream must not drop them.
         versioned: Whether it makes a table of which late updates are history, see `LateChange`.
@@ -49,6 +51,7 @@ class GraphNode:
         self.parents: list[GraphNode] = []
         self.children: list[GraphNode] = []
         self.priority = -1
+        self.call: UsersCall | None = None
         self.keeps_null_keys = False
         self.versioned = False
 
@@ -150,10 +153,11 @@ class ProcessorGraphNode(GraphNode):
         self._own_store = own_store
 
     def write(self, topology: Topology) -> None:
-        """Add the operator and connect its stores."""
-        topology.add_operator(self.name, self._operator, self.parent_names(), self._stores)
+        """Add the operator and connect its stores, its own first: descriptions list them so."""
+        topology.add_operator(self.name, self._operator, self.parent_names())
         if self._own_store is not None and getattr(self._operator, "materialized", True):
             topology.add_state_store(self._own_store, self.name)
+        topology.connect_processor_and_state_stores(self.name, *self._stores)
 
 
 class GraceJoinNode(ProcessorGraphNode):

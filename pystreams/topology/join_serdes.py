@@ -62,6 +62,10 @@ class TimestampedKeyAndJoinSideSerde:
         """Return this serde with the configured default where no inner one was given."""
         return TimestampedKeyAndJoinSideSerde(self._inner or default)
 
+    def is_complete(self) -> bool:
+        """Return whether it needs no default."""
+        return self._inner is not None
+
     def serializer(self, topic: str) -> Callable[[TimestampedKeyAndJoinSide], bytes]:
         """Return the function that turns a key into bytes.
 
@@ -108,6 +112,10 @@ class LeftOrRightValueSerde:
     def with_default(self, default: Serde[Any] | None) -> LeftOrRightValueSerde:
         """Return this serde with the configured default where inner ones were not given."""
         return LeftOrRightValueSerde(self._left or default, self._right or default)
+
+    def is_complete(self) -> bool:
+        """Return whether it needs no default."""
+        return self._left is not None and self._right is not None
 
     def serializer(self, topic: str) -> Callable[[LeftOrRightValue], bytes]:
         """Return the function that turns a value into bytes.

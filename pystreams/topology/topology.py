@@ -36,6 +36,7 @@ from pystreams.topology.options import check_values
 from pystreams.topology.processor import ConnectsStores, FixedKeyProcessor, Processor
 from pystreams.topology.processors.user_processor import UserProcessorOperator
 from pystreams.topology.source_topics import compiled_pattern, refuse_overlap
+from pystreams.tracebacks import UsersCall, users_call
 
 if TYPE_CHECKING:
     from pystreams.topology.description import TopologyDescription
@@ -56,6 +57,9 @@ class Topology:
         self._stores: dict[str, StoreBuilder] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._copartition_groups: list[CopartitionGroup] = []
+        self._calls: dict[str, UsersCall] = {}
+        self._store_calls: dict[str, UsersCall] = {}
+        self._declared_by: UsersCall | None = None
 
     # ------------------------------------------------------------------ what a user calls
 
@@ -110,6 +114,7 @@ class Topology:
             if isinstance(other, SourceNode):
                 refuse_overlap(other, source)
         self._nodes[name] = source
+        self._calls[name] = self._declared_by or users_call()
         self._children[name] = []
         return self
 
@@ -194,6 +199,7 @@ class Topology:
         if present is not None and present is not builder:
             raise self._two_stores(builder.name, processors)
         self._stores[builder.name] = builder
+        self._store_calls.setdefault(builder.name, self._declared_by or users_call())
         for processor in processors:
             self.connect_processor_and_state_stores(processor, builder.name)
         return self
@@ -230,6 +236,10 @@ class Topology:
         return describe(self)
 
     # ------------------------------------------------------------------ what the DSL calls
+
+    def declare_for(self, call: UsersCall | None) -> None:
+        """Ascribe what is added from now on to a call of the user's; None ends that."""
+        self._declared_by = call
 
     def add_operator(
         self, name: str, operator: Operator, parents: Iterable[str], stores: Iterable[str] = ()
@@ -290,6 +300,14 @@ class Topology:
         """Internal repartition topics by unprefixed name."""
         return self._repartition_topics
 
+    def call_of(self, node: str) -> UsersCall:
+        """Return the user's call that declared a node."""
+        return self._calls[node]
+
+    def call_of_store(self, store: str) -> UsersCall:
+        """Return the user's call that declared a store."""
+        return self._store_calls[store]
+
     @property
     def copartition_groups(self) -> list[CopartitionGroup]:
         """Which source nodes' topics must have equal partition counts."""
@@ -302,6 +320,7 @@ class Topology:
     # ------------------------------------------------------------------ checks
 
     def _link(self, name: str, parents: Iterable[str]) -> None:
+        self._calls[name] = self._declared_by or users_call()
         self._children[name] = []
         for parent in parents:
             self._children[parent].append(name)

@@ -92,3 +92,18 @@ def test_a_wrong_reference_is_wrong_usage() -> None:
 
     assert answer.exit_code == 2
     assert "Error: nowhere.py does not exist" in answer.stderr
+
+
+def test_serdes_that_are_missing_are_told_beside_the_text(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYSTREAMS_DEFAULT_KEY_SERDE", "PYSTREAMS_DEFAULT_VALUE_SERDE"):
+        monkeypatch.delenv(name, raising=False)
+    told = CliRunner().invoke(describe, [file])
+    assert told.exit_code == 0
+    assert "Unless its configuration says otherwise, it will not run:" in told.stderr
+    assert f"add_source(...) at {file}:5: source 'orders' (orders-in) has no key" in told.stderr
+
+    monkeypatch.setenv("PYSTREAMS_DEFAULT_KEY_SERDE", "string")
+    monkeypatch.setenv("PYSTREAMS_DEFAULT_VALUE_SERDE", "string")
+    assert CliRunner().invoke(describe, [file]).stderr == ""

@@ -136,6 +136,7 @@ def flow(tmp_path: Path) -> str:
         "from pystreams.topology.topology import Topology\n"
         "topology = Topology()\n"
         "topology.add_source('source', 'in')\n"
+        "config = {'default.key.serde': 'bytes', 'default.value.serde': 'bytes'}\n"
     )
     return str(file)
 
@@ -147,6 +148,20 @@ def test_a_wrong_configuration_is_wrong_usage(flow: str) -> None:
     assert "comit.interval.ms is no configuration key; did you mean" in answer.stderr
     assert "(from -c)" in answer.stderr
     assert "Traceback" not in answer.output
+
+
+def test_a_missing_serde_is_wrong_usage_and_nothing_starts(flow: str) -> None:
+    file = Path(flow)
+    file.write_text(file.read_text().partition("config =")[0])
+    keys = ["-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"]
+
+    for more in ([], ["--processes", "2"]):
+        answer = invoke(flow, *keys, *more)
+
+        assert answer.exit_code == 2
+        told = f"add_source(...) at {flow}:3: source 'source' (in) has no key serde"
+        assert answer.stderr.count(told) == 1
+        assert "Traceback" not in answer.output
 
 
 def test_a_missing_file_is_wrong_usage() -> None:

@@ -260,7 +260,10 @@ OURS_ALONE: dict[str, set[str]] = {
         "add_operator",
         "add_repartition_topic",
         "add_user_processor",
+        "declare_for",
         # What is in it.
+        "call_of",
+        "call_of_store",
         "children",
         "copartition_groups",
         "nodes",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pystreams import Processor, ProcessorContext, Record, serdes
-from pystreams.errors import ConfigError
+from pystreams.errors import ProcessingError
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
@@ -24,6 +24,11 @@ class Count(Processor[str, str, str, str]):
         count = str(int(self._store.get(record.key) or 0) + 1)
         self._store.put(record.key, count)
         self._context.forward(Record(record.key, count, record.timestamp))
+
+
+class CanNotBegin(Count):
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        raise ValueError("no way")
 
 
 def counting(kind: type[SqliteStore]) -> Topology:
@@ -79,9 +84,9 @@ def test_a_topology_that_can_not_start_leaves_no_directory(
     builder = StreamsBuilder()
     builder.add_state_store(CustomStore("counts", SqliteStore))
     source = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
-    source.process(Count, stores=["counts"]).to("out")
+    source.process(CanNotBegin, stores=["counts"])
 
-    with pytest.raises(ConfigError, match="serde"):
+    with pytest.raises(ProcessingError, match="no way"):
         TopologyTestDriver(builder.build())
 
     assert list(tmp_path.iterdir()) == []

@@ -37,6 +37,10 @@ class ChangeSerde:
         """Return this serde with the configured default where no inner one was given."""
         return ChangeSerde(self._inner or default)
 
+    def is_complete(self) -> bool:
+        """Return whether it needs no default."""
+        return self._inner is not None
+
     @property
     def inner(self) -> Serde[Any] | None:
         """Serde of the values, or None for the configured default."""

@@ -31,13 +31,13 @@ class UserProcessorOperator:
 
     def __init__(self, supplier: Callable[[], AnyProcessor], *, fixed_key: bool = False) -> None:
         self._supplier = supplier
-        self._fixed_key = fixed_key
+        self.fixed_key = fixed_key
 
     def attach(self, node: NodeContext) -> Step:
         """Make the task's processor and return the step that feeds it."""
         processor = self._supplied(node)
         check_processor(processor, node.name)
-        context = _NodeProcessorContext(node, fixed_key=self._fixed_key)
+        context = _NodeProcessorContext(node, fixed_key=self.fixed_key)
         node.task.on_init(lambda: processor.init(context))
         node.task.on_close(processor.close)
         process = processor.process
@@ -95,6 +95,11 @@ class _NodeProcessorContext:
                 f"{self.input_key!r}: process_values must keep the key; use process instead"
             )
             raise TopologyError(message)
+        if record.timestamp < 0:
+            raise ValueError(
+                f"processor {self._node.name!r} forwarded a record with timestamp "
+                f"{record.timestamp}: a timestamp is 0 ms or more"
+            )
         context = self._record
         timestamp, headers, input_key = context.timestamp, context.headers, self.input_key
         step(record.key, record.value, record.timestamp, record.headers)

@@ -1,0 +1,262 @@
+"""Missing serdes: refused when the application is made, with the user's line and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from pystreams import KafkaStreams, StreamsBuilder, Topology, serdes
+from pystreams.errors import TopologyError
+from pystreams.record import Record
+from pystreams.stores.factories import Stores
+from pystreams.testing import TopologyTestDriver
+from pystreams.topology.join_windows import JoinWindows
+from pystreams.topology.kstream import KStream
+from pystreams.topology.processor import Processor, ProcessorContext
+
+Strings = KStream[str, str]
+KEY: dict[str, Any] = {"key_serde": serdes.STRING}
+VALUE: dict[str, Any] = {"value_serde": serdes.STRING}
+NOTHING: dict[str, Any] = {}
+WINDOWS = JoinWindows.of_time_difference_with_no_grace(10)
+DEFAULTS = {"default.key.serde": "string", "default.value.serde": "string"}
+
+
+def value_of(_key: str, value: str) -> str:
+    return value
+
+
+def joined(left: str, right: str | None) -> str:
+    return f"{left}{right}"
+
+
+def upper(value: str) -> str:
+    return value.upper()
+
+
+class Keeps(Processor[str, str, str, str]):
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.store: Any = context.get_state_store("kept")
+
+    def process(self, record: Record[str, str]) -> None:
+        self.store.put(record.key, record.value)
+
+
+class Case(NamedTuple):
+    """A declaration without a serde.
+
+    Attributes:
+        declare: Declares it, with the options that it needs or without.
+        cure: The options.
+        told: What the first line of the error says of place, cause and cure.
+    """
+
+    declare: Callable[[StreamsBuilder, Strings, dict[str, Any]], object]
+    cure: dict[str, Any]
+    told: tuple[str, str, str]
+
+
+CASES = {
+    "group_by_key after select_key": Case(
+        lambda _, s, cure: s.select_key(value_of).group_by_key(**cure).count(name="c"),
+        KEY,
+        ("count(", "select_key(", "key_serde=... to the group_by(...) or group_by_key(...) before"),
+    ),
+    "group_by": Case(
+        lambda _, s, cure: s.group_by(value_of, **cure).count(),
+        KEY,
+        ("count(", "group_by(", "key_serde=... to the group_by(...)"),
+    ),
+    "reduce": Case(
+        lambda _, s, cure: s.map_values(upper).group_by_key(**cure).reduce(joined),
+        VALUE,
+        ("reduce(", "map_values(", "value_serde=... to reduce(...)"),
+    ),
+    "aggregate": Case(
+        lambda _, s, cure: s.group_by_key().aggregate(str, lambda _k, v, _a: v, **cure),
+        VALUE,
+        (
+            "aggregate(",
+            "state store 'KSTREAM-AGGREGATE-STATE-STORE-",
+            "value_serde=... to aggregate(",
+        ),
+    ),
+    "aggregate of other groups": Case(
+        lambda b, _, cure: (
+            b.table("t", **KEY, **VALUE).group_by(lambda k, v: (v, k), **cure).count()
+        ),
+        KEY | VALUE,
+        (
+            "count(",
+            "repartition topic 'KTABLE-AGGREGATE-STATE-STORE-",
+            "key_serde=... to the group_by(",
+        ),
+    ),
+    "repartition": Case(
+        lambda _, s, cure: s.map(lambda k, v: (v, k)).repartition(**cure).foreach(value_of),
+        KEY | VALUE,
+        ("repartition(", "map(", "key_serde=... to repartition(...)"),
+    ),
+    "to": Case(
+        lambda _, s, cure: s.select_key(value_of).to("out", **cure),
+        KEY,
+        ("to(", "select_key(", "key_serde=... to to(...)"),
+    ),
+    "to a topic by a function": Case(
+        lambda _, s, cure: s.map_values(upper).to(lambda _k, _v, _r: "out", **cure),
+        VALUE,
+        ("to(", "map_values(", "value_serde=... to to(...)"),
+    ),
+    "to_table": Case(
+        lambda _, s, cure: s.select_key(value_of).to_table(name="t", **cure),
+        KEY,
+        ("to_table(", "select_key(", "key_serde=... to to_table(...)"),
+    ),
+    "a table's own store": Case(
+        lambda b, _, cure: b.table("t", **KEY, **VALUE).map_values(upper, name="mapped", **cure),
+        VALUE,
+        (
+            "map_values(",
+            "state store 'mapped' has no value serde",
+            "value_serde=... to map_values(",
+        ),
+    ),
+    "join with a table": Case(
+        lambda b, s, cure: s.select_key(value_of).join(
+            b.table("t", **KEY, **VALUE), joined, **cure
+        ),
+        KEY,
+        ("join(", "select_key(", "key_serde=... to join(...)"),
+    ),
+    "join with a versioned table": Case(
+        lambda b, s, cure: s.map_values(upper).join(
+            b.table("t", **KEY, **VALUE).to_stream().to_table(name="v", history_retention_ms=9000),
+            joined,
+            grace_period_ms=10,
+            **cure,
+        ),
+        VALUE,
+        ("join(", "map_values(", "value_serde=..., or other_value_serde=... for the right stream"),
+    ),
+    "join of streams": Case(
+        lambda b, s, cure: s.left_join(
+            b.stream("other", **KEY, **VALUE).map_values(upper), joined, WINDOWS, **cure
+        ),
+        {"other_value_serde": serdes.STRING},
+        ("left_join(", "state store", "other_value_serde=... for the right stream, to left_join("),
+    ),
+    "stream": Case(
+        lambda b, _, cure: b.stream("plain", **VALUE, **cure),
+        KEY,
+        (
+            "stream(",
+            "source 'KSTREAM-SOURCE-0000000001' (plain) has no key serde",
+            "to stream(...)",
+        ),
+    ),
+    "table": Case(
+        lambda b, _, cure: b.table("plain", **KEY, **cure),
+        VALUE,
+        ("table(", "has no value serde", "value_serde=... to table(...)"),
+    ),
+    "processor's store": Case(
+        lambda b, s, cure: (
+            b.add_state_store(
+                Stores.key_value_store_builder(
+                    Stores.persistent_key_value_store("kept"), **(VALUE | cure)
+                )
+            ),
+            s.process(Keeps, stores=["kept"]),
+        ),
+        KEY,
+        (
+            "add_state_store(",
+            "state store 'kept' has no key serde",
+            "key_serde=... to the Stores...",
+        ),
+    ),
+}
+
+
+def topology_of(case: Case, cure: dict[str, Any]) -> Topology:
+    builder = StreamsBuilder()
+    case.declare(builder, builder.stream("in", **KEY, **VALUE), cure)
+    return builder.build()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_missing_serde_is_refused_with_line_and_cure(name: str) -> None:
+    case = CASES[name]
+    with pytest.raises(TopologyError) as refused:
+        TopologyTestDriver(topology_of(case, NOTHING))
+
+    message = str(refused.value).splitlines()[0]
+    place, what, cure = case.told
+    assert message.startswith(f"{place}...) at ")
+    assert "test_missing_serdes.py:" in message
+    assert what in message
+    assert cure in message
+    assert message.endswith(".serde in the configuration")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_its_cure_works(name: str) -> None:
+    case = CASES[name]
+    TopologyTestDriver(topology_of(case, case.cure)).close()
+    TopologyTestDriver(topology_of(case, NOTHING), DEFAULTS).close()
+
+
+def test_lines_are_those_of_the_calls() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **KEY, **VALUE)
+    begin = test_lines_are_those_of_the_calls.__code__.co_firstlineno
+    (
+        stream.select_key(value_of)
+        .group_by_key()
+        .count()
+    )  # fmt: skip
+
+    with pytest.raises(TopologyError) as refused:
+        TopologyTestDriver(builder.build())
+
+    message = str(refused.value)
+    assert f"test_missing_serdes.py:{begin + 7}: repartition topic" in message
+    assert f"test_missing_serdes.py:{begin + 5} makes new keys" in message
+
+
+def test_all_that_is_missing_is_told_at_once() -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", **KEY, **VALUE)
+    stream.select_key(value_of).to("a")
+    stream.map_values(upper).to("b")
+
+    with pytest.raises(TopologyError) as refused:
+        TopologyTestDriver(builder.build())
+
+    assert [line.partition(" has ")[2][:13] for line in str(refused.value).splitlines()] == [
+        "no key serde:",
+        "no value serd",
+    ]
+
+
+def test_an_application_is_refused_before_it_has_clients() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", **KEY, **VALUE).select_key(value_of).group_by_key().count()
+    config = {"application.id": "app", "bootstrap.servers": "nowhere:1"}
+
+    with pytest.raises(TopologyError, match="has no key serde"):
+        KafkaStreams(builder.build(), config)
+    KafkaStreams(builder.build(), config | DEFAULTS)
+
+
+def test_nodes_of_a_topology_are_told_by_their_lines_too() -> None:
+    topology = Topology()
+    topology.add_source("source", "in", **KEY, **VALUE)
+    topology.add_sink("sink", "out", "source", **KEY)
+
+    with pytest.raises(
+        TopologyError, match=r"add_sink\(...\) at .*test_missing_serdes.py:\d+: sink"
+    ):
+        TopologyTestDriver(topology)
