@@ -47,7 +47,13 @@ class Record(Generic[K, V]):
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """Return a copy with another timestamp (milliseconds since the epoch)."""
+        """Return a copy with another timestamp (milliseconds since the epoch).
+
+        Raises:
+            ValueError: The timestamp is negative.
+        """
+        if timestamp < 0:
+            raise ValueError(f"a record's timestamp is 0 ms or more, not {timestamp}")
         return Record(self.key, self.value, timestamp, self.headers)
 
     def with_headers(self, headers: Headers) -> Record[K, V]:

@@ -124,16 +124,20 @@ class OperatorContext:
         return list(self._outputs.values())
 
     def init_processors(self) -> None:
-        """Run what the operators left for the start.
+        """Run what the operators left for the start, in the order in which nodes were added.
+
+        They were attached in the opposite order, from the sinks up.
 
         Raises:
             ProcessingError: A processor's `init` raised.
         """
-        for action in self._on_init:
+        for action in reversed(self._on_init):
             self._run_user_code(action, "init")
 
     def close_processors(self) -> None:
-        """Run what the operators left for the end; a second call does nothing.
+        """Run what the operators left for the end, in the order in which nodes were added.
+
+        A second call does nothing.
 
         Raises:
             ProcessingError: A processor's `close` raised.
@@ -141,7 +145,7 @@ class OperatorContext:
         self._drop_warnings.tell_rest()
         closing, self._on_close = self._on_close, []
         self.punctuations.clear()
-        for action in closing:
+        for action in reversed(closing):
             try:
                 self._run_user_code(action, "close")
             except StateStoreCorruptedError as error:

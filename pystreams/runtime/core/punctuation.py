@@ -4,7 +4,9 @@ Both clocks work alike: an entry has a next due time and an interval. On stream 
 punctuation is due at once (with the first record), on wall-clock time one interval from now. An
 entry that is late fires once and then keeps to its grid; what it missed is not repeated.
 
-Source: Kafka Streams' `PunctuationQueue` and `PunctuationSchedule.next`.
+Those due at one time fire in the order in which Kafka Streams fires them, that of a heap.
+
+Source: Kafka Streams' `PunctuationQueue` and `PunctuationSchedule.next`; `java.util.PriorityQueue`.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class PunctuationQueue:
         """
         due_ms = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms
         entry = Schedule(node, interval_ms, punctuator, due_ms)
-        self._schedules[kind].append(entry)
+        _push(self._schedules[kind], entry)
         return entry
 
     def next_due_ms(self, kind: PunctuationType) -> int | None:
@@ -88,27 +90,53 @@ class PunctuationQueue:
             How many fired.
         """
         fired = 0
-        while (entry := self._first_due(kind, time_ms)) is not None:
-            # A late entry stays on its grid and skips what it missed.
-            missed = (time_ms - entry.due_ms) // entry.interval_ms
-            entry.due_ms += (missed + 1) * entry.interval_ms
+        heap = self._schedules[kind]
+        while heap and heap[0].due_ms <= time_ms:
+            entry = _pop(heap)
+            if entry.cancelled:
+                continue
             run(entry, time_ms)
             fired += 1
-        if fired:
-            entries = self._schedules[kind]
-            self._schedules[kind] = [entry for entry in entries if not entry.cancelled]
+            if not entry.cancelled:
+                # A late entry stays on its grid and skips what it missed.
+                missed = (time_ms - entry.due_ms) // entry.interval_ms
+                entry.due_ms += (missed + 1) * entry.interval_ms
+                _push(heap, entry)
         return fired
-
-    def _first_due(self, kind: PunctuationType, time_ms: int) -> Schedule | None:
-        """Return the entry that is due for longest; of equal ones the one scheduled first."""
-        first: Schedule | None = None
-        for entry in self._schedules[kind]:
-            due = entry.due_ms <= time_ms and not entry.cancelled
-            if due and (first is None or entry.due_ms < first.due_ms):
-                first = entry
-        return first
 
     def clear(self) -> None:
         """Forget all schedules."""
         for entries in self._schedules.values():
             entries.clear()
+
+
+def _push(heap: list[Schedule], entry: Schedule) -> None:
+    """Add an entry at the end, and let it rise above those that are due later."""
+    heap.append(entry)
+    position = len(heap) - 1
+    while position > 0:
+        above = (position - 1) // 2
+        if heap[above].due_ms <= entry.due_ms:
+            break
+        heap[position] = heap[above]
+        position = above
+    heap[position] = entry
+
+
+def _pop(heap: list[Schedule]) -> Schedule:
+    """Take out the first entry; the last one sinks from its place below those due earlier.
+
+    `heapq` sinks it otherwise, which gives entries of one time another order.
+    """
+    first, last = heap[0], heap.pop()
+    position, size = 0, len(heap)
+    while (below := 2 * position + 1) < size:
+        if below + 1 < size and heap[below + 1].due_ms < heap[below].due_ms:
+            below += 1
+        if last.due_ms <= heap[below].due_ms:
+            break
+        heap[position] = heap[below]
+        position = below
+    if size:
+        heap[position] = last
+    return first

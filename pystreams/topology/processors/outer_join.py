@@ -123,7 +123,7 @@ class _OuterJoin:
                 self._let_go(timestamp, headers)
             if self._join_with_others(key, value, timestamp, headers) or not side.outer:
                 return
-            if timestamp + side.after_ms < time.stream_time:
+            if max(0, timestamp + side.after_ms) < time.stream_time:
                 # Its window has closed already; Kafka does not wait for the grace period here.
                 self._join_alone(key, value, timestamp, headers)
                 return
@@ -153,7 +153,8 @@ class _OuterJoin:
         forward, discard = self._forward, self._held_back.discard
         other_outer, other_is_left = side.other_outer, not side.left
         found = False
-        first, last = timestamp - side.before_ms, timestamp + side.after_ms
+        # Of a window that ends before time 0 Kafka looks at the first millisecond.
+        first, last = timestamp - side.before_ms, max(0, timestamp + side.after_ms)
         for other_time, other in self._fetch(key, first, last):
             found = True
             if other_outer:

@@ -93,7 +93,10 @@ class StreamStreamJoinOperator:
                 record_dropped(name, "null key or value")
                 return
             try:
-                for other_time, other in fetch(key, timestamp - before_ms, timestamp + after_ms):
+                # Of a window that ends before time 0 Kafka looks at the first millisecond.
+                for other_time, other in fetch(
+                    key, timestamp - before_ms, max(0, timestamp + after_ms)
+                ):
                     try:
                         joined = join(key, value, other)
                     except Exception as error:  # noqa: BLE001 - the user's code may raise anything

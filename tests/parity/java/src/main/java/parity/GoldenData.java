@@ -1,10 +1,8 @@
 package parity;
 
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import org.rocksdb.RocksDBException;
 import parity.stores.StoreGoldenData;
 
 /** Writes the golden files: of topologies, of the smallest parts, and of the stores. */
@@ -14,7 +12,7 @@ public final class GoldenData {
     }
 
     /** Takes one argument: the directory to write to. */
-    public static void main(final String[] arguments) throws IOException, RocksDBException {
+    public static void main(final String[] arguments) throws Exception {
         final Path directory = Path.of(arguments[0]).normalize();
         Files.createDirectories(directory);
         final List<Scenario> scenarios = List.of(
@@ -42,6 +40,7 @@ public final class GoldenData {
         GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
         GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
         GoldenFile.write(directory.resolve("api.json"), ApiNames.all());
+        GoldenFile.write(directory.resolve("random_topologies.json"), RandomTopologies.all());
         StoreGoldenData.write(directory.resolve("stores"));
     }
 }
