@@ -63,3 +63,15 @@ def test_a_uuid_is_written_as_its_text_and_read_again() -> None:
 
     assert written == str(one).encode()
     assert serdes.UUID.deserializer("topic")(written) == one
+
+
+def test_bytes_that_are_no_utf_8_are_refused_and_a_serde_that_reads_them_as_java_is_one_line() -> (
+    None
+):
+    broken = b"caf\xe9"
+    with pytest.raises(UnicodeDecodeError):
+        serdes.STRING.deserializer("topic")(broken)
+
+    like_java = serdes.serde_of(str.encode, lambda data: data.decode(errors="replace"))
+
+    assert like_java.deserializer("topic")(broken) == "caf\ufffd"

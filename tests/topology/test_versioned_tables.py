@@ -152,6 +152,20 @@ def test_table_with_a_plain_store_takes_late_updates_as_the_latest(
     assert driver.get_state_store("plain").get("a") == ("20", 20)
 
 
+def test_filter_with_options_but_without_a_name_stays_versioned(
+    prices: KTable[str, str], drive: Any
+) -> None:
+    """Nothing is kept, so that nothing forgets which update is the latest."""
+    dear = prices.filter(lambda key, price: price != "0", key_serde=STRING)
+    dear.group_by(
+        lambda key, price: (price, key), key_serde=STRING, value_serde=STRING
+    ).count().to_stream().to("out")
+
+    driver = start(drive, *LATE)
+
+    assert out(driver, LONG) == [("10", 1, 10), ("10", 0, 30), ("30", 1, 30)]
+
+
 def test_record_joins_the_row_as_it_was_at_its_time(
     builder: StreamsBuilder, prices: KTable[str, str], drive: Any
 ) -> None:
