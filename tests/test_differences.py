@@ -27,7 +27,10 @@ def rows() -> list[Row]:
         for line in PAGE.read_text("utf-8").splitlines()
         if line.startswith("| ") and not line.startswith("| Here ")
     ]
-    return [Row(*row[:3], row[3].strip("`"), row[4].strip("` |")) for row in cells]
+    return [
+        Row(here, there, why, module.strip("`"), test.strip("` |"))
+        for here, there, why, module, test in cells
+    ]
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.test)

@@ -76,13 +76,14 @@ def pipe(driver: TopologyTestDriver, topic: str, value: str, time: int, key: str
     driver.create_input_topic(topic, STRING, STRING).pipe_input(key, value, timestamp=time)
 
 
-def numbered(cases: list[dict[str, Any]]) -> Any:
+def numbered(cases: list[dict[str, Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=range(len(cases)))
 
 
 @numbered(GOLDEN["orders"])
 def test_processors_begin_punctuate_and_end_in_kafkas_order(case: dict[str, Any]) -> None:
-    topology, told = Topology(), []
+    topology = Topology()
+    told: list[str] = []
     for name, *rest in case["nodes"]:
         if not rest:
             topology.add_source(name, f"topic-{name}")

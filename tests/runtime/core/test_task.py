@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,7 @@ def task_of(
     handler: ErrorHandler = log_and_fail,
     cache_enabled: bool = False,
     num_partitions: Callable[[str], int] = lambda _: 1,
+    partitions: Sequence[TopicPartition] = (IN,),
 ) -> StreamTask:
     plan = TopologyPlan(topology, "app")
     settings = TaskSettings(
@@ -117,7 +118,7 @@ def task_of(
         stores=StoreSettings("app", cache_enabled=cache_enabled),
         num_partitions=num_partitions,
     )
-    return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], [IN], settings, lambda _: 0)
+    return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], partitions, settings, lambda _: 0)
 
 
 def started(
@@ -458,6 +459,34 @@ def test_partition_time_is_taken_up_and_committed_with_the_offset() -> None:
 
     assert task.record.stream_time == 900
     assert task.offsets_to_commit() == {IN: CommittedOffset(18, encode_partition_time(900))}
+
+
+def test_stream_time_comes_back_with_the_partition_that_had_it() -> None:
+    """It is that of all partitions, whichever read on before the restart, and after a revival."""
+    builder = StreamsBuilder()
+    builder.stream(["in", "other"], key_serde=serdes.STRING, value_serde=serdes.STRING)
+    other = TopicPartition("other", 0)
+
+    def task_of_two(committed: Mapping[TopicPartition, CommittedOffset]) -> StreamTask:
+        task = task_of(builder.build(), partitions=[IN, other])
+        task.open(Path())
+        task.start(committed, 0)
+        return task
+
+    first = task_of_two({})
+    add(first, (700, "a"))
+    first.add_records(other, [StaticMessage("other", 0, 4, b"k", b"v", 300)])
+    process_all(first)
+    second = task_of_two(first.offsets_to_commit())
+    assert second.record.stream_time == 700
+    second.add_records(other, [StaticMessage("other", 0, 5, b"k", b"v", 400)])
+    process_all(second)
+
+    third = task_of_two(second.offsets_to_commit())
+    assert third.record.stream_time == 700
+    third.revive()
+    third.start(second.offsets_to_commit(), 0)
+    assert third.record.stream_time == 700
 
 
 def test_offsets_cover_what_is_processed_not_what_waits() -> None:
