@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.time_ordered_buffer import WaitingRecord
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 
 RETENTION = Retention(100, 50, window_size_ms=10)
+WAIT_MS = 100
 MAX_TIME_MS = 400
 
 Write = tuple[str, int, int | None]
@@ -43,6 +45,12 @@ def put_in_list(store: Any, write: Write) -> None:
         store.delete(key)
     else:
         store.put(key, number)
+
+
+def wait_in_buffer(store: Any, write: Write) -> list[WaitingRecord]:
+    key, time, number = write
+    store.put(WaitingRecord(key.encode(), b"%d" % (number or 0), time))
+    return list(store.leave_until(time - WAIT_MS))
 
 
 @dataclass(frozen=True)
@@ -113,6 +121,9 @@ KINDS = {
         spec_of(StoreKind.LIST_VALUE),
         put_in_list,
         lambda store: [(key, list(values)) for key, values in store.all()],
+    ),
+    "buffer": Kind(
+        spec_of(StoreKind.BUFFER), wait_in_buffer, lambda store: store.latest_timestamp()
     ),
 }
 
