@@ -118,6 +118,11 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired = False
 
+    @property
+    def stream_time(self) -> int:
+        """The highest time (ms) the store was written with; -1 before the first."""
+        return self._segments.stream_time
+
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
         segments = self._segments

@@ -524,6 +524,23 @@ def test_stores_may_write_through(kind: Kind, tmp_path: Any) -> None:
         assert streams.left("z", "moves", 900) == alone
 
 
+@outer_kinds
+@pytest.mark.parametrize("moves", ["left", "right"])
+def test_a_restart_of_an_outer_join_changes_no_result(
+    kind: Kind, moves: str, tmp_path: Any
+) -> None:
+    """A record whose window has closed is joined with None at once, whichever side moved on."""
+    for name, restarted in (("undisturbed", False), ("restarted", True)):
+        streams = JoinedStreams(kind, AROUND_100, directory=tmp_path / name)
+        streams.pipe(moves, "z", "z", 6000)
+        if restarted:
+            streams.driver.close()
+            streams = JoinedStreams(kind, AROUND_100, directory=tmp_path / name)
+        with streams:
+            assert streams.left("a", "A", 5850) == [("a", "A+none", 5850)]
+            assert streams.right("a", "a", 5860) == [("a", "A+a", 5860)]
+
+
 def test_serdes_of_the_streams_are_taken_where_none_are_given() -> None:
     """Differs from Kafka, which takes the defaults."""
     builder = StreamsBuilder()

@@ -16,7 +16,9 @@ one by one there, though they share an entry of the store. Both are kept here, f
 give equal output; so a result may come later than its window closes, but never before, and never
 twice. A backfill looks every time.
 
-After a restart the stream time begins anew, as in Kafka, and what is held back is still there.
+After a restart what is held back is still there, and the stores of both sides tell the stream time,
+but for what records without a key or a value added to it. Differs from Kafka, where it begins anew,
+so that a late record is held back which would have been joined at once.
 
 Spec: Kafka KStreamKStreamJoin, TimeTracker; KAFKA-10847 (no result that a later match makes wrong),
 KIP-962 (records without a key).
@@ -102,7 +104,8 @@ class _OuterJoin:
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
         self._look_interval_ms = task.outer_join_emit_interval_ms
-        self._fetch = task.store(side.other_store).fetch
+        self._other_store = task.store(side.other_store)
+        self._fetch = self._other_store.fetch
         self._held_back: HeldBack = task.store(side.held_back)
         self._time: JoinTime = task.shared(side.held_back, JoinTime)
         task.on_init(self._start)
@@ -140,12 +143,14 @@ class _OuterJoin:
             time.earliest = timestamp
 
     def _start(self) -> None:
-        """See what was held back before a restart."""
+        """See what was held back before a restart, and until when."""
+        time = self._time
+        time.stream_time = max(time.stream_time, self._other_store.stream_time)
         entries = self._held_back.all()
         first = next(entries, None)
         entries.close()
         if first is not None:
-            self._time.earliest = first[0].timestamp
+            time.earliest = first[0].timestamp
 
     def _join_with_others(self, key: Any, value: Any, timestamp: int, headers: Headers) -> bool:
         """Join a record with each partner; return whether there was one."""
