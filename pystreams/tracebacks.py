@@ -45,14 +45,16 @@ def is_users(frame: traceback.FrameSummary) -> bool:
 
 
 def users_call() -> UsersCall:
-    """Return which call of the user's led here."""
+    """Return which call of the user's led here; an empty one where that can't be told."""
     method = ""
     for frame, line in traceback.walk_stack(sys._getframe(1)):  # noqa: SLF001 - no other way
         code = frame.f_code
-        if is_users(
-            traceback.FrameSummary(code.co_filename, line, code.co_name, lookup_line=False)
-        ):
-            return UsersCall(method, f"{_shown(code.co_filename)}:{line}")
+        at = traceback.FrameSummary(code.co_filename, line, code.co_name, lookup_line=False)
+        try:
+            if is_users(at):
+                return UsersCall(method, f"{_shown(code.co_filename)}:{line}")
+        except OSError:  # The working directory is gone.
+            break
         method = code.co_name
     return UsersCall()
 
