@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pystreams import serdes
     from pystreams.config import IsolationLevel, ProcessingGuarantee, StreamsConfig
     from pystreams.errors import (
+        AuthenticationError,
         BrokerNotAvailableError,
         ChangelogLossError,
         ConfigError,
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from pystreams.topology.topology import Topology
 
 _HOME_OF = {
+    "AuthenticationError": "errors",
     "BranchedKStream": "topology.branched",
     "BrokerNotAvailableError": "errors",
     "ChangelogLossError": "errors",
@@ -217,6 +219,7 @@ _HOME_OF = {
 }
 
 __all__ = [  # noqa: RUF022 - constants are sorted among the other names
+    "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
     "ChangelogLossError",

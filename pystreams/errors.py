@@ -24,6 +24,10 @@ class ConfigError(StreamsError):
     """A configuration key or value is wrong. Fix the configuration and start again."""
 
 
+class AuthenticationError(ConfigError):
+    """Brokers refuse the client: its user, its protocol, or it does not trust their certificate."""
+
+
 class TopologyError(StreamsError):
     """The topology can't run as written. The message names the node and the cure."""
 

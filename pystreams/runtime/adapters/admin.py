@@ -55,6 +55,7 @@ _ANSWER_TIMEOUT_S = 30.0
 _LOOK_TIMEOUT_S = 5.0
 """Of a look at a group, for which tasks wait that are to start."""
 _METADATA_TIMEOUT_S = 15.0
+_FIRST_WAIT_S = 0.5
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
 
@@ -90,6 +91,7 @@ class ConfluentAdmin:
         self._bootstrap_servers = str(config["bootstrap.servers"])
         self._replication_factor = replication_factor
         self._outage = outage
+        self._refused = outage.refused(config)
         self._client = make_client(AdminClient, config, outage)
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
@@ -101,7 +103,9 @@ class ConfluentAdmin:
             awaited: What should exist: while one is missing, it asks again for a moment.
 
         Raises:
+            AuthenticationError: Brokers refuse the client.
             BrokerNotAvailableError: None answered for fifteen seconds.
+            FatalStreamsError: What is awaited may not be seen.
         """
         return self._counts_with(awaited, SHOWN_AFTER_S)
 
@@ -111,13 +115,18 @@ class ConfluentAdmin:
         deadline_s = time.monotonic() + patience_s
         while True:
             counts = self._counts()
-            all_there = all(one.partition < counts.get(one.topic, 0) for one in awaited)
-            if all_there or time.monotonic() > deadline_s:
+            missing = {one.topic for one in awaited if one.partition >= counts.get(one.topic, 0)}
+            if not missing:
+                return counts
+            if time.monotonic() > deadline_s:
+                with contextlib.suppress(RetriableClientError):
+                    self.topic_ids(sorted(missing - counts.keys()))  # Raises for a hidden one.
                 return counts
             time.sleep(_VISIBLE_PAUSE_S)
 
     def _counts(self) -> dict[str, int]:
         metadata = self._metadata(time.monotonic() + _METADATA_TIMEOUT_S)
+        self._refused.accept()
         if self._outage.lasting:
             self._outage.ends()
         topics = metadata.topics.items()
@@ -127,21 +136,25 @@ class ConfluentAdmin:
         told = self._outage.lasting
         while True:
             left_s = deadline_s - time.monotonic()
+            # As long as it has waited so far: what refuses the client is only heard in between,
+            # and a broker that is slow must get the time to answer.
+            waits_s = min(left_s, max(_METADATA_TIMEOUT_S - left_s, _FIRST_WAIT_S))
             try:
-                return self._client.list_topics(
-                    timeout=max(left_s if told else min(left_s, _TOLD_AFTER_S), _VISIBLE_PAUSE_S)
-                )
+                return self._client.list_topics(timeout=max(waits_s, _VISIBLE_PAUSE_S))
             except KafkaException as raised:
+                self._check_refused()
                 error = error_of(raised)
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or error.code() not in TRANSIENT:
+                    reason = self._outage.reason or error.str()
                     message = (
                         f"no broker answered at {self._bootstrap_servers} within "
-                        f"{_METADATA_TIMEOUT_S:.0f} s ({error.str()}): start the broker, or "
-                        "correct bootstrap.servers"
+                        f"{_METADATA_TIMEOUT_S:.0f} s ({reason}): start the broker, or correct "
+                        "bootstrap.servers"
                     )
-                    raise BrokerNotAvailableError(message) from raised
-                if not told:
+                    raise self._refused.error() or BrokerNotAvailableError(message) from raised
+                told = told or self._refused.told
+                if not told and left_s <= _METADATA_TIMEOUT_S - _TOLD_AFTER_S:
                     told = True
                     _log.warning(
                         "no broker answers yet, trying on",
@@ -150,6 +163,11 @@ class ConfluentAdmin:
                         reason=error.str(),
                     )
                 time.sleep(_VISIBLE_PAUSE_S)
+
+    def _check_refused(self) -> None:
+        """Hear what the client has to say of its connections; raise when brokers refuse it."""
+        self._client.poll(0)
+        self._refused.check()
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return what identifies topics; those that do not exist are left out."""
@@ -261,6 +279,7 @@ class ConfluentAdmin:
         return self._ask({theirs(one): spec for one in partitions}, isolation)
 
     def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
+        self._check_refused()
         listed: _Listed = self._client.list_offsets(
             wanted, isolation_level=isolation, request_timeout=_ANSWER_TIMEOUT_S
         )

@@ -70,6 +70,7 @@ class ConfluentConsumer:
 
     def __init__(self, config: Mapping[str, Any], outage: BrokerOutage) -> None:
         self._client = make_client(Consumer, {"fetch.wait.max.ms": 100, **config}, outage)
+        self._refused = outage.refused(config)
         self._group = str(config["group.id"])
         self._incremental = config.get("group.protocol") == "consumer"
         self._reset_policy = str(config.get("auto.offset.reset", "latest"))
@@ -144,6 +145,7 @@ class ConfluentConsumer:
                 self._consume(1, _LEAVE_LOOK_S)
 
     def _on_assign(self, _: Consumer, found: list[KafkaPartition]) -> None:
+        self._refused.accept()
         self._member_id = self._client.memberid() or ""
         partitions = [ours(one) for one in found]
         at_zero = [theirs(one, 0) for one in partitions]
@@ -204,6 +206,7 @@ class ConfluentConsumer:
             self._let_go(partition)
         if held:
             return held
+        self._refused.check()
         self._errors.ask_again()
         messages = self._consume(max_records, timeout_s)
         if messages and any(map(_error_in, messages)):

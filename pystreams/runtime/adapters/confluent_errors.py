@@ -38,6 +38,7 @@ from pystreams.errors import (
     TransactionAbortableError,
 )
 from pystreams.record import ProducedRecord
+from pystreams.runtime.adapters.refused_connections import RefusedConnections, identity_of
 
 _log = structlog.get_logger("pystreams.kafka")
 
@@ -151,7 +152,9 @@ _ABOUT_CONNECTIONS = frozenset({"ERROR", "FAIL", "GETPID", "REQTMOUT"})
 _CURES = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "grant IDEMPOTENT_WRITE on the cluster",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "grant READ on the group (the application.id)",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "grant READ or WRITE on the topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "grant DESCRIBE on the topic, and READ or WRITE as it is read or written"
+    ),
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         "grant WRITE on transactional ids that begin with the application.id"
     ),
@@ -251,15 +254,26 @@ class BrokerOutage:
 
     Args:
         bootstrap_servers: Named in the message.
+        refused_max_s: How long brokers may refuse clients that they have accepted before (s).
 
     Attributes:
         lasting: Whether brokers can't be reached now.
+        reason: What was said of a connection last that could not be made.
     """
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, refused_max_s: float = 300.0) -> None:
         self.lasting = False
+        self.reason = ""
         self._bootstrap_servers = bootstrap_servers
+        self._refused_max_s = refused_max_s
+        self._refused: dict[tuple[Any, ...], RefusedConnections] = {}
         self._lock = threading.Lock()
+
+    def refused(self, config: Mapping[str, Any]) -> RefusedConnections:
+        """Return what is known of connections with a configuration's credentials."""
+        with self._lock:
+            known = RefusedConnections(config, self._refused_max_s)
+            return self._refused.setdefault(identity_of(config), known)
 
     def begins(self, reason: str) -> None:
         """Note that no broker can be reached."""
@@ -287,6 +301,7 @@ class BrokerOutage:
         if code == KafkaError._ALL_BROKERS_DOWN:
             self.begins(error.str())
         elif code in TRANSIENT:
+            self.reason = error.str()
             if not self.lasting:
                 _log.debug("kafka client", error=error.str())
         else:
@@ -308,15 +323,18 @@ class LibrdkafkaLog:
 
     Args:
         outage: Knows whether brokers can be reached.
+        refused: Told of connections that end.
     """
 
-    def __init__(self, outage: BrokerOutage) -> None:
+    def __init__(self, outage: BrokerOutage, refused: RefusedConnections) -> None:
         self._outage = outage
+        self._refused = refused
 
     def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
         """Pass one line on to structlog."""
         del template
         if facility in _ABOUT_CONNECTIONS:
+            self._refused.hear(client, line)
             if self._outage.lasting:
                 return
             level = logging.DEBUG
@@ -340,11 +358,17 @@ def make_client(
     Raises:
         ConfigError: librdkafka refuses the configuration.
     """
+    refused = outage.refused(config)
+    name = str(config.get("client.id", ""))
+
+    def on_error(error: KafkaError) -> None:
+        if not refused.take(name, error):
+            outage.on_error(error)
+
     own = {
-        "log.connection.close": False,
         **config,
-        "error_cb": outage.on_error,
-        "logger": log or LibrdkafkaLog(outage),
+        "error_cb": on_error,
+        "logger": log or LibrdkafkaLog(outage, refused),
     }
     try:
         return kind(own)

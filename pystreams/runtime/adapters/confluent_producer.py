@@ -80,10 +80,11 @@ class ConfluentProducer:
         self._transactional_id: str | None = config.get("transactional.id")
         self._config = {**config, **LostRequests.telling(config)}
         self._outage = outage
+        self._connections = outage.refused(config)
         self._commit_timeout_s = commit_timeout_s
         self._transaction_timeout_s = config.get("transaction.timeout.ms", 60_000) / 1000
         self._in_transaction = False
-        self._lost = LostRequests(LibrdkafkaLog(outage), config)
+        self._lost = LostRequests(LibrdkafkaLog(outage, self._connections), config)
         # Without a transaction a flush is simply tried again; in between a stop gets a hearing.
         self._flush_timeout_s = 3.0 if self._transactional_id is None else _ANSWER_TIMEOUT_S
         # Topics sent to since the last commit.
@@ -193,6 +194,8 @@ class ConfluentProducer:
             raise RetriableClientError(message)
         if outstanding and self._outage.lasting:
             self._outage.ends()
+        if outstanding:
+            self._connections.accept()
         self._reports.acknowledge()
         if self._transactional_id is None:
             self._batch_size.widen()
@@ -203,6 +206,7 @@ class ConfluentProducer:
         deadline_s = time.monotonic() + self._flush_timeout_s
         try:
             while remaining := self._open.flush(_GLANCE_S):
+                self._connections.check()
                 if time.monotonic() > deadline_s:
                     break
                 failed = self._cause() if self._in_transaction else None
@@ -234,8 +238,15 @@ class ConfluentProducer:
             self._make_client()
         try:
             self._open.init_transactions(_INIT_TIMEOUT_S)
-        except KafkaException as error:
-            raise self._error(error_of(error), "initialising transactions") from error
+        except KafkaException as raised:
+            error = self._error(error_of(raised), "initialising transactions")
+            if isinstance(error, RetriableClientError):
+                self._serve(0)
+                self._connections.check()
+                if self._connections.told:
+                    self._make_client()  # This one keeps a repeated refusal to itself for 30 s.
+            raise error from raised
+        self._connections.accept()
         self._initialized = True
         self._lost.noticed = False
 

@@ -50,6 +50,7 @@ class ConfluentRestoreConsumer:
         self._doing = f"reading {reads}"
         own = {"fetch.wait.max.ms": _FETCH_WAIT_MS} | dict(config) | {"enable.partition.eof": True}
         self._client = make_client(Consumer, own, outage)
+        self._refused = outage.refused(own)
         self._splitter = PartitionSplitter()
         self._assigned: set[TopicPartition] = set()
         self._closed = False
@@ -69,7 +70,9 @@ class ConfluentRestoreConsumer:
         """Return what has arrived, waiting up to the timeout for the first message."""
         messages = consume_available(self._client, max_records, timeout_s, self._doing)
         if not messages:
+            self._refused.check()
             return []
+        self._refused.accept()
         ends: dict[TopicPartition, int] = {}
         if any(map(_error_in, messages)):
             messages = self._without_errors(messages, ends)

@@ -26,7 +26,7 @@ class ConfluentClients:
 
     def __init__(self, config: StreamsConfig) -> None:
         self._config = config
-        self._outage = BrokerOutage(config.bootstrap_servers)
+        self._outage = BrokerOutage(config.bootstrap_servers, config.task_timeout_ms / 1000)
         asking = config.admin_config(client_id=f"{config.application_id}-limits")
         ask = partial(described_limits, asking, self._outage)
         self._batch_limits = BatchLimits(ask, SystemClock())

@@ -62,6 +62,10 @@ class LateBroker:
         topic = SimpleNamespace(partitions=[0, 1], error=None)
         return SimpleNamespace(topics=dict.fromkeys(shown, topic))
 
+    def describe_topics(self, _topics: Any, request_timeout: float) -> dict[str, Future[Any]]:
+        """Nothing is hidden from the client."""
+        return {}
+
 
 @pytest.fixture
 def late_broker(monkeypatch: pytest.MonkeyPatch) -> LateBroker:
@@ -168,6 +172,9 @@ class OldLeaders:
 
     def list_topics(self, timeout: float) -> None:
         self.calls.append("leaders")
+
+    def poll(self, timeout: float) -> None:
+        """Nothing is refused to the client."""
 
     def delete_records(self, wanted: list[KafkaPartition]) -> dict[KafkaPartition, Future[None]]:
         answer: Future[None] = Future()

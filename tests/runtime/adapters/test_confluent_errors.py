@@ -97,7 +97,7 @@ def test_an_outage_is_told_once_and_its_end_too() -> None:
 
 def test_lines_of_the_client_become_events() -> None:
     outage = BrokerOutage("one:9092")
-    log = LibrdkafkaLog(outage)
+    log = LibrdkafkaLog(outage, outage.refused({}))
     with structlog.testing.capture_logs() as lines:
         log.log(40, "%s [%s] %s", "FAIL", "client-1", "connect failed")
         outage.lasting = True

@@ -1,0 +1,16 @@
+"""The secured broker of the tests in this directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker.security.secured_broker import SecuredBroker, secured_broker
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """One broker with a listener of each security protocol, for the whole session."""
+    with secured_broker(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker

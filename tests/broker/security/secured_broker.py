@@ -1,0 +1,194 @@
+"""A real broker with a listener of each security protocol, and a certificate authority of its own.
+
+Its listeners: PLAINTEXT, where everybody may do everything; SASL_PLAINTEXT with PLAIN and
+SCRAM-SHA-256; SSL; SSL that asks for the client's certificate; SASL_SSL. The broker's certificate
+is for `localhost`: a client that connects to 127.0.0.1 is not where it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from pystreams.broker import DevelopmentBroker
+from pystreams.broker.network import free_ports
+
+USER, PASSWORD = "alice", "alice-has-a-secret"
+GUEST, GUEST_PASSWORD = "bob", "bob-has-a-secret"
+"""A user who may do nothing."""
+_SECURED = {
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SSL": "SSL",
+    "SASL_SSL": "SASL_SSL",
+    "MUTUAL": "SSL",
+}
+"""Names of listeners, and what they speak."""
+_OPEN = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+_MECHANISMS = "PLAIN,SCRAM-SHA-256"
+_ITERATIONS = 4096
+_LOGIN_AGAIN_MS = 4000
+"""How long a login lasts: the time in which a client notices that its password has changed."""
+_ANSWER_S = 30
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@dataclass(frozen=True)
+class SecuredBroker:
+    """A broker that was started, and what its clients need.
+
+    Attributes:
+        plaintext: `bootstrap.servers` of the listener without security.
+        sasl: Of the one that asks for a user.
+        tls: Of the one that is encrypted.
+        sasl_tls: Of the one that is both.
+        mutual_tls: Of the one that is encrypted and asks for a certificate of the client.
+        ca: The certificate by which clients trust the broker's.
+        other_ca: One that has signed nothing of it.
+        client_certificate: Settings of a client that has a certificate.
+        admin: A client that may do everything.
+    """
+
+    plaintext: str
+    sasl: str
+    tls: str
+    sasl_tls: str
+    mutual_tls: str
+    ca: Path
+    other_ca: Path
+    client_certificate: dict[str, str]
+    admin: AdminClient
+
+    def set_password(self, user: str, password: str) -> None:
+        """Set the SCRAM password of a user, who may be new."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, _ITERATIONS)
+        change = UserScramCredentialUpsertion(user, kind, password.encode())
+        _answered(self.admin.alter_user_scram_credentials([change]))
+
+    def permit(self, user: str, topic: str) -> None:
+        """Let a user read a topic."""
+        permission = AclBinding(
+            *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*"),
+            *(AclOperation.READ, AclPermissionType.ALLOW),
+        )
+        _answered(self.admin.create_acls([permission]))
+
+    def create_topic(self, name: str) -> None:
+        """Create a topic of one partition."""
+        _answered(self.admin.create_topics([NewTopic(name, 1)]))
+
+
+@contextlib.contextmanager
+def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
+    """Start the broker; it ends with the block."""
+    ca = _authority(directory, "ca")
+    other_ca = _authority(directory, "other-ca")
+    pem = _signed(directory, "localhost")
+    plaintext, controller, *others = free_ports(2 + len(_SECURED))
+    ports = dict(zip(_SECURED, others, strict=True))
+    clients = f"PLAINTEXT://127.0.0.1:{plaintext}," + ",".join(
+        f"{name}://localhost:{port}" for name, port in ports.items()
+    )
+    settings = {
+        "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": clients,
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in {**_SECURED, **_OPEN}.items()
+        ),
+        "sasl.enabled.mechanisms": _MECHANISMS,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(pem),
+        "listener.name.mutual.ssl.client.auth": "required",
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(ca),
+        "connections.max.reauth.ms": str(_LOGIN_AGAIN_MS),
+        "authorizer.class.name": _AUTHORIZER,
+        "super.users": f"User:ANONYMOUS;User:{USER};User:CN=client",
+    }
+    for listener in ("sasl_plaintext", "sasl_ssl"):
+        prefix = f"listener.name.{listener}"
+        users = " ".join(
+            f'user_{name}="{word}"' for name, word in ((USER, PASSWORD), (GUEST, GUEST_PASSWORD))
+        )
+        settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_PLAIN} required {users};"
+        settings[f"{prefix}.scram-sha-256.sasl.jaas.config"] = f"{_SCRAM} required;"
+    broker = DevelopmentBroker.start(directory / "broker", plaintext, settings=settings)
+    try:
+        started = SecuredBroker(
+            plaintext=broker.bootstrap_servers,
+            sasl=f"localhost:{ports['SASL_PLAINTEXT']}",
+            tls=f"localhost:{ports['SSL']}",
+            sasl_tls=f"localhost:{ports['SASL_SSL']}",
+            mutual_tls=f"localhost:{ports['MUTUAL']}",
+            ca=ca,
+            other_ca=other_ca,
+            client_certificate=_client_certificate(directory),
+            admin=AdminClient({"bootstrap.servers": broker.bootstrap_servers}),
+        )
+        started.set_password(USER, PASSWORD)
+        yield started
+    finally:
+        broker.stop()
+
+
+def _authority(directory: Path, name: str) -> Path:
+    """Make a certificate authority; return its certificate."""
+    certificate = directory / f"{name}.pem"
+    _openssl(
+        directory,
+        *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"),
+        *("-keyout", f"{name}.key", "-out", certificate.name),
+    )
+    return certificate
+
+
+def _signed(directory: Path, name: str) -> Path:
+    """Make a key and a certificate that the authority has signed; return both in one file."""
+    _openssl(
+        directory,
+        *("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"),
+        *("-keyout", f"{name}.key", "-out", f"{name}.csr"),
+    )
+    (directory / "names").write_text(f"subjectAltName=DNS:{name}\n")
+    _openssl(
+        directory,
+        *("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-days", "2"),
+        *("-CAcreateserial", "-extfile", "names", "-out", f"{name}.crt"),
+    )
+    both = directory / f"{name}.pem"
+    both.write_text("".join((directory / f"{name}.{kind}").read_text() for kind in ("key", "crt")))
+    return both
+
+
+def _client_certificate(directory: Path) -> dict[str, str]:
+    pem = str(_signed(directory, "client"))
+    return {"ssl.certificate.location": pem, "ssl.key.location": pem}
+
+
+def _answered(answers: Mapping[Any, Future[Any]]) -> None:
+    for answer in answers.values():
+        answer.result(_ANSWER_S)
+
+
+def _openssl(directory: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
