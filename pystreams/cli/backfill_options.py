@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pystreams.cli.options import pair_of
 from pystreams.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -101,13 +102,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     Raises:
         UsageError: One is none.
     """
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise click.UsageError(f"{option} {text}: write KEY=VALUE")
-        found[key] = value
-    return found
+    return dict(pair_of(text, option) for text in texts)
 
 
 def counts(texts: Iterable[str], option: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ Elsewhere than on a terminal the log says it: the runtime's summary line at
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from typing import TYPE_CHECKING, Self
@@ -92,7 +93,8 @@ class LiveDisplay:
         """Leave the last line standing, and the terminal as it was."""
         self._ended.set()
         self._thread.join(_END_TIMEOUT_S)
-        self._live.stop()
+        with contextlib.suppress(OSError):  # The terminal may be closed.
+            self._live.stop()
 
     def show_stopping(self) -> None:
         """Say from now on that the client is asked to stop."""
@@ -107,7 +109,8 @@ class LiveDisplay:
             ended = self._ended.wait(_INTERVAL_S)
             line = self._line.text(self._statistics(), self._monotonic_ms() / 1000)
             text = Text(self._prefix + line, no_wrap=True, overflow="ellipsis", style="bold")
-            self._live.update(text, refresh=True)
+            with contextlib.suppress(OSError):
+                self._live.update(text, refresh=True)
 
 
 def _restoring(statistics: Statistics, per_s: float) -> str:

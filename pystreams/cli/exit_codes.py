@@ -2,7 +2,8 @@
 
 0 done; 1 an error of the world or of the program run, told in one message; 2 wrong use: of the
 command line (click's own code), of a configuration key, or of the DSL; 3 no broker runs or answers;
-70 a bug in pystreams, with its traceback; 130 stopped by Ctrl-C.
+70 a bug in pystreams, with its traceback; 130 stopped by Ctrl-C; 141 nobody reads standard output
+any more, as of programs that SIGPIPE ends.
 """
 
 from __future__ import annotations
@@ -19,3 +20,4 @@ class ExitCode(IntEnum):
     NOT_RUNNING = 3
     INTERNAL_ERROR = 70
     INTERRUPTED = 130
+    OUTPUT_CLOSED = 141

@@ -40,7 +40,7 @@ class Left(KeyboardInterrupt):
 
 
 class LeaveBySignal(StopRequest):
-    """Raises `Left` in the main thread at the first SIGTERM or SIGINT within `by_signals`."""
+    """Raises `Left` in the main thread at the first stop signal within `by_signals`."""
 
     def request(self) -> None:
         """Ask for it from any thread."""
@@ -49,6 +49,8 @@ class LeaveBySignal(StopRequest):
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.requested:
+            if number == signal.SIGHUP:
+                return
             end_at_once(number)
         super().request()
         raise Left(number)

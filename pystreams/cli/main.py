@@ -16,6 +16,7 @@ import click
 
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.failures import CommandFailure
+from pystreams.cli.output import forget_output, reader_has_gone
 from pystreams.errors import StreamsError
 
 
@@ -114,6 +115,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str] | None) -> int:
     try:
         returned = pystreams.main(arguments, prog_name="pystreams", standalone_mode=False)
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # The second is click's answer to the first.
+        if not reader_has_gone():
+            return ExitCode.FAILED
+        forget_output()
+        return ExitCode.OUTPUT_CLOSED
     except click.exceptions.Abort:
         # click's name for Ctrl-C.
         return ExitCode.INTERRUPTED

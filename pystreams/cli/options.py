@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,6 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from pystreams.cli.logs import FORMATS, LEVELS
+
+_KEY = re.compile(r"[^\s:=]+")
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -27,6 +30,20 @@ connector_option = click.option(
     metavar="KEY=VALUE",
     help="An option of Spark's Kafka reader, such as kafka.security.protocol=SASL_SSL.",
 )
+
+
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """Return key and value of a `KEY=VALUE` text.
+
+    Raises:
+        UsageError: It is none. The message does not repeat what may be its value, and a secret.
+    """
+    key, equals, value = text.partition("=")
+    if equals and _KEY.fullmatch(key.strip()):
+        return key.strip(), value
+    begun = _KEY.match(text)
+    shown = f"{begun[0]} ..." if begun and begun[0] != text else "..."
+    raise click.UsageError(f"{option} {shown}: write KEY=VALUE")
 
 
 def application_options(command: _Command) -> _Command:

@@ -42,7 +42,13 @@ PROCESS_OPTION = "--process-number"
 
 _WATCH_INTERVAL_S = 0.1
 _MARGIN_S = 3.0
-_STOPPED = {-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, ExitCode.INTERRUPTED}
+_STOPPED = {
+    -signal.SIGTERM,
+    -signal.SIGINT,
+    -signal.SIGHUP,
+    128 + signal.SIGTERM,
+    ExitCode.INTERRUPTED,
+}
 
 _log = structlog.get_logger("pystreams.cli")
 
@@ -128,7 +134,7 @@ class _StopChildren(StopRequest):
     children: Sequence[subprocess.Popen[bytes]] = ()
 
     def _on_signal(self, number: int, frame: object) -> None:
-        if self.requested:
+        if self.requested and number != signal.SIGHUP:
             _kill(self.children)
         super()._on_signal(number, None)
 

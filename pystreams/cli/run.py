@@ -14,7 +14,7 @@ import click
 from pystreams.cli.failures import streams_errors_as_exit_codes
 from pystreams.cli.loading import load_topology
 from pystreams.cli.logs import configure_logging, is_readable
-from pystreams.cli.options import config_file_option, log_options, spark_options
+from pystreams.cli.options import config_file_option, log_options, pair_of, spark_options
 from pystreams.cli.run_backfill import ABOVE_RECORDS, FirstBackfill
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once.
+    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. A terminal that
+    is closed stops it, too.
 
     With --backfill an application that has not run yet, and has more than a million records before
     it, is brought up to date on Spark first. The outputs of that history are written too, as a live
@@ -141,6 +142,7 @@ def run(ctx: click.Context, /, log_level: str, log_format: str, **options: objec
       3    no broker answers
       70   a bug in pystreams
       130  stopped at once by a second Ctrl-C (143: by a second SIGTERM)
+      141  nobody reads standard output any more
 
     \b
     Examples:
@@ -253,12 +255,8 @@ def _settings(options: RunOptions) -> dict[str, str]:
     """Return the keys and values of `-c` and its short forms."""
     settings: dict[str, str] = {}
     for setting in options.settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise click.UsageError(
-                f"-c {setting}: write KEY=VALUE, as in -c commit.interval.ms=100"
-            )
-        settings[key.strip()] = value.strip()
+        key, value = pair_of(setting, "-c")
+        settings[key] = value.strip()
     if options.threads is not None:
         settings["num.stream.threads"] = str(options.threads)
     if options.metrics_port is not None:

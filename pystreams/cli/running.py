@@ -3,7 +3,8 @@
 The main thread only waits; the stream threads work, and a display has a thread of its own. The
 first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
 second one ends the process at once with 128 + the signal's number; what was not committed is
-processed again after the next start, as after a crash.
+processed again after the next start, as after a crash. SIGHUP, of a terminal that is closed, only
+asks: it may come twice, from the system and from the shell. Under `nohup` it is left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import structlog
 
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.failures import exit_code_of
+from pystreams.cli.output import forget_output, reader_has_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +34,7 @@ CLOSE_TIMEOUT_S = 25.0
 """How long a clean stop may take: less than the 30 s after which Kubernetes kills."""
 
 _WATCH_INTERVAL_S = 0.25
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
 _log = structlog.get_logger("pystreams.cli")
@@ -81,7 +83,12 @@ class StopRequest:
     @contextmanager
     def by_signals(self) -> Iterator[None]:
         """Let signals ask within the block. Main thread only."""
-        before = {number: signal.signal(number, self._on_signal) for number in _STOP_SIGNALS}
+        taken = [
+            number
+            for number in _STOP_SIGNALS
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+        ]
+        before = {number: signal.signal(number, self._on_signal) for number in taken}
         try:
             yield
         finally:
@@ -89,7 +96,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested and self._ends_at_second_signal:
+        if self.requested and self._ends_at_second_signal and number != signal.SIGHUP:
             end_at_once(number)
         self.request()
 
@@ -131,6 +138,10 @@ def run_until_stopped(
 def _outcome(streams: RunningStreams, *, closed_in_time: bool) -> int:
     """Log the end; return the exit code."""
     error = streams.error
+    if error is not None and isinstance(error.__cause__, BrokenPipeError) and reader_has_gone():
+        _log.info("stopped: nobody reads standard output any more")
+        forget_output()
+        return ExitCode.OUTPUT_CLOSED
     if error is not None:
         _log.error("stopped by an error", error=str(error), kind=type(error).__name__)
         return exit_code_of(error)

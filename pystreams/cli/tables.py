@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -30,7 +32,7 @@ def show_table(
     for row in rows:
         table.add_row(*row)
     width = None if sys.stdout.isatty() else _WIDTH_OF_NO_TERMINAL
-    Console(soft_wrap=False, width=width).print(table)
+    _PipeConsole(soft_wrap=False, width=width).print(table)
 
 
 def show_reference(
@@ -53,4 +55,11 @@ def show_reference(
     for number, row in enumerate(rows):
         table.add_row(*map(escape, row), style=styles[number] if styles else None)
     width = shutil.get_terminal_size((_REFERENCE_WIDTH_OF_NO_TERMINAL, 0)).columns
-    Console(width=max(width, narrowest), highlight=False).print(table)
+    _PipeConsole(width=max(width, narrowest), highlight=False).print(table)
+
+
+class _PipeConsole(Console):
+    """Leaves a pipe that nobody reads to the command's last frame, which knows the exit code."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))

@@ -83,7 +83,7 @@ def test_column_without_a_name_is_one_the_archive_does_not_have() -> None:
 
 
 def test_pairs_and_counts_say_what_to_write() -> None:
-    with pytest.raises(click.UsageError, match="--option nothing: write KEY=VALUE"):
+    with pytest.raises(click.UsageError, match=r"--option \.\.\.: write KEY=VALUE"):
         pairs(["nothing"], "--option")
     with pytest.raises(click.UsageError, match="write TOPIC=N"):
         counts(["in=many"], "--partitions")

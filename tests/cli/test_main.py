@@ -122,3 +122,23 @@ def test_unknown_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> N
         main.main(["brokr"])
     assert raised.value.code == ExitCode.USAGE
     assert "brokr" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["config"], ["metrics"]])
+def test_a_command_whose_output_nobody_reads_ends_like_others_in_a_pipe(
+    arguments: list[str],
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pystreams", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    told = process.stderr.read()
+    process.stderr.close()
+
+    assert process.wait(60) == ExitCode.OUTPUT_CLOSED
+    assert told == ""

@@ -102,6 +102,16 @@ def test_a_setting_needs_key_and_value(setting: str) -> None:
         configuration(options(setting), loaded())
 
 
+@pytest.mark.parametrize(
+    "setting", ["sasl.password hunter2", "sasl.password:hunter2==", " hunter2", "hunter2"]
+)
+def test_what_may_be_a_secret_is_not_repeated(setting: str) -> None:
+    with pytest.raises(click.UsageError, match=r"-c .*\.\.\.: write KEY=VALUE") as raised:
+        configuration(options(setting), loaded())
+
+    assert "hunter2" not in raised.value.message
+
+
 def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "_development_broker", lambda: "127.0.0.1:29092")
     monkeypatch.setenv("PYSTREAMS_BOOTSTRAP_SERVERS", "production:9092")
@@ -191,7 +201,7 @@ def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
     told = invoke("--help").stdout
     page = DOCUMENTED_CODES.read_text("utf-8")
 
-    for code in ("0", "1", "2", "3", "70", "130", "143"):
+    for code in ("0", "1", "2", "3", "70", "130", "141", "143"):
         assert code in told
         assert f"| {code} |" in page
     assert "--process-number" not in told

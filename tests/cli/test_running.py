@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 APPLICATION = Path(__file__).parent / "programs" / "application.py"
 END_TIMEOUT_S = 120
@@ -65,10 +65,12 @@ class Application:
 
 
 @contextmanager
-def started(*arguments: str, stderr: int = subprocess.PIPE) -> Iterator[Application]:
+def started(
+    *arguments: str, stderr: int = subprocess.PIPE, before: Sequence[str] = ()
+) -> Iterator[Application]:
     """Start the program in a process group of its own, as a terminal would."""
     process = subprocess.Popen(
-        [sys.executable, str(APPLICATION), *arguments],
+        [*before, sys.executable, str(APPLICATION), *arguments],
         stdout=subprocess.PIPE,
         stderr=stderr,
         start_new_session=True,
@@ -81,7 +83,7 @@ def started(*arguments: str, stderr: int = subprocess.PIPE) -> Iterator[Applicat
                 process.kill()
 
 
-@pytest.mark.parametrize("number", [TERM, INT])
+@pytest.mark.parametrize("number", [TERM, INT, signal.SIGHUP])
 def test_the_first_signal_closes_and_ends_with_0(number: signal.Signals) -> None:
     with started("runs") as application:
         application.wait_for("started")
@@ -162,6 +164,45 @@ def test_a_second_signal_gives_the_cursor_back() -> None:
         shown = _rest(ours)
 
     assert shown.rindex(b"\x1b[?25h") > shown.rindex(b"\x1b[?25l")
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_terminal_that_is_closed_stops_it_in_order(processes: int) -> None:
+    ours, theirs = pty.openpty()
+    with started("runs", "--processes", str(processes), stderr=theirs) as application:
+        os.close(theirs)
+        application.wait_for("started", times=processes)
+        while b"tasks" not in os.read(ours, 4096):
+            pass
+        os.close(ours)
+        # The system tells the processes of the terminal, and then the shell tells its jobs.
+        application.send(signal.SIGHUP)
+        application.wait_for("closing", times=processes)
+        application.send(signal.SIGHUP)
+
+        assert application.end() == 0
+        assert len(application.told("closed")) == processes
+
+
+def test_without_a_hangup_it_goes_on_when_the_terminal_is_closed() -> None:
+    with started("runs", before=["nohup"]) as application:
+        application.wait_for("started")
+        application.send(signal.SIGHUP)
+        application.send(TERM)
+
+        assert application.end() == 0
+        lines = [line["message"] for line in application.logs()]
+        assert sum("stopping" in str(message) for message in lines) == 1
+
+
+def test_an_output_that_nobody_reads_any_more_is_no_error_of_the_users_code() -> None:
+    with started("prints") as application:
+        application.wait_for("started")
+        assert application.process.stdout is not None
+        application.process.stdout.close()
+
+        assert application.process.wait(END_TIMEOUT_S) == 141
+        assert [line["level"] for line in application.logs()] == ["info"]
 
 
 def test_several_processes_close_together() -> None:

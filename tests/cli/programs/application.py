@@ -7,6 +7,7 @@ output, so that a test can wait for it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import threading
@@ -18,6 +19,7 @@ from pystreams.cli.run import _display
 from pystreams.cli.running import StopRequest, run_until_stopped
 from pystreams.errors import (
     BrokerNotAvailableError,
+    ProcessingError,
     ProductionError,
     StreamsError,
     as_streams_error,
@@ -38,6 +40,13 @@ class StandIn:
 
     def start(self) -> None:
         self._tell("started")
+        if self._behaviour == "prints":
+            try:
+                while True:
+                    print("line", flush=True)
+            except BrokenPipeError as error:
+                self.error = ProcessingError("the user's code raised", task_id=None, node=None)
+                self.error.__cause__ = error
 
     def wait(self, timeout_s: float) -> bool:
         if self._behaviour == "fails" and self._fails:
@@ -68,7 +77,8 @@ class StandIn:
 
     def _tell(self, step: str) -> None:
         line = f"{step} {self._number or 0} {os.getpid()}\n"
-        os.write(1, line.encode())
+        with contextlib.suppress(BrokenPipeError):
+            os.write(1, line.encode())
 
 
 def main() -> int:
