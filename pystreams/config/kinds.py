@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pystreams import serdes
+from pystreams.asynchronous import NOT_ASYNC, is_async
 
 E = TypeVar("E", bound=Enum)
 
@@ -127,6 +128,8 @@ def callable_or_name(names: Mapping[str, str], signature: str) -> Kind:
             found = import_object(value)
         if not callable(found):
             raise ValueError(f"can't be called; it must be: {valid}")  # noqa: TRY004
+        if is_async(found):
+            raise ValueError(NOT_ASYNC)
         return found
 
     return Kind("function", valid, parse)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pystreams.asynchronous import NOT_ASYNC, is_async
 from pystreams.errors import TopologyError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,11 +24,13 @@ def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> 
         parameters: What it will be called with, by position.
 
     Raises:
-        TopologyError: It is no function, or takes other parameters; says which are expected.
+        TopologyError: It is no function, is async, or takes other parameters; says which are
+            expected.
     """
     expected = ", ".join(parameters)
     if not callable(function):
         raise TopologyError(f"{operation} takes a function of ({expected}), not {function!r}")
+    refuse_async(function, operation)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -40,6 +43,17 @@ def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> 
     if parameters[:1] != ("key",) and _accepts(signature, ("key", *parameters)):
         message += f"; with_key=True calls it with (key, {expected})"
     raise TopologyError(message)
+
+
+def refuse_async(function: object, operation: str) -> None:
+    """Refuse a function of the user's that is async.
+
+    Raises:
+        TopologyError: It is; names it.
+    """
+    if is_async(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TopologyError(f"{operation}: {name} {NOT_ASYNC}")
 
 
 def checked_supplier(function: Function, node: str) -> Function:
@@ -77,13 +91,15 @@ def check_processor(processor: object, node: str) -> None:
     """Refuse what a supplier returned if it is no processor.
 
     Raises:
-        TopologyError: It can't process records; names the node.
+        TopologyError: It can't process records, or is async; names the node.
     """
     if not callable(getattr(processor, "process", None)):
         raise TopologyError(
             f"processor {node!r}: its supplier returned {processor!r}, "
             "which has no method process(record)"
         )
+    for method in ("init", "process", "close"):
+        refuse_async(getattr(processor, method, None), f"processor {node!r}")
 
 
 def with_or_without_key(

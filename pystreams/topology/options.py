@@ -20,6 +20,7 @@ from pystreams.serdes import Serde
 from pystreams.stores.retentions import versioned_retention
 from pystreams.stores.spec import StoreEngine, StoreSupplier
 from pystreams.topology.extractors import TimestampExtractor
+from pystreams.topology.functions import refuse_async
 from pystreams.topology.naming import check_name
 from pystreams.topology.nodes import StreamPartitioner
 from pystreams.topology.type_variables import K, V, VOther
@@ -335,8 +336,10 @@ def check_values(operation: str, **values: object) -> None:
                     f"deserializer(topic) such as serdes.STRING, not {value!r}"
                 )
                 raise TopologyError(message)
-        elif option in {"timestamp_extractor", "partitioner"} and not callable(value):
-            raise TopologyError(f"{where} must be a function, not {value!r}")
+        elif option in {"timestamp_extractor", "partitioner"}:
+            if not callable(value):
+                raise TopologyError(f"{where} must be a function, not {value!r}")
+            refuse_async(value, where)
         elif option in {"name", "store_name"}:
             check_name(value, "a node or store")
         elif option == "offset_reset" and value not in _OFFSET_RESETS:

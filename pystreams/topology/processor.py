@@ -68,6 +68,7 @@ class ProcessorContext(Protocol[KOut, VOut]):
 
         Raises:
             ValueError: The interval is below one millisecond.
+            TopologyError: The punctuator is async.
         """
 
     def get_state_store(self, name: str) -> Any:

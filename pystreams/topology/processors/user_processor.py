@@ -8,7 +8,7 @@ from typing import Any
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
-from pystreams.topology.functions import check_processor
+from pystreams.topology.functions import check_processor, refuse_async
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processor import (
     Cancellable,
@@ -117,6 +117,7 @@ class _NodeProcessorContext:
                 f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
             )
             raise ValueError(message)
+        refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
         return self._task.schedule(self._node.name, interval_ms, punctuation_type, punctuator)
 
     def get_state_store(self, name: str) -> Any:

@@ -1,0 +1,24 @@
+"""Tells async functions, which are none of the user's functions that are called here."""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+
+NOT_ASYNC = (
+    "is async, and nobody would await what it returns: make it a plain function (def), which may "
+    "run async code with asyncio.run(...)"
+)
+"""Completes a sentence that begins with the function."""
+
+
+def is_async(function: object) -> bool:
+    """Return whether a call of the function gives a coroutine or an asynchronous generator."""
+    while isinstance(function, partial):
+        function = function.func
+    called = [function]
+    if not isinstance(function, type):
+        called.append(getattr(function, "__call__", None))  # noqa: B004 - to be looked at
+    return any(
+        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called
+    )

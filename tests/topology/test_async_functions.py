@@ -1,0 +1,143 @@
+"""Async functions are refused wherever a function of the user's is taken: nobody awaits them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import ConfigError, TopologyError
+from pystreams.testing import TopologyTestDriver
+from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.kstream import KStream
+from pystreams.topology.processor import (
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+)
+from pystreams.topology.topology import Topology
+
+SERDES = {"default.key.serde": "string", "default.value.serde": "string"}
+REFUSED = "is async, and nobody would await"
+
+
+async def answer_of(*_: Any) -> Any:
+    """What a client that is async looks like."""
+
+
+asked: Any = answer_of
+
+
+class Asks:
+    """An object that is called, and async."""
+
+    async def __call__(self, *_: Any) -> Any:
+        """As above."""
+
+
+async def asked_often(*_: Any) -> AsyncIterator[str]:
+    yield "answer"
+
+
+FORMS: list[Callable[..., Any]] = [asked, Asks(), partial(asked), partial(Asks()), asked_often]
+
+
+@pytest.mark.parametrize("function", FORMS)
+def test_every_form_of_an_async_function_is_refused(
+    builder: StreamsBuilder, function: Callable[..., Any]
+) -> None:
+    with pytest.raises(TopologyError, match=f"map_values: .*{REFUSED}"):
+        builder.stream("in").map_values(function)
+
+
+Stream = KStream[Any, Any]
+
+USES: dict[str, Callable[[Stream, StreamsBuilder], object]] = {
+    "filter": lambda stream, _: stream.filter(asked),
+    "map": lambda stream, _: stream.map(asked),
+    "flat_map_values": lambda stream, _: stream.flat_map_values(asked_often),
+    "select_key": lambda stream, _: stream.select_key(asked),
+    "foreach": lambda stream, _: stream.foreach(asked),
+    "print": lambda stream, _: stream.print(mapper=asked),
+    "branch": lambda stream, _: stream.split().branch(asked),
+    "topic": lambda stream, _: stream.to(asked),
+    "partitioner": lambda stream, _: stream.to("out", partitioner=asked),
+    "repartition": lambda stream, _: stream.repartition(partitioner=asked),
+    "group_by": lambda stream, _: stream.group_by(asked),
+    "reduce": lambda stream, _: stream.group_by_key().reduce(asked),
+    "aggregate": lambda stream, _: stream.group_by_key().aggregate(asked, asked),
+    "joiner": lambda stream, builder: stream.join(builder.table("table"), asked),
+    "timestamp_extractor": lambda _, builder: builder.stream("b", timestamp_extractor=asked),
+    "supplier": lambda stream, _: stream.process(asked),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_no_operation_takes_an_async_function(builder: StreamsBuilder, use: str) -> None:
+    with pytest.raises(TopologyError, match=REFUSED):
+        USES[use](builder.stream("in"), builder)
+
+
+class AsyncProcess(Processor[str, str, str, str]):
+    async def process(self, record: Any) -> None:  # type: ignore[override]
+        """Forward nothing, ever."""
+
+
+class AsyncInit(Processor[str, str, str, str]):
+    async def init(self, context: Any) -> None:  # type: ignore[override]
+        """Be ready, never."""
+
+    def process(self, record: Any) -> None:
+        """Take it."""
+
+
+class AsyncClose(FixedKeyProcessor[str, str, str]):
+    def process(self, record: Any) -> None:
+        """Take it."""
+
+    async def close(self) -> None:  # type: ignore[override]
+        """Let go, never."""
+
+
+def test_no_method_of_a_processor_may_be_async(builder: StreamsBuilder) -> None:
+    stream: KStream[Any, Any] = builder.stream("in")
+    with pytest.raises(TopologyError, match=rf"'first': AsyncProcess\.process {REFUSED}"):
+        stream.process(AsyncProcess, name="first")
+    with pytest.raises(TopologyError, match=rf"AsyncInit\.init {REFUSED}"):
+        Topology().add_source("source", "in").add_processor("node", AsyncInit, "source")
+    with pytest.raises(TopologyError, match=rf"AsyncClose\.close {REFUSED}"):
+        stream.process_values(AsyncClose)
+
+
+class AsyncPunctuator(Processor[str, str, str, str]):
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        context.schedule(10, PunctuationType.STREAM_TIME, asked)
+
+    def process(self, record: Any) -> None:
+        """Take it."""
+
+
+def test_a_punctuator_may_not_be_async(builder: StreamsBuilder) -> None:
+    builder.stream("in").process(AsyncPunctuator, name="node")
+
+    with pytest.raises(TopologyError, match=f"processor 'node': punctuator: answer_of {REFUSED}"):
+        TopologyTestDriver(builder.build(), SERDES)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "default.timestamp.extractor",
+        "deserialization.exception.handler",
+        "processing.exception.handler",
+        "production.exception.handler",
+        "rocksdb.config.setter",
+    ],
+)
+def test_no_function_of_the_configuration_may_be_async(key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{key} = .* {REFUSED}"):
+        StreamsConfig.of({"application.id": "a", "bootstrap.servers": "one:9092", key: asked})
