@@ -170,10 +170,12 @@ class ProductionError(StreamsError):
 
     Attributes:
         topic: The topic it was going to.
+        task_id: The task that made it, or None where several may have.
     """
 
-    def __init__(self, message: str, *, topic: str) -> None:
+    def __init__(self, message: str, *, topic: str, task_id: TaskId | None = None) -> None:
         self.topic = topic
+        self.task_id = task_id
         super().__init__(message)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from pystreams.ids import TaskId
+
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order; a name may repeat. The empty tuple means none."""
 
@@ -160,20 +162,35 @@ class OutputBuffer:
         partition: The partition of every record, or None to let the partitioner choose by key.
         is_changelog: Whether the records are a store's: no handler may drop one, and the store
             wants to know their offsets.
+        task_id: The task whose records they are, or None where that is of no interest.
         records: What waits, oldest first.
         last_offset: Offset of the newest record the broker has acknowledged, or None. Only kept
             for changelogs; written by the loop at a flush.
         sent_records: Records drained so far; written by the loop, a batch at a time.
     """
 
-    __slots__ = ("is_changelog", "last_offset", "partition", "records", "sent_records", "topic")
+    __slots__ = (
+        "is_changelog",
+        "last_offset",
+        "partition",
+        "records",
+        "sent_records",
+        "task_id",
+        "topic",
+    )
 
     def __init__(
-        self, topic: str, partition: int | None = None, *, is_changelog: bool = False
+        self,
+        topic: str,
+        partition: int | None = None,
+        *,
+        is_changelog: bool = False,
+        task_id: TaskId | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.is_changelog = is_changelog
+        self.task_id = task_id
         self.records: list[ProducedRecord] = []
         self.last_offset: int | None = None
         self.sent_records = 0

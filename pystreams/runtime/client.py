@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import structlog
 
@@ -42,6 +42,7 @@ from pystreams.runtime.query.results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.state_cleaner import StateCleaner
 from pystreams.runtime.statistics import Statistics, total
+from pystreams.runtime.stop_signals import StopSignals
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.topic_watch import TopicWatch
@@ -56,6 +57,8 @@ from pystreams.topology.topology import Topology
 from pystreams.tracebacks import traceback_field
 
 _log = structlog.get_logger("pystreams.client")
+
+_SIGNAL_INTERVAL_S = 0.1
 
 R = TypeVar("R")
 
@@ -76,7 +79,14 @@ class KafkaStreams:
     """Runs a topology.
 
     `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
-    All methods may be called from any thread. An instance is started once.
+    All methods may be called from any thread. An instance is started once. As a context manager
+    it is started and closed, and raises what stopped it:
+
+        with KafkaStreams(topology, config) as streams:
+            streams.wait()  # Until SIGTERM or Ctrl-C, or an error.
+
+    Its log lines go to `logging.getLogger("pystreams")`, which prints none by itself, or to
+    structlog where the program has configured that.
 
     Args:
         topology: The topology.
@@ -152,13 +162,36 @@ class KafkaStreams:
         self._started = True
         self._supervisor.start()
 
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Commit and stop; raise what has stopped it by itself, unless the block raises."""
+        self.close()
+        if self._error is not None and kind is None:
+            raise self._error
+
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the application has stopped; return whether it has.
+
+        Without a timeout, in the main thread, the first SIGTERM or Ctrl-C meanwhile closes it: it
+        commits, and this returns. Signals that the program handles itself are left to it, and all
+        are as they were when this returns, or when the first has come: a second Ctrl-C raises
+        KeyboardInterrupt, a second SIGTERM ends the process.
 
         Args:
             timeout_s: How long to wait at most (s); None for ever.
         """
-        return self._finished.wait(timeout_s)
+        if timeout_s is not None or threading.current_thread() is not threading.main_thread():
+            return self._finished.wait(timeout_s)
+        with StopSignals() as signals:
+            while not self._finished.wait(_SIGNAL_INTERVAL_S):
+                if signals.came:
+                    signals.restore()
+                    self.close(0)
+        return True
 
     def close(self, timeout_s: float | None = None) -> bool:
         """Commit and stop; return whether that is done.

@@ -59,7 +59,7 @@ Stream = KStream[Any, Any]
 USES: dict[str, Callable[[Stream, StreamsBuilder], object]] = {
     "filter": lambda stream, _: stream.filter(asked),
     "map": lambda stream, _: stream.map(asked),
-    "flat_map_values": lambda stream, _: stream.flat_map_values(asked_often),
+    "flat_map_values": lambda stream, _: stream.flat_map_values(asked),
     "select_key": lambda stream, _: stream.select_key(asked),
     "foreach": lambda stream, _: stream.foreach(asked),
     "print": lambda stream, _: stream.print(mapper=asked),

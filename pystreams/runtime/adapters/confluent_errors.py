@@ -31,7 +31,6 @@ from pystreams.errors import (
     ConfigError,
     FatalStreamsError,
     IdentityTakenError,
-    ProductionError,
     RetriableClientError,
     StreamsError,
     TaskMigratedError,
@@ -177,6 +176,14 @@ _CURES = {
 }
 
 
+_CURES_OF_CHANGELOGS = {
+    KafkaError.MSG_SIZE_TOO_LARGE: (
+        "raise producer.max.request.size and the changelog's max.message.bytes "
+        "(topic.max.message.bytes for those that are still to be made), or keep less in one value; "
+        "no handler may drop a record of a changelog, which would differ from its store then"
+    ),
+}
+
 _SAME_IDENTITY = (
     "another process has the identity of this one (group.instance.id): stop one of them; if this "
     "one's state directory is a copy, start it with an empty one"
@@ -227,9 +234,14 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
 
 
 def refusal(
-    error: KafkaError, topic: str, partition: int | None, record: ProducedRecord
-) -> ProductionError:
-    """Return the pystreams error for a record that a topic does not take.
+    error: KafkaError,
+    topic: str,
+    partition: int | None,
+    record: ProducedRecord,
+    *,
+    is_changelog: bool = False,
+) -> str:
+    """Return what to say of a record that a topic does not take, and the cure.
 
     Differs from Kafka: it names the record's key, as nothing else tells which one it is; Kafka does
     so at the level TRACE (KAFKA-7510). Values are never shown.
@@ -242,8 +254,9 @@ def refusal(
         f"topic {where} does not take a record {which} ({size} bytes of key and value): "
         f"{error.str()} ({error.name()})"
     )
-    cure = _CURES.get(error.code())
-    return ProductionError(f"{message}: {cure}" if cure else message, topic=topic)
+    cures = _CURES | _CURES_OF_CHANGELOGS if is_changelog else _CURES
+    cure = cures.get(error.code())
+    return f"{message}: {cure}" if cure else message
 
 
 class BrokerOutage:
@@ -331,7 +344,7 @@ class LibrdkafkaLog:
         self._refused = refused
 
     def log(self, level: int, template: str, facility: str, client: str, line: str) -> None:
-        """Pass one line on to structlog."""
+        """Pass one line on."""
         del template
         if facility in _ABOUT_CONNECTIONS:
             self._refused.hear(client, line)

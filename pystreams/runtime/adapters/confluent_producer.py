@@ -102,8 +102,7 @@ class ConfluentProducer:
 
     def send(self, output: OutputBuffer) -> None:
         """Hand all waiting records of a buffer to the client and clear it."""
-        if output.is_changelog:
-            self._refused.changelogs.add(output.topic)
+        self._refused.know(output)
         if output.topic in self._batch_size.limited:
             # Before they spoil a batch, or a transaction.
             self._refused.sift(output)

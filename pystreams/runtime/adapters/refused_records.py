@@ -22,7 +22,8 @@ from collections.abc import Iterable, Sequence
 import structlog
 from confluent_kafka import KafkaError
 
-from pystreams.errors import StreamsError, TransactionAbortableError
+from pystreams.errors import ProductionError, StreamsError, TransactionAbortableError
+from pystreams.ids import TaskId
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchSize
 from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, refusal
@@ -40,15 +41,23 @@ class RefusedRecords:
     Args:
         handler: The user's.
         batch_size: How large the producer's batches are.
-
-    Attributes:
-        changelogs: Topics whose records may not be dropped.
     """
 
     def __init__(self, handler: ErrorHandler, batch_size: BatchSize) -> None:
-        self.changelogs: set[str] = set()
         self._handler = handler
         self._batch_size = batch_size
+        # Topics whose records may not be dropped.
+        self._changelogs: set[str] = set()
+        # The tasks that write to a topic, by the partition where they name one.
+        self._writers: dict[tuple[str, int | None], set[TaskId]] = {}
+
+    def know(self, output: OutputBuffer) -> None:
+        """Remember whose records a buffer holds, which is about to be sent."""
+        if output.is_changelog:
+            self._changelogs.add(output.topic)
+        if output.task_id is not None:
+            place = (output.topic, output.partition)
+            self._writers.setdefault(place, set()).add(output.task_id)
 
     def sift(self, output: OutputBuffer) -> None:
         """Ask about the waiting records that are too large for certain; take the dropped ones out.
@@ -66,7 +75,7 @@ class RefusedRecords:
                 continue
             text = f"Message size too large: the topic takes {limit} bytes (max.message.bytes)"
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)
-            self.decide(error, topic, output.partition, record)
+            self.decide(error, topic, output.partition, record, output.task_id)
         output.records[:] = fitting
 
     def for_neighbours(self, failures: Iterable[Failure]) -> Failure | None:
@@ -117,7 +126,7 @@ class RefusedRecords:
             return TransactionAbortableError(text)
         if self._batch_size.had_neighbours(wrong[0].error.code(), wrong[0].record):
             return self._with_smaller_batches(wrong[0])
-        return refusal(*wrong[0])
+        return self._failure(*wrong[0])
 
     def _with_smaller_batches(self, failure: Failure) -> TransactionAbortableError:
         error, topic, _, _ = failure
@@ -127,8 +136,32 @@ class RefusedRecords:
             "processed again in smaller batches"
         )
 
+    def _failure(
+        self,
+        error: KafkaError,
+        topic: str,
+        partition: int | None,
+        record: ProducedRecord,
+        task_id: TaskId | None = None,
+    ) -> ProductionError:
+        """Return the error for a record, with its task: the one given, or those it may be of."""
+        named = self._writers.get((topic, partition), set())
+        writers = {task_id} if task_id else named | self._writers.get((topic, None), set())
+        whose = ""
+        if writers:
+            told = ", ".join(map(str, sorted(writers)))
+            whose = f"task {told}: " if len(writers) == 1 else f"one of the tasks {told}: "
+        failed = refusal(error, topic, partition, record, is_changelog=topic in self._changelogs)
+        only = next(iter(writers)) if len(writers) == 1 else None
+        return ProductionError(f"{whose}{failed}", topic=topic, task_id=only)
+
     def decide(
-        self, error: KafkaError, topic: str, partition: int | None, record: ProducedRecord
+        self,
+        error: KafkaError,
+        topic: str,
+        partition: int | None,
+        record: ProducedRecord,
+        task_id: TaskId | None = None,
     ) -> None:
         """Return when the record is dropped.
 
@@ -137,18 +170,20 @@ class RefusedRecords:
             topic: The topic it was going to.
             partition: The partition, or None when none was chosen yet.
             record: The record; its timestamp is -1 when that is not known any more.
+            task_id: The task that made it, if that is known.
 
         Raises:
             ProductionError: The handler, or the topic being a changelog, says to fail.
             ProcessingError: The handler itself raised.
             TransactionAbortableError: The handler says to try again, and that may help.
         """
-        failure = refusal(error, topic, partition, record)
-        if topic in self.changelogs:
+        failure = self._failure(error, topic, partition, record, task_id)
+        if topic in self._changelogs:
             raise failure
         value, key, timestamp, headers = record
         context = ErrorContext(
             stage="production",
+            task_id=failure.task_id,
             topic=topic,
             partition=partition,
             timestamp=None if timestamp < 0 else timestamp,

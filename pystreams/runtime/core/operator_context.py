@@ -176,7 +176,7 @@ class OperatorContext:
         key = (topic, partition)
         output = self._outputs.get(key)
         if output is None:
-            output = self._outputs[key] = OutputBuffer(topic, partition)
+            output = self._outputs[key] = OutputBuffer(topic, partition, task_id=self.task_id)
         return output
 
     def topic_name(self, topic: str) -> str:

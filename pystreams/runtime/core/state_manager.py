@@ -108,7 +108,7 @@ class ProcessorStateManager:
             changelog = TopicPartition(topic, task_id.partition) if logged else None
             output = None
             if logged:
-                output = OutputBuffer(topic, task_id.partition, is_changelog=True)
+                output = OutputBuffer(topic, task_id.partition, is_changelog=True, task_id=task_id)
             store = settings.build(builder)
             meters = StoreMeters(builder.metrics_scope, settings.recording)
             seen = as_processors_see_it(store, meters)

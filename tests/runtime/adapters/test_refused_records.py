@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from pystreams.errors import ProcessingError, ProductionError
-from pystreams.record import ProducedRecord
+from pystreams.ids import TaskId
+from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import (
@@ -19,6 +20,7 @@ from pystreams.testing.simulation.clock import ManualClock
 
 WRONG: ProducedRecord = (b"a secret", None, 1, ())
 INVALID = KafkaError(KafkaError.INVALID_RECORD)
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 
 
 def records_of(handler: ErrorHandler) -> RefusedRecords:
@@ -44,9 +46,40 @@ def test_a_handler_that_raises_is_named_with_what_it_was_asked_about() -> None:
 
 def test_a_changelog_has_no_handler() -> None:
     asked = records_of(log_and_continue)
-    asked.changelogs.add("changelog")
-    with pytest.raises(ProductionError, match=r"'changelog' .*without a key"):
+    asked.know(OutputBuffer("changelog", 0, is_changelog=True, task_id=TaskId(0, 0)))
+    with pytest.raises(ProductionError, match=r"task 0_0: .*'changelog' .*without a key"):
         asked.decide(INVALID, "changelog", 0, WRONG)
+
+
+def test_a_record_too_large_for_a_changelog_is_not_said_to_be_for_the_handler() -> None:
+    asked = records_of(log_and_continue)
+    asked.know(OutputBuffer("changelog", 0, is_changelog=True, task_id=TaskId(0, 0)))
+    with pytest.raises(ProductionError, match=r"the changelog.s max\.message\.bytes") as caught:
+        asked.decide(TOO_LARGE, "changelog", 0, WRONG)
+    assert "production.exception.handler" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "told", "task"),
+    [([0], "task 0_0: topic 'out'", TaskId(0, 0)), ([0, 1], "one of the tasks 0_0, 0_1: ", None)],
+)
+def test_a_refused_record_is_told_with_the_task_that_made_it(
+    tasks: list[int], told: str, task: TaskId | None
+) -> None:
+    contexts = []
+
+    def note(context: ErrorContext, _error: Exception) -> ErrorResponse:
+        contexts.append(context)
+        return ErrorResponse.FAIL
+
+    asked = records_of(note)
+    for partition in tasks:
+        asked.know(OutputBuffer("out", task_id=TaskId(0, partition)))
+    with pytest.raises(ProductionError) as caught:
+        asked.decide(TOO_LARGE, "out", 3, WRONG)
+
+    assert str(caught.value).startswith(told)
+    assert caught.value.task_id == contexts[0].task_id == task
 
 
 def test_values_are_not_shown() -> None:
