@@ -14,12 +14,12 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-import structlog
+from pystreams.loggers import get_logger
 
 LOCK_FILE = ".lock"
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class DriverLock:

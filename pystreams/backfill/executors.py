@@ -15,9 +15,8 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.errors import ConfigError, StreamsError
+from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +32,7 @@ _MASTERS = {"spark": 7077, "k8s": 443}
 _MASTER = re.compile(r"(?P<kind>spark|k8s)://(?P<rest>.+)")
 _ADDRESS = re.compile(r"(?:https?://)?\[?(?P<host>[^\]/]+?)\]?(?::(?P<port>\d+))?(?:/.*)?")
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class NoExecutorError(StreamsError):

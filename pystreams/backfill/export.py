@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from pystreams.backfill.export_manifest import (
     ExportDirectory,
     ExportedStore,
@@ -40,6 +38,7 @@ from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.ports import ClientFactory
 from pystreams.serdes import Serde
 from pystreams.stores.spec import StoreKind
@@ -49,7 +48,7 @@ from pystreams.topology.topology import Topology
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 @dataclass(frozen=True, slots=True)

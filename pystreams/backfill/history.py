@@ -13,10 +13,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import structlog
-
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage
 from pystreams.topology.plan import TopologyPlan
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from pystreams.backfill.staging import BackfillIdentity
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 _OTHER_PARTITIONER = (
     "Or the partition is wrong: the archive has none, and it was computed from the key as Kafka's "

@@ -20,18 +20,17 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-import structlog
-
 from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.stages import Stage
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset, decode_partition_time
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 RESULTS_PER_BATCH = 5000
 """A batch of results has at most so many rows; most have as many, a whole number of runs."""

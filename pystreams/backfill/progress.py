@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-import structlog
-
 from pystreams.backfill.task_counts import StageCounts
 from pystreams.clock import Clock
+from pystreams.loggers import get_logger
 from pystreams.rate import RateMeter
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _RATE_WINDOW_S = 10.0
 _GROUP = "spark.jobGroup.id"
 _DESCRIPTION = "spark.job.description"
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 _T = TypeVar("_T")
 

@@ -14,8 +14,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import structlog
-
 from pystreams.backfill.hand_over import (
     Offsets,
     PublishingRefusedError,
@@ -28,12 +26,13 @@ from pystreams.backfill.staging_notes import read_note, write_note
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.errors import StreamsError
+from pystreams.loggers import get_logger
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan import TopologyPlan
 
 PUBLISHED = "published.json"
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class PublishedNote:

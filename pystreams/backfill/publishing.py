@@ -32,8 +32,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import structlog
-
 from pystreams.backfill.hand_over import (
     Offsets,
     PublishingRefusedError,
@@ -60,13 +58,14 @@ from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.config import ProcessingGuarantee, StreamsConfig
 from pystreams.errors import RetriableClientError, TaskMigratedError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.publishing_mark import PublishingMark
 from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class FencedPublisherError(PublishingRefusedError):

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import structlog
-
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.ports import ClientFactory, ConsumerPort, ProducerPort
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class PublisherTransactions:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.backfill.failures import failure_in, spark_words
 from pystreams.backfill.history import WantedTopics
 from pystreams.backfill.kafka_source import KafkaSource
@@ -24,11 +22,12 @@ from pystreams.backfill.staging import (
 )
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class RescaleError(StreamsError):

@@ -31,13 +31,12 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 
-import structlog
-
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publication import Publication
 from pystreams.backfill.rows import HistoryMessage
 from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import RecordContext
 from pystreams.runtime.adapters.state_directory import LOCK_FILE, StateDirectory
 from pystreams.runtime.core.state_manager import StoreSettings
@@ -58,7 +57,7 @@ StateColumns = tuple[Sequence[bytes | None], Sequence[bytes | None], Sequence[in
 StateReader = Callable[[TaskId, str], Iterator[StateColumns]]
 """Returns the final state of a task's store, always in the same order."""
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 @dataclass(frozen=True, slots=True)

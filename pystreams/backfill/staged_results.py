@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import structlog
-
 from pystreams.backfill.driver_lock import DriverLock
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staged_rows import StageFiles
@@ -27,8 +25,9 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_troubles import StagingError, do_again, in_use, told
+from pystreams.loggers import get_logger
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 _NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 

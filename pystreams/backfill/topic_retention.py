@@ -23,18 +23,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import structlog
-
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publication import Publication
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.errors import FatalStreamsError
+from pystreams.loggers import get_logger
 from pystreams.runtime.ports import AdminPort
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 _POLICY, _RETENTION, _LAG = "cleanup.policy", "retention.ms", "min.compaction.lag.ms"
 _UNKNOWN = {_POLICY: "compact", _RETENTION: "-1", _LAG: "0"}

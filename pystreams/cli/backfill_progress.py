@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import click
-import structlog
 
 from pystreams.backfill.progress import StagePhase
+from pystreams.loggers import get_logger
 from pystreams.rate import duration
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LINE_INTERVAL_S = 10.0
 
 _UNDER_WAY = {StagePhase.READING, StagePhase.PROCESSING}
 
-_log = structlog.get_logger("pystreams.backfill")
+_log = get_logger("pystreams.backfill")
 
 
 class BackfillDisplay(Protocol):

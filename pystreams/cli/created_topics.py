@@ -29,8 +29,7 @@ def create_missing_topics(
     Raises:
         StreamsError: A broker refuses, or none answers.
     """
-    import structlog
-
+    from pystreams.loggers import get_logger
     from pystreams.runtime.adapters.factory import ConfluentClients
     from pystreams.runtime.core.new_topic import NewTopic
     from pystreams.topology.plan import TopologyPlan
@@ -45,6 +44,4 @@ def create_missing_topics(
     read = [existing[topic] for topic in sources if topic in existing]
     count = partitions or max(read, default=max(_PARTITIONS, processes))
     admin.create_topics([NewTopic(topic, count, {}) for topic in missing])
-    structlog.get_logger("pystreams.cli").info(
-        "topics created for --dev", topics=missing, partitions=count
-    )
+    get_logger("pystreams.cli").info("topics created for --dev", topics=missing, partitions=count)

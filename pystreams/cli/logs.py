@@ -1,7 +1,7 @@
 """Where log lines go: standard error, readable on a terminal, else one JSON object a line.
 
-Library code logs through `structlog.get_logger("pystreams....")` and configures nothing. This sets
-up both structlog and the standard library's logging, so that lines of libraries look the same.
+Library code logs through `pystreams.loggers` and configures nothing. This sets up both structlog
+and the standard library's logging, so that lines of libraries look the same.
 """
 
 from __future__ import annotations

@@ -26,13 +26,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.cli.display import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.process_reports import REPORT_OPTION, ChildReports
 from pystreams.cli.running import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.clock import SystemClock
+from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +49,7 @@ _STOPPED = {
     ExitCode.INTERRUPTED,
 }
 
-_log = structlog.get_logger("pystreams.cli")
+_log = get_logger("pystreams.cli")
 
 
 def run_processes(count: int, command: Sequence[str] | None = None) -> int:

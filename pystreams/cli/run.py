@@ -284,14 +284,13 @@ def _development_broker() -> str:
 
 def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
     """Run the client in this process; return the exit code."""
-    import structlog
-
     from pystreams.cli.process_reports import report_to_parent
     from pystreams.cli.processes import stop_with_parent
     from pystreams.cli.running import StopRequest, run_until_stopped
+    from pystreams.loggers import get_logger
     from pystreams.runtime.client import KafkaStreams
 
-    log = structlog.get_logger("pystreams.cli")
+    log = get_logger("pystreams.cli")
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
     is_child = options.process_number is not None

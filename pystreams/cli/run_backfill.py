@@ -85,11 +85,10 @@ class FirstBackfill:
         Raises:
             StreamsError: As `need.Lookout.need`.
         """
-        import structlog
-
         from pystreams.cli.processes import run_before
+        from pystreams.loggers import get_logger
 
-        log = structlog.get_logger("pystreams.cli")
+        log = get_logger("pystreams.cli")
         output = staging_path(self.backfill_output, config.application_id)
         need = self._need(loaded, config, output)
         if not need.is_needed:

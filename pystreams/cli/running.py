@@ -16,11 +16,10 @@ import threading
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-import structlog
-
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.failures import exit_code_of
 from pystreams.cli.output import forget_output, reader_has_gone
+from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ _WATCH_INTERVAL_S = 0.25
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SHOW_CURSOR = b"\x1b[?25h\n"
 
-_log = structlog.get_logger("pystreams.cli")
+_log = get_logger("pystreams.cli")
 
 
 class RunningStreams(Protocol):

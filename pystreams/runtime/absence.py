@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.errors import TaskMigratedError
+from pystreams.loggers import get_logger
 from pystreams.runtime.settings import ThreadSettings
 
 _MARGIN_MS = 15_000
 
-_log = structlog.get_logger("pystreams.thread")
+_log = get_logger("pystreams.thread")
 
 
 class Absence:

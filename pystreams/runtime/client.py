@@ -16,8 +16,6 @@ from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Any, Self, TypeVar
 
-import structlog
-
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import (
@@ -26,6 +24,7 @@ from pystreams.errors import (
     TopologyError,
     as_streams_error,
 )
+from pystreams.loggers import get_logger
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
@@ -56,7 +55,7 @@ from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
 from pystreams.tracebacks import traceback_field
 
-_log = structlog.get_logger("pystreams.client")
+_log = get_logger("pystreams.client")
 
 _SIGNAL_INTERVAL_S = 0.1
 

@@ -24,10 +24,9 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from zlib import crc32
 
-import structlog
-
 from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
 from pystreams.ids import TopicPartition, by_topic
+from pystreams.loggers import get_logger
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.core.group_description import (
     GroupDescription,
@@ -41,7 +40,7 @@ from pystreams.runtime.task_manager import TaskManager
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.topology.partitions import partitions_of_tasks
 
-_log = structlog.get_logger("pystreams.thread")
+_log = get_logger("pystreams.thread")
 
 _EVERY_MS = 30_000
 _SOON_MS = 1_000

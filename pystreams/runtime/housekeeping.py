@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import AdminPort, ConsumerPort
 from pystreams.runtime.settings import ThreadSettings
@@ -15,7 +14,7 @@ from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.thread")
+_log = get_logger("pystreams.thread")
 
 
 class Housekeeping:

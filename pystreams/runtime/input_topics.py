@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import structlog
-
 from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.offsets import CommittedOffset, encode_entries
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.topic_ids import keys_to_note, known_ids, noted_ids
@@ -31,7 +30,7 @@ from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import topics_of_source
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.topics")
+_log = get_logger("pystreams.topics")
 
 ACCEPTED_KEY = "accepted.source.topic.ids"
 

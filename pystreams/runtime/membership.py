@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.config import ProcessingGuarantee
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.settings import ThreadSettings
 
-_log = structlog.get_logger("pystreams.thread")
+_log = get_logger("pystreams.thread")
 
 _LIMIT_MS = 5000
 """Much less than a session, whose last heartbeat was before the thread stood still, and which under

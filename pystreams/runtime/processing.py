@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import structlog
-
 from pystreams.errors import (
     RetriableClientError,
     TaskCorruptedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task import StreamTask
@@ -28,7 +27,7 @@ from pystreams.runtime.pace import RUN_RECORDS, Pace
 from pystreams.runtime.producers import TaskProducers
 from pystreams.runtime.task_manager import TaskManager
 
-_log = structlog.get_logger("pystreams.processing")
+_log = get_logger("pystreams.processing")
 
 
 class Processing:

@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-import structlog
-
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import ProducedRecord
 from pystreams.runtime.core.loss_decisions import forget_decision
 from pystreams.runtime.core.managed_store import ManagedStore
@@ -31,7 +30,7 @@ from pystreams.runtime.producers import StreamsProducer, TaskProducers
 
 _CHUNK_RECORDS = 10_000
 
-_log = structlog.get_logger("pystreams.restore")
+_log = get_logger("pystreams.restore")
 
 
 class Relogging:

@@ -14,8 +14,6 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.errors import (
     OffsetOutOfRangeError,
@@ -23,12 +21,13 @@ from pystreams.errors import (
     StateStoreCorruptedError,
 )
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.changelog_loss import first_offset_to_restore
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 
-_log = structlog.get_logger("pystreams.restore")
+_log = get_logger("pystreams.restore")
 
 _BATCH_RECORDS = 10_000
 _LOG_EVERY_MS = 10_000

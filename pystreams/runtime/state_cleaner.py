@@ -8,14 +8,13 @@ they hold, so that a killed one leaves the right age behind, too.
 
 from __future__ import annotations
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.errors import StateDirectoryError
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import StateDirectory
 
-_log = structlog.get_logger("pystreams.state")
+_log = get_logger("pystreams.state")
 
 _INTERVAL_MAX_MS = 60_000
 

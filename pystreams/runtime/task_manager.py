@@ -21,8 +21,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import structlog
-
 from pystreams.clock import Clock
 from pystreams.errors import (
     RetriableClientError,
@@ -31,6 +29,7 @@ from pystreams.errors import (
     TaskLockedError,
 )
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -45,7 +44,7 @@ from pystreams.runtime.start_positions import OffsetRanges, start_positions
 from pystreams.topology.partitions import partitions_of_tasks
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.tasks")
+_log = get_logger("pystreams.tasks")
 
 _RETRY_AFTER_MS = 200
 _TOLD_EVERY_MS = 10_000

@@ -22,8 +22,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 
-import structlog
-
 from pystreams.config import ProcessingGuarantee
 from pystreams.errors import (
     RetriableClientError,
@@ -34,6 +32,7 @@ from pystreams.errors import (
     as_streams_error,
 )
 from pystreams.ids import TopicPartition, by_topic
+from pystreams.loggers import get_logger
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.committer import CommitFailure, Committer
 from pystreams.runtime.core.lifecycle import TaskState
@@ -56,7 +55,7 @@ from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.thread_report import ThreadReport
 from pystreams.tracebacks import traceback_field
 
-_log = structlog.get_logger("pystreams.thread")
+_log = get_logger("pystreams.thread")
 
 _RETRY_PAUSE_S = 0.1
 _RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)

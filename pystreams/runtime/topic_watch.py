@@ -9,12 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-import structlog
-
 from pystreams.errors import RetriableClientError, StreamsError, as_streams_error
+from pystreams.loggers import get_logger
 from pystreams.runtime.input_topics import InputTopics
 
-_log = structlog.get_logger("pystreams.topics")
+_log = get_logger("pystreams.topics")
 
 _RETRY_AFTER_S = 0.5
 

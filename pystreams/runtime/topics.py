@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-import structlog
-
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.ids import TopicPartition, firsts_of
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.internal_topics import (
     check_cleanup_policies,
     check_existing_topics,
@@ -19,7 +18,7 @@ from pystreams.runtime.ports import AdminPort
 from pystreams.topology.partitions import PartitionPlan, plan_partitions
 from pystreams.topology.plan import TopologyPlan
 
-_log = structlog.get_logger("pystreams.topics")
+_log = get_logger("pystreams.topics")
 
 
 class TopicManager:
@@ -97,7 +96,7 @@ class TopicManager:
     def _check_cleanup_policies(
         self, wanted: Sequence[NewTopic], existing: Mapping[str, int]
     ) -> None:
-        """Check those of topics that exist and may be described; another time, without an answer."""
+        """Check those that exist and may be described; without an answer, another time."""
         there = [topic.name for topic in wanted if topic.name in existing]
         try:
             described = self._admin.topic_settings(there)

@@ -22,8 +22,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import structlog
-
+from pystreams.loggers import get_logger
 from pystreams.stores.position import Position
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ RESERVED = frozenset((STATUS, POSITION, SEQUENCE, STREAM_TIME, SEGMENT_INTERVAL)
 """Names that are not those of changelog partitions."""
 
 _NO_POSITION = Position().serialize()
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class StoreMetadata:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.stores.checkpoint_file import CheckpointFileError, read_checkpoint
 from pystreams.stores.metadata import OPEN, POSITION, STATUS, pack_long
 from pystreams.stores.position import Position
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from pystreams.stores.api import KeyValueEngine, KeyValueIterator, StateStoreContext
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 def open_engine(

@@ -20,8 +20,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
-
+from pystreams.loggers import get_logger
 from pystreams.stores.dumping import dumped
 from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
 from pystreams.stores.typed_state_store import TypedStateStore
@@ -41,7 +40,7 @@ _LONG = struct.Struct(">q")
 _TIME_OF = _LONG.unpack_from
 _PREFIX_OF = _LONG.pack
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class SegmentedChanges:

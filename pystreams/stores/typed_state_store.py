@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-import structlog
-
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import StateStore
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 R = TypeVar("R")
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class TypedParts(Generic[K, R]):

@@ -27,9 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.errors import StateStoreError
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage, ProducedRecord
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.changelog import log_to
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueEngine, StateStoreContext
     from pystreams.stores.spec import Retention
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class BufferedVersionedStore(BufferedKeyValueStore):

@@ -34,7 +34,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import structlog
+from pystreams.loggers import get_logger
 
 _BOUNDS = struct.Struct(">qq")
 _ENTRY = struct.Struct(">qi")
@@ -43,7 +43,7 @@ _TOMBSTONE_SIZE = -1
 BOUNDS_BYTES = _BOUNDS.size
 """What a row begins with: its two bounds."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class FoundVersion(NamedTuple):

@@ -24,9 +24,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import structlog
-
 from pystreams.errors import StateStoreError
+from pystreams.loggers import get_logger
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.metadata import CLOSED, OPEN, STATUS, pack_long
 
@@ -38,7 +37,7 @@ _BATCH_RECORDS = 100
 """Keys that wait to be written together: a batch costs RocksDB much less than its keys one by one,
 and what waits is still too little to count as memory."""
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class WriteThroughKeyValueStore(BufferedKeyValueStore):

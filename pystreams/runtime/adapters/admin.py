@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-import structlog
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -33,6 +32,7 @@ from pystreams.errors import (
     StreamsError,
 )
 from pystreams.ids import TopicPartition, firsts_of
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
     SHOWN_AFTER_S,
@@ -49,7 +49,7 @@ from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
-_log = structlog.get_logger("pystreams.admin")
+_log = get_logger("pystreams.admin")
 
 _ANSWER_TIMEOUT_S = 30.0
 _LOOK_TIMEOUT_S = 5.0

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import structlog
 from confluent_kafka import KafkaError
 
 from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent_errors import CLIENT_EXCEPTIONS, error_of
 
 _CALL_TIMEOUT_S = 30.0
 _PAUSE_S = 0.05
 _TELL_AFTER_S = 5.0
 
-_log = structlog.get_logger("pystreams.kafka")
+_log = get_logger("pystreams.kafka")
 
 
 def until_answered(

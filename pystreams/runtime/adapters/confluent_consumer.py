@@ -23,12 +23,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.confluent_errors import (
     BrokerOutage,
@@ -44,7 +44,7 @@ from pystreams.runtime.adapters.paused_partitions import PausedPartitions
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.ports import PartitionBatch, RebalanceListener
 
-_log = structlog.get_logger("pystreams.consumer")
+_log = get_logger("pystreams.consumer")
 
 _ANSWER_TIMEOUT_S = 10.0
 _COMMIT_TIMEOUT_S = 3.0

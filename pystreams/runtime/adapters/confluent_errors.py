@@ -24,7 +24,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import (
@@ -36,10 +35,11 @@ from pystreams.errors import (
     TaskMigratedError,
     TransactionAbortableError,
 )
+from pystreams.loggers import get_logger
 from pystreams.record import ProducedRecord
 from pystreams.runtime.adapters.refused_connections import RefusedConnections, identity_of
 
-_log = structlog.get_logger("pystreams.kafka")
+_log = get_logger("pystreams.kafka")
 
 _Client = TypeVar("_Client")
 

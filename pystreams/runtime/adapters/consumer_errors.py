@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from time import monotonic
 
-import structlog
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent import Consumer, Message
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
@@ -19,7 +19,7 @@ from pystreams.runtime.adapters.confluent_errors import (
     translate,
 )
 
-_log = structlog.get_logger("pystreams.consumer")
+_log = get_logger("pystreams.consumer")
 
 _ANSWER_TIMEOUT_S = 10.0
 _AGAIN_TIMEOUT_S = 3.0

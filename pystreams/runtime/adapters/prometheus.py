@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from wsgiref.simple_server import WSGIServer
 
-import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pystreams.errors import ConfigError
+from pystreams.loggers import get_logger
 from pystreams.metrics import MetricDefinition, MetricName, MetricValue
 from pystreams.metrics.definitions import Kind, definition_of
 from pystreams.metrics.prometheus_names import (
@@ -26,7 +26,7 @@ from pystreams.metrics.prometheus_names import (
     prometheus_value,
 )
 
-_log = structlog.get_logger("pystreams.metrics")
+_log = get_logger("pystreams.metrics")
 
 ReadMetrics = Callable[[], Mapping[MetricName, MetricValue]]
 

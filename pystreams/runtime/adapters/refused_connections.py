@@ -24,13 +24,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import structlog
 from confluent_kafka import KafkaError
 
 from pystreams.errors import AuthenticationError
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.listeners import distrust, speaks_plain_text, speaks_tls
 
-_log = structlog.get_logger("pystreams.kafka")
+_log = get_logger("pystreams.kafka")
 
 _AT_START_S = 3.0
 _PAUSE_S = 60.0

@@ -19,18 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import structlog
 from confluent_kafka import KafkaError
 
 from pystreams.errors import ProductionError, StreamsError, TransactionAbortableError
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchSize
 from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, refusal
 from pystreams.runtime.adapters.delivery_reports import Failure
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
 
-_log = structlog.get_logger("pystreams.producer")
+_log = get_logger("pystreams.producer")
 
 _NEIGHBOUR_IS_WRONG = KafkaError._INVALID_DIFFERENT_RECORD  # noqa: SLF001 - librdkafka's name.
 

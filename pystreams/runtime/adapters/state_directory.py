@@ -31,12 +31,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 
-_log = structlog.get_logger("pystreams.state")
+_log = get_logger("pystreams.state")
 
 PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import structlog
 from confluent_kafka.admin import AdminClient
 
 from pystreams.errors import RetriableClientError
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent_errors import BrokerOutage, make_client
 from pystreams.runtime.adapters.topic_settings import described_settings
 
-_log = structlog.get_logger("pystreams.producer")
+_log = get_logger("pystreams.producer")
 
 _ANSWER_TIMEOUT_S = 10.0
 _LIMITS = ("max.message.bytes", "segment.bytes")

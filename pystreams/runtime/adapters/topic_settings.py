@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import structlog
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -14,9 +13,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent_errors import error_of, translate
 
-_log = structlog.get_logger("pystreams.admin")
+_log = get_logger("pystreams.admin")
 
 _ANSWER_TIMEOUT_S = 30.0
 

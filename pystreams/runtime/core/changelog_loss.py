@@ -14,11 +14,10 @@ continue is the last copy of what that has lost. It is not touched until somebod
 
 from __future__ import annotations
 
-import structlog
-
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import ChangelogLossError, RetriableClientError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.loss_decisions import forget_decision, read_decision, write_decision
 from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.offsets import OffsetRange
@@ -26,7 +25,7 @@ from pystreams.runtime.core.state_manager import ProcessorStateManager
 
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
-_log = structlog.get_logger("pystreams.restore")
+_log = get_logger("pystreams.restore")
 
 
 def first_offset_to_restore(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import structlog
-
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.record import RecordContext, RecordMetadata
 
-_log = structlog.get_logger("pystreams.processing")
+_log = get_logger("pystreams.processing")
 
 _INTERVAL_MS = 60_000
 

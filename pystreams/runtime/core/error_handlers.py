@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-import structlog
-
 from pystreams.errors import ProcessingError
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.record import Headers
 from pystreams.tracebacks import traceback_field
 
-_log = structlog.get_logger("pystreams.errors")
+_log = get_logger("pystreams.errors")
 
 
 class ErrorResponse(Enum):

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-import structlog
-
 from pystreams.errors import ConfigError, FatalStreamsError, TopologyError
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology.partitions import PartitionPlan
@@ -36,7 +35,7 @@ _REPARTITION = {
     "segment.bytes": "52428800",
 }
 
-_log = structlog.get_logger("pystreams.topics")
+_log = get_logger("pystreams.topics")
 
 
 def internal_topics(

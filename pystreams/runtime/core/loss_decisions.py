@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
-
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreError
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.store_checkpoint import delete
 from pystreams.stores.checkpoint_file import sync_directory
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 def read_decision(task_directory: Path, store: str) -> ChangelogLossPolicy | None:

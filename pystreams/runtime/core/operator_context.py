@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
-
 from pystreams.errors import (
     ConfigError,
     ProcessingError,
@@ -20,6 +18,7 @@ from pystreams.errors import (
     StreamsError,
 )
 from pystreams.ids import TaskId
+from pystreams.loggers import get_logger
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
@@ -36,7 +35,7 @@ from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import PunctuationType, Punctuator
 
-_log = structlog.get_logger("pystreams.tasks")
+_log = get_logger("pystreams.tasks")
 
 
 @dataclass(frozen=True, slots=True)

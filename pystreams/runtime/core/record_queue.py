@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-import structlog
-
 from pystreams.errors import ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
 from pystreams.topology.extractors import (
@@ -32,7 +31,7 @@ Item = tuple[int, Any, Any, Headers, ConsumedMessage]
 
 _TIMESTAMP = itemgetter(0)
 
-_log = structlog.get_logger("pystreams.processing")
+_log = get_logger("pystreams.processing")
 
 Deserialize = Callable[[bytes], Any]
 

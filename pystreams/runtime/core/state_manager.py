@@ -19,11 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
 from pystreams.runtime.core.managed_store import ManagedStore
@@ -38,7 +37,7 @@ from pystreams.stores.spec import StoreBuilder
 
 _DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 @dataclass(frozen=True, slots=True)

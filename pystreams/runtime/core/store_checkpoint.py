@@ -19,10 +19,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import structlog
-
 from pystreams.errors import StateStoreError
 from pystreams.ids import TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.stores.checkpoint_file import (
     CheckpointFileError,
     read_checkpoint,
@@ -33,7 +32,7 @@ from pystreams.stores.checkpoint_file import (
 RECORDS_BETWEEN_WRITES = 10_000
 """Changelog records after which the file is written again, under at-least-once."""
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 class StoreCheckpoint:

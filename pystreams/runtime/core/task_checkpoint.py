@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import structlog
-
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.loggers import get_logger
 from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.store_checkpoint import delete, read_or_warn
 
 TASK_CHECKPOINT = ".checkpoint"
 """One file for all stores of a task: the layout of Kafka Streams before 4.3."""
 
-_log = structlog.get_logger("pystreams.stores")
+_log = get_logger("pystreams.stores")
 
 
 def take_in_task_checkpoint(

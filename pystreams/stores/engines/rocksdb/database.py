@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from rocksdict import (
     IngestExternalFileOptions,
     Rdict,
@@ -26,6 +25,7 @@ from rocksdict import (
 )
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
+from pystreams.loggers import get_logger
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
 from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
@@ -56,7 +56,7 @@ _WITHOUT_STALLS = {
 """For the flush of a database that is closed. It waits while it would make writers wait, until
 files are merged: for ever where nothing is merged any more, as on a full disk."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Database:

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import structlog
 from rocksdict import WriteBatch
 
+from pystreams.loggers import get_logger
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, Database
 
 _BATCH_BYTES = 1 << 20
@@ -31,7 +31,7 @@ _NO_TIMESTAMP = b"\xff" * 8
 
 _Entries = list[tuple[bytes, bytes]]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def move_plain_data(store: str, database: Database, timestamped: Any) -> None:

@@ -28,10 +28,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError
+from pystreams.loggers import get_logger
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _PREFIX = slice(_PREFIX_BYTES)
 _Family = tuple[Rdict, Any]
 """A segment's data, and the handle that a write batch needs."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RocksDBSegmentEngine:

@@ -1,0 +1,54 @@
+"""The loggers of the library: quiet in a program that has not set up logging.
+
+Where the program (or the command line) has configured structlog, lines go through that. Anywhere
+else they go to the standard library's `logging`, below the logger "pystreams", with their fields as
+text behind the message. That logger has a handler which does nothing: what nobody asked for is
+printed nowhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import structlog
+from structlog.typing import EventDict
+
+logging.getLogger("pystreams").addHandler(logging.NullHandler())
+
+
+def get_logger(name: str) -> Any:
+    """Return a logger of structlog's kind: an event and its fields at a level.
+
+    Args:
+        name: Its name, which begins with "pystreams.".
+    """
+    return _LibraryLogger(name)
+
+
+class _LibraryLogger:
+    """Chooses at each line where it goes, for logging may be set up after the import."""
+
+    def __init__(self, name: str) -> None:
+        self._configured = structlog.get_logger(name)
+        self._otherwise = structlog.wrap_logger(
+            logging.getLogger(name),
+            processors=[
+                structlog.stdlib.filter_by_level,
+                structlog.processors.format_exc_info,
+                _as_text,
+            ],
+            wrapper_class=structlog.stdlib.BoundLogger,
+            cache_logger_on_first_use=True,
+        )
+
+    def __getattr__(self, method: str) -> Any:
+        logger = self._configured if structlog.is_configured() else self._otherwise
+        return getattr(logger, method)
+
+
+def _as_text(_logger: object, _method: str, event: EventDict) -> str:
+    """Return a line: the event, its fields, and a traceback below it."""
+    message, trace = event.pop("event"), event.pop("exception", None)
+    fields = "".join(f" {name}={value!r}" for name, value in event.items())
+    return f"{message}{fields}" if trace is None else f"{message}{fields}\n{trace}"

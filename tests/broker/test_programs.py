@@ -1,0 +1,130 @@
+"""`KafkaStreams` within a program of the user's: signals, errors, and what it prints."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import committed_offsets, produce, read_all
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+PROGRAM = """
+import signal, sys
+from pystreams import KafkaStreams, StreamsBuilder, serdes
+
+servers, application, source, output, directory, way = sys.argv[1:]
+builder = StreamsBuilder()
+stream = builder.stream(source, key_serde=serdes.STRING, value_serde=serdes.STRING)
+stream.map_values(lambda value: 1 / 0 if value == "wrong" else value).to(
+    output, key_serde=serdes.STRING, value_serde=serdes.STRING
+)
+config = {
+    "application.id": application,
+    "bootstrap.servers": servers,
+    "state.dir": directory,
+    "commit.interval.ms": 600_000,
+}
+streams = KafkaStreams(builder.build(), config)
+if way == "with":
+    with streams:
+        streams.wait()
+elif way == "start":
+    streams.start()
+    streams.wait()
+else:
+    signal.signal(signal.SIGTERM, lambda *_: streams.close())
+    streams.start()
+    streams.wait()
+before = (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+if way != "own":
+    assert before == (signal.SIG_DFL, signal.default_int_handler), before
+sys.exit(7 if streams.error is None else 8)
+"""
+
+
+class Program:
+    """A program of the user's with its topics; it ends with 7 when its last line is reached."""
+
+    def __init__(self, servers: str, name: str, source: str, output: str, directory: Path) -> None:
+        self.name = name
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._servers = servers
+        self._source = source
+        self._output = output
+        self._directory = directory
+
+    @contextmanager
+    def running(self, way: str) -> Iterator[subprocess.Popen[str]]:
+        words = [self._servers, self.name, self._source, self._output, str(self._directory), way]
+        with subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def write(self, *values: bytes) -> None:
+        produce(self._servers, self._source, [(b"key", value) for value in values])
+
+    def wait_for_output(self, count: int, process: subprocess.Popen[str]) -> None:
+        def there_or_ended() -> bool:
+            there = len(read_all(self._servers, self._output)) == count
+            return there or process.poll() is not None
+
+        wait_until(there_or_ended, "output")
+        assert process.poll() is None, process.communicate()
+
+    def committed(self) -> int:
+        return sum(committed_offsets(self._admin, self.name).values())
+
+
+@pytest.fixture
+def program(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> Program:
+    servers = broker.bootstrap_servers
+    return Program(servers, unique_name, create_topic("in"), create_topic("out"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("way", "number"),
+    [
+        ("with", signal.SIGTERM),
+        ("with", signal.SIGINT),
+        ("start", signal.SIGTERM),
+        ("own", signal.SIGTERM),
+    ],
+)
+def test_a_program_that_waits_stops_in_order_and_prints_nothing(
+    program: Program, way: str, number: signal.Signals
+) -> None:
+    program.write(b"1", b"2", b"3")
+    with program.running(way) as process:
+        program.wait_for_output(3, process)
+        process.send_signal(number)
+        printed, told = process.communicate(timeout=DEADLINE_S)
+
+    assert (process.returncode, printed, told) == (7, "", "")
+    assert program.committed() == 3
+
+
+def test_as_a_context_manager_it_raises_what_has_stopped_it(program: Program) -> None:
+    program.write(b"wrong")
+    with program.running("with") as process:
+        printed, told = process.communicate(timeout=DEADLINE_S)
+
+    assert printed == ""
+    assert "pystreams.errors.ProcessingError: task 0_0: processor 'KSTREAM-MAPVALUES" in told
