@@ -10,10 +10,23 @@ A message says what happened, to which task or topic, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
+
+
+DELETED_REPARTITION = (
+    "a repartition topic was deleted: start again, which makes it anew. Records in it that were "
+    "not processed are lost; to have them, process all input again after `pystreams reset`"
+)
+DELETED_CHANGELOG = (
+    "a changelog was deleted: start again. Where a state store here holds what it held, the "
+    "application then stops with the choices (`pystreams recover` shows them); elsewhere the topic "
+    "is made anew, and the store holds what is written from then on; to have it all, process all "
+    "input again after `pystreams reset`"
+)
 
 
 class StreamsError(Exception):
@@ -32,6 +45,13 @@ class TopologyError(StreamsError):
     """The topology can't run as written. The message names the node and the cure."""
 
 
+def how_to_create(topics: Sequence[str]) -> str:
+    """Return the advice to create topics, with the command that does it."""
+    command = f"pystreams topics create {' '.join(topics)} --partitions 4"
+    where = "-c bootstrap.servers=HOST:PORT` (or --config FILE, or --dev)"
+    return f"create it, as with `{command} {where}"
+
+
 class MissingSourceTopicError(StreamsError):
     """A source topic does not exist on the broker.
 
@@ -42,11 +62,12 @@ class MissingSourceTopicError(StreamsError):
     def __init__(self, topics: list[str]) -> None:
         self.topics = sorted(topics)
         names = ", ".join(repr(topic) for topic in self.topics)
-        create = f"pystreams topics create {' '.join(self.topics)} --partitions 4"
+        if all(topic.endswith("-repartition") for topic in self.topics):
+            super().__init__(f"topic {names} does not exist on the broker: {DELETED_REPARTITION}")
+            return
         super().__init__(
             f"source topic {names} does not exist on the broker: correct its name in the topology, "
-            f"or create it, as with `{create} -c bootstrap.servers=HOST:PORT` (or --config FILE, "
-            "or --dev), and start again"
+            f"or {how_to_create(self.topics)}, and start again"
         )
 
 

@@ -30,6 +30,7 @@ from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.client_metrics import client_metrics
+from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.input_topics import InputTopics
@@ -336,6 +337,8 @@ class KafkaStreams:
                 admin,
                 config.topic_config(),
                 config.windowstore_changelog_additional_retention_ms,
+                # A handler of the user's may have an answer to a topic that is missing.
+                needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
             partitions = topics.prepare()
             self._topics = topics

@@ -252,6 +252,9 @@ class AdminPort(Protocol):
             RetriableClientError: No answer in time.
         """
 
+    def creates_topics(self) -> bool:
+        """Return whether brokers create a topic that is written to; True where they don't tell."""
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics; one that exists already is left as it is.
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
+from pystreams.errors import (
+    FatalStreamsError,
+    MissingSourceTopicError,
+    RetriableClientError,
+    how_to_create,
+)
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.loggers import get_logger
 from pystreams.runtime.core.internal_topics import (
@@ -29,6 +34,8 @@ class TopicManager:
         admin: The admin client.
         topic_config: The configuration's settings for all internal topics.
         additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+        needs_sinks: Whether an output topic that nobody will create is an error at the start, and
+            not a warning.
     """
 
     def __init__(
@@ -37,8 +44,11 @@ class TopicManager:
         admin: AdminPort,
         topic_config: Mapping[str, str],
         additional_retention_ms: int,
+        *,
+        needs_sinks: bool = False,
     ) -> None:
         self._plan = plan
+        self._needs_sinks = needs_sinks
         self._admin = admin
         self._topic_config = topic_config
         self._additional_retention_ms = additional_retention_ms
@@ -59,13 +69,14 @@ class TopicManager:
             ConfigError: `topic.cleanup.policy`, or a store's, does not do for an internal topic.
             FatalStreamsError: The cleanup policy of an internal topic that exists does not.
             BrokerNotAvailableError: No broker answered.
+            FatalStreamsError: An output topic does not exist, and is needed.
         """
         sources = self._plan.source_topics()
         existing = self._admin.partition_counts(awaited=[*firsts_of(sources), *assigned])
         missing = [topic for topic in sources if topic not in existing]
         if missing:
             raise MissingSourceTopicError(missing)
-        self._warn_of_missing_sinks(existing)
+        self._check_sinks(existing)
         partitions = plan_partitions(self._plan, existing)
         wanted = self._internal_topics(partitions)
         check_existing_topics(wanted, existing)
@@ -111,14 +122,27 @@ class TopicManager:
         check_cleanup_policies(wanted, policies)
         self._policies_checked = True
 
-    def _warn_of_missing_sinks(self, existing: Mapping[str, int]) -> None:
+    def _check_sinks(self, existing: Mapping[str, int]) -> None:
         missing = [topic for topic in self._plan.sink_topics() if topic not in existing]
-        if missing:
-            _log.warning(
-                "output topics do not exist yet: a broker that does not create topics by itself "
-                "will refuse their first record",
-                topics=missing,
-            )
+        with self._lock:
+            starting = not self._partitions.num_tasks
+        if not missing:
+            return
+        if self._needs_sinks and starting and not self._admin.creates_topics():
+            shown = self._admin.partition_counts(awaited=firsts_of(missing))
+            if lasting := [topic for topic in missing if topic not in shown]:
+                names = ", ".join(map(repr, lasting))
+                raise FatalStreamsError(
+                    f"output topic {names} does not exist on the broker, which creates none by "
+                    f"itself: correct its name in the topology, or {how_to_create(lasting)}, and "
+                    "start again"
+                )
+            return
+        _log.warning(
+            "output topics do not exist yet: a broker that does not create topics by itself "
+            "will refuse their first record",
+            topics=missing,
+        )
 
     def partition_counts(self, assigned: Collection[TopicPartition] = ()) -> Mapping[str, int]:
         """Return partition counts of source and repartition topics by real name.

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, TopologyError
 from pystreams.ids import TopicPartition
@@ -33,10 +34,15 @@ class LateBroker:
                 self._shown[topic] = self._late[topic]
         return dict(self._shown)
 
+    def creates_topics(self) -> bool:
+        return "created" in self._late
 
-def topics_of(builder: StreamsBuilder, broker: LateBroker) -> TopicManager:
+
+def topics_of(
+    builder: StreamsBuilder, broker: LateBroker, *, needs_sinks: bool = False
+) -> TopicManager:
     plan = TopologyPlan(builder.build(), "app")
-    return TopicManager(plan, cast("AdminPort", broker), {}, 0)
+    return TopicManager(plan, cast("AdminPort", broker), {}, 0, needs_sinks=needs_sinks)
 
 
 def reading(*topics: str) -> StreamsBuilder:
@@ -54,6 +60,33 @@ def test_source_topics_that_were_created_just_now_are_waited_for() -> None:
 def test_a_source_topic_that_does_not_come_is_named() -> None:
     with pytest.raises(MissingSourceTopicError, match="source topic 'gone' does not exist"):
         topics_of(reading("in", "gone"), LateBroker({"in": 2}, {})).prepare()
+
+
+def writing(topic: str) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=STRING, value_serde=STRING).to(topic)
+    return builder
+
+
+def test_an_output_topic_that_nobody_will_create_ends_the_start() -> None:
+    topics = topics_of(writing("out"), LateBroker({"in": 1}, {}), needs_sinks=True)
+    with pytest.raises(FatalStreamsError, match=r"output topic 'out' does not exist.*create it"):
+        topics.prepare()
+
+    topics_of(writing("out"), LateBroker({"in": 1}, {"out": 1}), needs_sinks=True).prepare()
+
+
+@pytest.mark.parametrize(
+    ("late", "needs_sinks"), [({"created": 1}, True), ({}, False)], ids=["the broker", "a handler"]
+)
+def test_an_output_topic_that_may_still_come_is_a_warning(
+    late: dict[str, int], needs_sinks: bool
+) -> None:
+    with capture_logs() as lines:
+        topics_of(writing("out"), LateBroker({"in": 1}, late), needs_sinks=needs_sinks).prepare()
+
+    (line,) = lines
+    assert (line["log_level"], line["topics"]) == ("warning", ["out"])
 
 
 @pytest.mark.parametrize("late", [{"in-new": 1}, {"in-old": 2}])

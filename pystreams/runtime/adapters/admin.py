@@ -20,8 +20,10 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (
     AdminClient,
     ClusterMetadata,
+    ConfigResource,
     ListOffsetsResultInfo,
     OffsetSpec,
+    ResourceType,
 )
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
@@ -193,6 +195,17 @@ class ConfluentAdmin:
     def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
         """Set some settings of topics."""
         change_settings(self._client, changes)
+
+    def creates_topics(self) -> bool:
+        """Return whether brokers create a topic that is written to; True where they don't tell."""
+        try:
+            brokers = self._client.list_topics(timeout=_ANSWER_TIMEOUT_S).brokers
+            broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+            described = self._client.describe_configs([broker], request_timeout=_ANSWER_TIMEOUT_S)
+            setting = described[broker].result()["auto.create.topics.enable"]
+            return str(setting.value) != "false"
+        except (KafkaException, KeyError):
+            return True
 
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics and wait until brokers show them; one that exists is left as it is."""

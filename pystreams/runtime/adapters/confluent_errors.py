@@ -20,6 +20,7 @@ that has an error of its own, by which the thread ends one of them.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
@@ -27,6 +28,8 @@ from typing import Any, Protocol, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import (
+    DELETED_CHANGELOG,
+    DELETED_REPARTITION,
     ConfigError,
     FatalStreamsError,
     IdentityTakenError,
@@ -162,6 +165,7 @@ _CURES = {
     ),
     KafkaError.UNSUPPORTED_VERSION: "use a newer broker, or group.protocol=classic",
     KafkaError._AUTHENTICATION: "check the sasl.* and ssl.* keys",
+    KafkaError._UNKNOWN_PARTITION: "create the topic again, with the partitions it had",
     KafkaError._UNKNOWN_TOPIC: "create the topic",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic",
     KafkaError.INVALID_RECORD: "a compacted topic takes no record without a key: give it one",
@@ -190,6 +194,7 @@ _SAME_IDENTITY = (
 )
 
 _SHOWN_KEY_BYTES = 60
+_INTERNAL_TOPIC = re.compile(r"-(changelog|repartition)(?:-\d+)?(?![\w.-])")
 
 
 def error_of(exception: BaseException) -> KafkaError:
@@ -229,7 +234,7 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
         return FatalStreamsError(f"{message}; restart the application")
     if error.retriable() or code in TRANSIENT:
         return RetriableClientError(message)
-    cure = _CURES.get(code)
+    cure = _cure(code, doing)
     return FatalStreamsError(f"{message}: {cure}" if cure else message)
 
 
@@ -254,9 +259,17 @@ def refusal(
         f"topic {where} does not take a record {which} ({size} bytes of key and value): "
         f"{error.str()} ({error.name()})"
     )
-    cures = _CURES | _CURES_OF_CHANGELOGS if is_changelog else _CURES
-    cure = cures.get(error.code())
+    changelog_cure = _CURES_OF_CHANGELOGS.get(error.code()) if is_changelog else None
+    cure = changelog_cure or _cure(error.code(), topic)
     return f"{message}: {cure}" if cure else message
+
+
+def _cure(code: int, about: str) -> str | None:
+    """Return what to do about an error, or None; internal topics are told by their names."""
+    internal = _INTERNAL_TOPIC.search(about) if code in MISSING_TOPIC else None
+    if internal is None:
+        return _CURES.get(code)
+    return DELETED_CHANGELOG if internal[1] == "changelog" else DELETED_REPARTITION
 
 
 class BrokerOutage:

@@ -281,6 +281,10 @@ class SimulatedAdmin:
         for topic, settings in changes.items():
             self._broker.topic_settings[topic].update(settings)
 
+    def creates_topics(self) -> bool:
+        """Return that the broker creates none by itself."""
+        return False
+
     def create_topics(self, topics: Sequence[NewTopic]) -> None:
         """Create topics that do not exist."""
         self._lifeline.pulse("create_topics")

@@ -12,6 +12,7 @@ from pystreams.errors import (
     ConfigError,
     FatalStreamsError,
     IdentityTakenError,
+    MissingSourceTopicError,
     RetriableClientError,
     StreamsError,
     TaskMigratedError,
@@ -115,3 +116,25 @@ def test_a_setting_that_the_client_refuses_is_a_configuration_error(
     application = make_application({"producer.compression.codec": "nonsense"})
     with pytest.raises(ConfigError, match=r"compression\.codec"):
         application.producer()
+
+
+@pytest.mark.parametrize(
+    ("about", "cure"),
+    [
+        ("offsets of app-counts-changelog-0", "a changelog was deleted: start again"),
+        ("offsets of app-by-key-repartition-11", "a repartition topic was deleted: start again"),
+        ("offsets of orders-0", "create the topic"),
+        ("offsets of my-changelog-of-orders-0", "create the topic"),
+    ],
+)
+@pytest.mark.parametrize("code", [KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_a_topic_of_ours_that_was_deleted_is_not_to_be_created_by_hand(
+    about: str, cure: str, code: int
+) -> None:
+    assert f": {cure}" in str(translate(KafkaError(code), about))
+
+
+def test_a_deleted_repartition_topic_is_no_source_topic_to_create() -> None:
+    told = str(MissingSourceTopicError(["app-by-key-repartition"]))
+    assert "a repartition topic was deleted: start again" in told
+    assert "correct its name" not in told

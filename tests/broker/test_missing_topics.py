@@ -1,0 +1,73 @@
+"""Topics that are not there, at the start or any more: how an application ends, and the cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application
+from tests.broker.conftest import CreateTopic
+from tests.broker.programs import write_counts
+from tests.broker.reading import produce, read_all
+
+ONE_RECORD = [(b"key", bytes(8))]
+
+
+def test_an_output_topic_that_is_missing_ends_the_start_and_creating_it_helps(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+) -> None:
+    source, output = create_topic("in"), f"{unique_name}-out"
+    topology = write_counts(tmp_path, source, output)
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "commit.interval.ms": 100}
+    with Application(unique_name, tmp_path, topology, settings) as application:
+        with application.running() as running:
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert f"output topic '{output}' does not exist" in error["error"]
+        assert not running.lines("partitions assigned")
+
+        admin.create_topics([NewTopic(output, 1)])[output].result(30)
+        produce(broker.bootstrap_servers, source, ONE_RECORD)
+        with application.running() as running:
+            running.wait_until(lambda: read_all(broker.bootstrap_servers, output), "output")
+            running.stop()
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+def test_a_changelog_that_is_deleted_ends_the_application_and_a_start_makes_it_anew(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    guarantee: str,
+) -> None:
+    servers, source, output = broker.bootstrap_servers, create_topic("in"), create_topic("out")
+    topology = write_counts(tmp_path, source, output)
+    settings = {
+        "bootstrap.servers": servers,
+        "commit.interval.ms": 100,
+        "processing.guarantee": guarantee,
+    }
+    with Application(unique_name, tmp_path, topology, settings) as application:
+        with application.running() as running:
+            produce(servers, source, ONE_RECORD)
+            running.wait_until(lambda: len(read_all(servers, output)) == 1, "output")
+            changelog = f"{unique_name}-counts-changelog"
+            admin.delete_topics([changelog])[changelog].result(30)
+            produce(servers, source, ONE_RECORD)
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert changelog in error["error"]
+        assert "a changelog was deleted: start again" in error["error"]
+
+        with application.running() as running:
+            running.wait_until(lambda: len(read_all(servers, output)) == 2, "output")
+            running.stop()
