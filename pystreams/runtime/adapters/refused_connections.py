@@ -107,7 +107,7 @@ class RefusedConnections:
         self._accepted = False
         self._lock = threading.Lock()
         self._refusal: tuple[str, _Refusal] | None = None
-        self._first_s = self._last_s = 0.0
+        self._first_s = self._last_s = self._tell_at_s = 0.0
 
     @property
     def told(self) -> bool:
@@ -117,8 +117,9 @@ class RefusedConnections:
         return held is not None and held[1].certain and soon
 
     def accept(self) -> None:
-        """Note that a broker has answered a client."""
+        """Note that a broker has answered a client: what was refused before is over."""
         self._accepted = True
+        self._refusal = None
 
     def take(self, client: str, error: KafkaError) -> bool:
         """Take an error that belongs to no call; return whether it is about a refusal.
@@ -155,9 +156,10 @@ class RefusedConnections:
 
     def error(self) -> AuthenticationError | None:
         """Return what the refusals of the last minute come to, if there were any."""
-        if self._refusal is None or time.monotonic() - self._last_s > _PAUSE_S:
+        held = self._refusal
+        if held is None or time.monotonic() - self._last_s > _PAUSE_S:
             return None
-        client, refusal = self._refusal
+        client, refusal = held
         if not refusal.certain and self._accepted:
             return None
         examined = refusal.examine(refusal)
@@ -168,12 +170,14 @@ class RefusedConnections:
     def _note(self, client: str, refusal: _Refusal) -> None:
         now_s = time.monotonic()
         with self._lock:
-            first = self._refusal is None or now_s - self._last_s > _PAUSE_S
-            if first:
+            if self._refusal is None or now_s - self._last_s > _PAUSE_S:
                 self._first_s = now_s
             self._last_s = now_s
             self._refusal = (client, refusal)
-        if first and refusal.certain:
+            tell = refusal.certain and now_s >= self._tell_at_s
+            if tell:
+                self._tell_at_s = now_s + _PAUSE_S
+        if tell:
             _log.warning(
                 "a broker refuses the client, trying again",
                 client=client,
