@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
     from pystreams.metrics import MetricName
     from pystreams.record import Headers, Record, RecordMetadata
-    from pystreams.runtime.client import KafkaStreams, State
+    from pystreams.runtime.client import KafkaStreams
+    from pystreams.runtime.client_state import State
     from pystreams.runtime.core.error_handlers import (
         ErrorContext,
         ErrorResponse,
@@ -177,7 +178,7 @@ _HOME_OF = {
     "Serde": "serdes",
     "SerializationError": "errors",
     "SessionStore": "stores.session_api",
-    "State": "runtime.client",
+    "State": "runtime.client_state",
     "StateDirectoryError": "errors",
     "StateQueryResult": "runtime.query.results",
     "StateStore": "stores.contract",

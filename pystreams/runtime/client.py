@@ -1,9 +1,5 @@
 """`KafkaStreams`: one application instance, its threads and its state.
 
-    CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING
-                    |             |
-                    +-------------+----> PENDING_ERROR -> ERROR
-
 A supervisor thread prepares the topics, starts the stream threads, removes state of tasks that
 moved away while it waits for them, and closes what they shared. When one stream thread fails, the
 others are stopped (SHUTDOWN_CLIENT).
@@ -13,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from enum import Enum
 from typing import Any, Self, TypeVar
 
 from pystreams.clock import Clock, SystemClock
@@ -30,6 +25,7 @@ from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.client_metrics import client_metrics
+from pystreams.runtime.client_state import State
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -61,18 +57,6 @@ _log = get_logger("pystreams.client")
 _SIGNAL_INTERVAL_S = 0.1
 
 R = TypeVar("R")
-
-
-class State(Enum):
-    """State of an application instance; the names are Kafka Streams'."""
-
-    CREATED = "CREATED"
-    REBALANCING = "REBALANCING"
-    RUNNING = "RUNNING"
-    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
-    NOT_RUNNING = "NOT_RUNNING"
-    PENDING_ERROR = "PENDING_ERROR"
-    ERROR = "ERROR"
 
 
 class KafkaStreams:

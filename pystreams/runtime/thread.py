@@ -94,10 +94,9 @@ class StreamThread:
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
         )
+        restorer_id = f"{self.name}-restore-consumer"
         self._restorer = Restorer(
-            lambda: parts.clients.restore_consumer(f"{self.name}-restore-consumer"),
-            parts.admin,
-            parts.clock,
+            lambda: parts.clients.restore_consumer(restorer_id), parts.admin, parts.clock
         )
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from pystreams.cli.reset import Beginning, reset
 from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker
-from pystreams.testing.simulation.clients import SimulatedAdmin
+from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
 
 if TYPE_CHECKING:

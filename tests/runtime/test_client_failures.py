@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 
 from pystreams import serdes
 from pystreams.errors import InternalError
-from pystreams.runtime.client import KafkaStreams, State
+from pystreams.runtime.client import KafkaStreams
+from pystreams.runtime.client_state import State
 from pystreams.topology.builder import StreamsBuilder
 
 

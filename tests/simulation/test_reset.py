@@ -11,7 +11,7 @@ from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.reset import ApplicationReset, NewOffsets, ResetRefusedError
 from pystreams.testing.simulation import SimulatedCrash, SimulatedProcess
-from pystreams.testing.simulation.clients import SimulatedAdmin
+from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
 from tests.simulation.applications import CHANGELOG, Application, stored_counts
 

@@ -11,7 +11,7 @@ from pystreams import serdes
 from pystreams.errors import FatalStreamsError
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.input_topics import InputTopics
-from pystreams.testing.simulation.clients import SimulatedAdmin
+from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan

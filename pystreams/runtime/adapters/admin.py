@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -35,17 +34,16 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.loggers import get_logger
+from pystreams.runtime.adapters import consumer_groups
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
     SHOWN_AFTER_S,
     TRANSIENT,
-    BrokerOutage,
     error_of,
-    make_client,
     translate,
 )
-from pystreams.runtime.adapters.described_groups import described
-from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
+from pystreams.runtime.adapters.connections import BrokerOutage, make_client
+from pystreams.runtime.adapters.kafka_partitions import ours, theirs
 from pystreams.runtime.adapters.topic_settings import change_settings, described_settings
 from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
@@ -335,7 +333,7 @@ class ConfluentAdmin:
 
     def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
         asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
-        return described(group, asked[group])
+        return consumer_groups.described(group, asked[group])
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
@@ -347,49 +345,15 @@ class ConfluentAdmin:
         # librdkafka 2.16 dies when this request meets a coordinator that is not ready, which that
         # of a cluster's first group is not (confluent-kafka-javascript issue 374): wait for it.
         self.group_members(group)
-        answer = self._client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)],
-            require_stable=False,
-            request_timeout=_ANSWER_TIMEOUT_S,
-        )
-        try:
-            partitions = answer[group].result().topic_partitions or []
-        except KafkaException as raised:
-            error = error_of(raised)
-            if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return {}
-            raise translate(error, f"offsets of group {group!r}") from raised
-        return {
-            ours(one): CommittedOffset(one.offset, one.metadata or "")
-            for one in partitions
-            if one.offset >= 0
-        }
+        return consumer_groups.committed_offsets(self._client, group)
 
     def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group that nobody is in."""
-        if not offsets:
-            return
-        wanted = ConsumerGroupTopicPartitions(group, offsets_to_commit(offsets))
-        answer = self._client.alter_consumer_group_offsets(
-            [wanted], request_timeout=_ANSWER_TIMEOUT_S
-        )
-        try:
-            committed = answer[group].result().topic_partitions or []
-        except KafkaException as raised:
-            raise translate(error_of(raised), f"setting offsets of group {group!r}") from raised
-        for one in committed:
-            if one.error is not None:
-                raise translate(one.error, f"setting the offset of {ours(one)} of group {group!r}")
+        consumer_groups.alter_offsets(self._client, group, offsets)
 
     def delete_group(self, group: str) -> None:
         """Delete a group that nobody is in, with all its offsets."""
-        answer = self._client.delete_consumer_groups([group], request_timeout=_ANSWER_TIMEOUT_S)
-        try:
-            answer[group].result()
-        except KafkaException as raised:
-            error = error_of(raised)
-            if error.code() != KafkaError.GROUP_ID_NOT_FOUND:
-                raise translate(error, f"deleting group {group!r}") from raised
+        consumer_groups.delete_group(self._client, group)
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, without waiting; failures are logged."""

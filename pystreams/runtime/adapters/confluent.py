@@ -7,6 +7,8 @@ is none.
 
 from __future__ import annotations
 
+import contextlib
+
 from confluent_kafka import Consumer, Message, Producer
 
 from pystreams.runtime.adapters.confluent_errors import (
@@ -15,7 +17,9 @@ from pystreams.runtime.adapters.confluent_errors import (
     translate,
 )
 
-__all__ = ["Consumer", "Message", "Producer", "consume_available"]
+_CLOSE_TIMEOUT_S = 3.0
+
+__all__ = ["Consumer", "Message", "Producer", "consume_available", "release"]
 
 
 def consume_available(
@@ -41,3 +45,17 @@ def consume_available(
         return messages
     except CLIENT_EXCEPTIONS as error:
         raise translate(error_of(error), doing) from error
+
+
+def release(client: Producer, *, in_transaction: bool) -> None:
+    """Let go of a producer at once; an open transaction is aborted.
+
+    The client's own `close` would wait for the broker for ever. Dropping the last reference frees
+    it; what was not sent is thrown away here.
+    """
+    with contextlib.suppress(*CLIENT_EXCEPTIONS):
+        if in_transaction:
+            client.abort_transaction(_CLOSE_TIMEOUT_S)
+    with contextlib.suppress(*CLIENT_EXCEPTIONS):
+        client.purge()
+        client.flush(0)

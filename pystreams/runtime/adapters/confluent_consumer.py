@@ -30,12 +30,8 @@ from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsErr
 from pystreams.ids import TopicPartition
 from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
-from pystreams.runtime.adapters.confluent_errors import (
-    BrokerOutage,
-    error_of,
-    make_client,
-    translate,
-)
+from pystreams.runtime.adapters.confluent_errors import error_of, translate
+from pystreams.runtime.adapters.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit, ours, theirs
 from pystreams.runtime.adapters.offset_commits import OffsetCommits

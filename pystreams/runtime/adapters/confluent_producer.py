@@ -19,7 +19,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import (
     FatalStreamsError,
-    ProductionError,
     RetriableClientError,
     StreamsError,
     TaskMigratedError,
@@ -29,26 +28,27 @@ from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.answers import until_answered
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
-from pystreams.runtime.adapters.confluent import Producer
+from pystreams.runtime.adapters.confluent import Producer, release
 from pystreams.runtime.adapters.confluent_errors import (
     CLIENT_EXCEPTIONS,
     REFUSED,
+    error_of,
+    translate,
+)
+from pystreams.runtime.adapters.connections import (
     BrokerOutage,
     LibrdkafkaLog,
-    error_of,
     make_client,
-    translate,
 )
 from pystreams.runtime.adapters.delivery_reports import DeliveryReports, LastSent
 from pystreams.runtime.adapters.kafka_partitions import offsets_to_commit
 from pystreams.runtime.adapters.lost_requests import LostRequests
-from pystreams.runtime.adapters.refused_records import RefusedRecords
+from pystreams.runtime.adapters.refused_records import RefusedRecords, missing_topic
 from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
 from pystreams.runtime.core.offsets import CommittedOffset
 
 _ANY_PARTITION = -1
 _ANSWER_TIMEOUT_S = 30.0
-_CLOSE_TIMEOUT_S = 3.0
 _INIT_TIMEOUT_S = 1.0
 """The client goes on initialising; in between other tasks get their turn, and a stop a hearing."""
 _GLANCE_S = 0.5
@@ -320,11 +320,9 @@ class ConfluentProducer:
             failures = self._reports.failures()
             return self._refused.judge_transaction(error, failures, self._topics)
         if error.code() == KafkaError._INCONSISTENT:
-            with contextlib.suppress(KafkaException):
-                known = self._open.list_topics(timeout=5).topics
-                for topic in sorted(self._topics - known.keys()):
-                    message = f"topic {topic!r} does not exist: create it"
-                    return ProductionError(message, topic=topic)
+            missing = missing_topic(self._open, self._topics)
+            if missing is not None:
+                return missing
         return translate(error, f"{self._name}: {doing}")
 
     # ------------------------------------------------------------------ the end
@@ -336,16 +334,8 @@ class ConfluentProducer:
     def close(self) -> None:
         """Release the client at once; an open transaction is aborted."""
         client, self._client = self._client, None
-        if client is None:
-            return
-        # The client's own `close` would wait for the broker for ever. Dropping the last reference
-        # frees it; what was not sent is thrown away first.
-        with contextlib.suppress(*CLIENT_EXCEPTIONS):
-            if self._in_transaction:
-                client.abort_transaction(_CLOSE_TIMEOUT_S)
-        with contextlib.suppress(*CLIENT_EXCEPTIONS):
-            client.purge()
-            client.flush(0)
+        if client is not None:
+            release(client, in_transaction=self._in_transaction)
 
     # ------------------------------------------------------------------ inside
 

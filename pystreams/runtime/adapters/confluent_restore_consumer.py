@@ -20,12 +20,8 @@ from confluent_kafka import KafkaError
 from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent import Consumer, Message, consume_available
-from pystreams.runtime.adapters.confluent_errors import (
-    OUT_OF_RANGE,
-    BrokerOutage,
-    make_client,
-    translate,
-)
+from pystreams.runtime.adapters.confluent_errors import OUT_OF_RANGE, translate
+from pystreams.runtime.adapters.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.kafka_partitions import theirs
 from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
 from pystreams.runtime.ports import ChangelogBatch, PartitionBatch

@@ -10,9 +10,9 @@ from pystreams.config import GroupProtocol, StreamsConfig
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.batch_limits import BatchLimits
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
-from pystreams.runtime.adapters.confluent_errors import BrokerOutage
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
 from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+from pystreams.runtime.adapters.connections import BrokerOutage
 from pystreams.runtime.adapters.topic_limits import described_limits
 from pystreams.runtime.core.error_handlers import handler_of
 

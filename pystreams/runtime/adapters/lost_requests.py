@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pystreams.runtime.adapters.confluent import Producer
-from pystreams.runtime.adapters.confluent_errors import CLIENT_EXCEPTIONS, ClientLog
+from pystreams.runtime.adapters.confluent_errors import CLIENT_EXCEPTIONS
+from pystreams.runtime.adapters.connections import ClientLog
 
 _TELLING = frozenset({"FAIL", "REQTMOUT", "RETRY"})
 _NEVER_CONNECTED = re.compile(r"in state (?:INIT|DOWN|TRY_CONNECT|CONNECT)\b")

@@ -18,15 +18,18 @@ Spec: KIP-210. Source: Kafka Streams' `RecordCollectorImpl.recordSendError`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from pystreams.errors import ProductionError, StreamsError, TransactionAbortableError
 from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchSize
-from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, refusal
+from pystreams.runtime.adapters.confluent import Producer
+from pystreams.runtime.adapters.confluent_errors import MISSING_TOPIC, REFUSED, cure_of, refusal
 from pystreams.runtime.adapters.delivery_reports import Failure
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
 
@@ -199,3 +202,13 @@ class RefusedRecords:
                 raise TransactionAbortableError(str(failure)) from failure
             _log.warning("RETRY is taken as FAIL: the record would be refused again", topic=topic)
         raise failure
+
+
+def missing_topic(client: Producer, topics: AbstractSet[str]) -> ProductionError | None:
+    """Return the error of one of the topics that is not there; None where all are, or may be."""
+    with suppress(KafkaException):
+        known = client.list_topics(timeout=5).topics
+        for topic in sorted(topics - known.keys()):
+            cure = cure_of(KafkaError.UNKNOWN_TOPIC_OR_PART, topic)
+            return ProductionError(f"topic {topic!r} does not exist: {cure}", topic=topic)
+    return None

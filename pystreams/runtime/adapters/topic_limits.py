@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams.errors import RetriableClientError
 from pystreams.loggers import get_logger
-from pystreams.runtime.adapters.confluent_errors import BrokerOutage, make_client
+from pystreams.runtime.adapters.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.topic_settings import described_settings
 
 _log = get_logger("pystreams.producer")

@@ -16,7 +16,7 @@ from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, Retriab
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters import admin as admin_module
 from pystreams.runtime.adapters.admin import ConfluentAdmin
-from pystreams.runtime.adapters.confluent_errors import BrokerOutage
+from pystreams.runtime.adapters.connections import BrokerOutage
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import OffsetRange
 from tests.broker.flushing import flush

@@ -18,12 +18,8 @@ from pystreams.errors import (
     TaskMigratedError,
     TransactionAbortableError,
 )
-from pystreams.runtime.adapters.confluent_errors import (
-    BrokerOutage,
-    LibrdkafkaLog,
-    error_of,
-    translate,
-)
+from pystreams.runtime.adapters.confluent_errors import error_of, translate
+from pystreams.runtime.adapters.connections import BrokerOutage, LibrdkafkaLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
