@@ -102,14 +102,26 @@ def test_a_history_up_to_now_leaves_settings_as_they_are_made(tmp_path: Path) ->
     assert settings[PRICES]["min.compaction.lag.ms"] == str(RETENTION_MS + DAY_MS)
 
 
-def test_latest_values_are_kept_where_a_topic_deletes_by_age(tmp_path: Path) -> None:
-    """As one that a broker has made when it was mentioned."""
+def test_latest_values_are_kept_where_a_topic_also_deletes_by_age(tmp_path: Path) -> None:
     arena = scene(tmp_path, now_ms=END_MS, gap_ms=300 * DAY_MS)
-    arena.broker.create_topic(NAMES, 2)
+    arena.broker.create_topic(NAMES, 2, {"cleanup.policy": "compact,delete"})
 
     arena.publish()
 
     assert int(arena.broker.topic_settings[NAMES]["retention.ms"]) > 300 * DAY_MS
+
+
+def test_a_changelog_that_is_not_compacted_is_refused_and_nothing_published(
+    tmp_path: Path,
+) -> None:
+    """As one that a broker has made when it was mentioned."""
+    arena = scene(tmp_path, now_ms=END_MS)
+    arena.broker.create_topic(NAMES, 2, {"cleanup.policy": "delete"})
+
+    with pytest.raises(FatalStreamsError, match=f"{NAMES}.*cleanup.policy=delete"):
+        arena.publish()
+
+    assert not arena.broker.group.offsets
 
 
 def test_topics_that_keep_all_or_longer_are_left_alone(tmp_path: Path) -> None:
