@@ -78,7 +78,8 @@ def command(arguments: list[str]) -> str:
 def test_archive_that_lacks_a_topic_which_the_broker_knows_is_not_published(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "counts.py").write_text(TOPOLOGY + 'builder.stream("more").to("out-too")\n')
+    more = 'stream("more", key_serde=serdes.STRING, value_serde=serdes.STRING)'
+    (tmp_path / "counts.py").write_text(f'{TOPOLOGY}builder.{more}.to("out-too")\n')
     broker = SimulatedBroker(ManualClock(), Faults(0))
     for topic in ("in", "more", "out", "out-too"):
         broker.create_topic(topic, 2)
