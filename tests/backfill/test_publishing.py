@@ -343,8 +343,9 @@ def numbers(messages: list[StaticMessage]) -> dict[bytes, list[int]]:
 
 
 def create_internal_topics(arena: Arena) -> None:
-    for topic in ("app-keys-changelog", "app-groups-changelog", "app-group-repartition"):
-        arena.broker.create_topic(topic, 2)
+    for changelog in ("app-keys-changelog", "app-groups-changelog"):
+        arena.broker.create_topic(changelog, 2, {"cleanup.policy": "compact"})
+    arena.broker.create_topic("app-group-repartition", 2)
 
 
 def refusal(arena: Arena, **chosen: Any) -> str:

@@ -282,7 +282,8 @@ def test_killed_at_any_moment_each_store_is_complete_or_not_there(
     moments = moments_of(tmp_path / "reference")
     reference = killed_seeding.scene(tmp_path / "reference").seeded()
     every = 1 if deaths is None else len(moments) // deaths
-    steps = [(tmp_path / str(number), number) for number in moments[::every]]
+    chosen = sorted({*moments[::every], moments[-1]})
+    steps = [(tmp_path / str(number), number) for number in chosen]
     assert kill_at(steps, tmp_path / "steps.pickle") == [True] * len(steps)
 
     found = set[int]()
