@@ -326,7 +326,8 @@ class KafkaStreams:
             )
             partitions = topics.prepare()
             self._topics = topics
-            inputs = InputTopics(self._plan, admin, config.accepted_source_topic_ids)
+            accepted = config.accepted_source_topic_ids
+            inputs = InputTopics(self._plan, admin, accepted, exactly_once=config.exactly_once)
             watch = TopicWatch(inputs, topics.partition_counts, self._stop)
             watch.prepare()
             _log.info(

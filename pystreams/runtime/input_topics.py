@@ -10,15 +10,16 @@ start into the state that is there, it counts twice what both hold. Two things t
   a topic's offsets with it, and those of a group that is away for `offsets.retention.minutes`.
 
 Where neither is left (all of a group's offsets are gone, and so is the disk), the state comes from
-changelogs alone, and nobody knows of what it was made: that is told, and not refused, since a crash
-before the first commit of at_least_once looks the same.
+changelogs alone. Under exactly-once it was committed with offsets, so that these are gone: refused.
+Under at_least_once a crash before the first commit looks the same: told. An input that holds no
+records is in no doubt.
 
 Spec: KIP-516 (topic ids). Differs from Kafka Streams, which reads on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pystreams.errors import FatalStreamsError
 from pystreams.ids import TaskId, TopicPartition
@@ -42,13 +43,17 @@ class InputTopics:
         plan: The topology's plan.
         admin: The admin client.
         accepted: `accepted.source.topic.ids`: `<topic>:<id>`, several separated by commas.
+        exactly_once: Whether state and offsets are committed together.
     """
 
-    def __init__(self, plan: TopologyPlan, admin: AdminPort, accepted: str) -> None:
+    def __init__(
+        self, plan: TopologyPlan, admin: AdminPort, accepted: str, *, exactly_once: bool
+    ) -> None:
         self._plan = plan
         self._admin = admin
         pairs = [pair.strip() for pair in accepted.split(",")]
         self._accepted = dict(pair.split(":") for pair in pairs if pair)
+        self._exactly_once = exactly_once
         self._ids: dict[str, str] = {}
         self._entries: dict[str, bytes] = {}
 
@@ -157,15 +162,8 @@ class InputTopics:
         restored = any(
             offset is not None for offset in task.state_manager.restore_positions().values()
         )
-        if restored and len(without) == len(task.partitions):
-            _log.warning(
-                "state without committed offsets: input is read from where the offset reset policy "
-                "says, and what of it is in the state already counts twice. Offsets vanish when a "
-                "topic is deleted or a group is away for long; a crash before the first commit "
-                "looks the same. `pystreams reset` starts over",
-                task=str(task.task_id),
-                stores=sorted(stores),
-            )
+        if restored and len(without) == len(task.partitions) and self._holds_records(without):
+            self._refuse_or_tell_restored(task.task_id, without, sorted(stores))
 
     # ------------------------------------------------------------------ inside
 
@@ -185,16 +183,43 @@ class InputTopics:
             return
         raise FatalStreamsError(
             f"task {task_id}: the group has no committed offset of {partition} any more, and state "
-            f"of {_listed(holding)} holds what was read of it up to offset "
+            f"of {_named(holding)} holds what was read of it up to offset "
             f"{max(holding.values())}: topic {topic!r} was deleted and created again (it has the "
             f"id {topic_id} now), or the offsets have expired or were deleted"
             + _choices({topic: topic_id})
         )
 
+    def _holds_records(self, partitions: Sequence[TopicPartition]) -> bool:
+        held = self._admin.offset_ranges(partitions).values()
+        return any(found.beginning < found.high_watermark for found in held)
+
+    def _refuse_or_tell_restored(
+        self, task_id: TaskId, partitions: Sequence[TopicPartition], stores: list[str]
+    ) -> None:
+        """Refuse what may be read again into state from changelogs; where it is in doubt, tell."""
+        topics = {partition.topic for partition in partitions}
+        ids = {topic: self._ids.get(topic) for topic in sorted(topics & self._ids.keys())}
+        accepted = all(self._accepts(topic, topic_id) for topic, topic_id in ids.items())
+        if self._exactly_once and ids and not accepted:
+            raise FatalStreamsError(
+                f"task {task_id}: the group has no committed offset of "
+                f"{', '.join(map(str, partitions))} any more, and state of {_named(stores)} was "
+                "restored from its changelog: source topics were deleted and created again, or the "
+                f"offsets have expired or were deleted{_choices(ids)}"
+            )
+        _log.warning(
+            "state without committed offsets: input is read from where the offset reset policy "
+            "says, and what of it is in the state already counts twice. Offsets vanish when a "
+            "topic is deleted or a group is away for long; a crash before the first commit "
+            "looks the same. `pystreams reset` starts over",
+            task=str(task_id),
+            stores=stores,
+        )
+
     def _other_topic(self, topic: str, former: str, stores: list[str]) -> str:
         return (
             f"source topic {topic!r} was deleted and created again: the group has read the one "
-            f"with id {former}, and now there is {self._ids[topic]}; state of {_listed(stores)} "
+            f"with id {former}, and now there is {self._ids[topic]}; state of {_named(stores)} "
             "holds what was read of the former"
         )
 
@@ -221,7 +246,7 @@ class InputTopics:
         return noted
 
 
-def _listed(stores: Mapping[str, int] | list[str]) -> str:
+def _named(stores: Mapping[str, int] | list[str]) -> str:
     names = ", ".join(repr(name) for name in sorted(stores))
     return f"store {names}" if len(stores) == 1 else f"stores {names}"
 

@@ -41,7 +41,7 @@ def test_an_output_topic_that_is_missing_ends_the_start_and_creating_it_helps(
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
-def test_a_changelog_that_is_deleted_ends_the_application_and_a_start_makes_it_anew(
+def test_a_deleted_changelog_ends_the_application_and_a_start_offers_to_log_the_store_anew(
     broker: DevelopmentBroker,
     admin: AdminClient,
     create_topic: CreateTopic,
@@ -69,5 +69,15 @@ def test_a_changelog_that_is_deleted_ends_the_application_and_a_start_makes_it_a
         assert "a changelog was deleted: start again" in error["error"]
 
         with application.running() as running:
+            assert running.ended() == 1
+        (error,) = running.lines("stopped by an error")
+        assert "pystreams recover" in error["error"]
+        with application.running(changelog_loss_policy="keep") as running:
             running.wait_until(lambda: len(read_all(servers, output)) == 2, "output")
             running.stop()
+        with application.running() as running:
+            produce(servers, source, ONE_RECORD)
+            running.wait_until(lambda: len(read_all(servers, output)) == 3, "output")
+            running.stop()
+    counts = [int.from_bytes(record.value() or b"", "big") for record in read_all(servers, output)]
+    assert counts == [1, 2, 3]

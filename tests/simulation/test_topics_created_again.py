@@ -195,8 +195,10 @@ def test_offsets_that_brokers_have_kept_do_not_count_in_the_new_topic(tmp_path: 
     assert stored_counts(process) == {"a": 7, "b": 1}
 
 
-def test_state_from_changelogs_alone_is_told_and_not_refused(tmp_path: Path) -> None:
-    app = Application(tmp_path)
+def test_at_least_once_state_from_changelogs_alone_is_told_and_not_refused(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "at_least_once")
     run(app, app.process(), "a")
     create_again(app)
     with capture_logs() as logs:
@@ -204,6 +206,38 @@ def test_state_from_changelogs_alone_is_told_and_not_refused(tmp_path: Path) -> 
 
     told = [line for line in logs if line["event"].startswith("state without committed offsets")]
     assert [(line["task"], line["stores"]) for line in told] == [("0_0", ["counts"])]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "exactly_once_v2"])
+def test_under_exactly_once_state_from_changelogs_alone_is_refused_with_the_choices(
+    tmp_path: Path, guarantee: str
+) -> None:
+    app = Application(tmp_path, guarantee)
+    run(app, app.process(), "a")
+    create_again(app)
+    app.feed("a")
+
+    said = refusal(app.process("p1"))
+
+    assert "no committed offset of in-0 any more" in said
+    assert f"accepted.source.topic.ids=in:{topic_id(app)}" in said
+    process = app.process("p2", config={"accepted.source.topic.ids": f"in:{topic_id(app)}"})
+    run(app, process, "a")
+    assert stored_counts(process) == {"a": 3}
+
+
+def test_state_without_offsets_is_in_no_doubt_where_there_is_nothing_to_read_again(
+    tmp_path: Path,
+) -> None:
+    app = Application(tmp_path, "exactly_once")
+    run(app, app.process(), "a")
+    create_again(app)
+    process = app.process("p1")
+
+    process.start()
+    settle(process)
+
+    assert len(running_tasks(process)) == 1
 
 
 def test_an_application_without_state_reads_the_new_topic_and_says_so(tmp_path: Path) -> None:
@@ -264,7 +298,7 @@ def test_a_topic_that_an_edit_adds_is_nobodys_former_one(tmp_path: Path) -> None
 def watched(app: Application, topology: Topology) -> tuple[InputTopics, dict[str, int]]:
     """Return what watches over the topics of an application that has just started."""
     admin = SimulatedAdmin(app.broker, Lifeline("watch", app.faults))
-    input_topics = InputTopics(TopologyPlan(topology, "app"), admin, "")
+    input_topics = InputTopics(TopologyPlan(topology, "app"), admin, "", exactly_once=False)
     counts = app.broker.partition_counts()
     input_topics.prepare(counts)
     return input_topics, counts

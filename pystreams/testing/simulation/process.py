@@ -110,7 +110,9 @@ class SimulatedProcess:
                 changelog = self.plan.changelog_topic(builder.name)
                 self._broker.create_topic(changelog, partitions.num_tasks[part.id])
         accepted = self._config.accepted_source_topic_ids
-        self._input_topics = InputTopics(self.plan, self.clients.admin(), accepted)
+        self._input_topics = InputTopics(
+            self.plan, self.clients.admin(), accepted, exactly_once=self._config.exactly_once
+        )
         self._input_topics.prepare(partitions.num_partitions)
         self.threads = [
             StreamThread(index, self._parts(index, partitions.num_partitions))
