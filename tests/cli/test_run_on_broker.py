@@ -170,13 +170,15 @@ def test_a_missing_topic_is_an_error_that_names_it(application: Application) -> 
 def test_the_command_that_a_missing_topic_is_told_with_creates_it(
     application: Application,
 ) -> None:
-    with application.running(*application.settings()) as process:
-        _, told = ended(process)
-    error = json.loads(told.splitlines()[-1])["error"]
-    _, command, _ = error.split("`")
-    words = command.replace("HOST:PORT", application.servers).split()
-    assert words[0] == "pystreams"
-    subprocess.run([sys.executable, "-m", *words], check=True)
+    for missing in ("source topic", "output topic"):
+        with application.running(*application.settings()) as process:
+            _, told = ended(process)
+        error = json.loads(told.splitlines()[-1])["error"]
+        assert error.startswith(missing)
+        _, command, _ = error.split("`")
+        words = command.replace("HOST:PORT", application.servers).split()
+        assert words[0] == "pystreams"
+        subprocess.run([sys.executable, "-m", *words], check=True)
 
     application.write(10)
     with application.running(*application.settings()) as process:
