@@ -150,7 +150,9 @@ def test_a_task_whose_producer_has_no_epoch_yet_does_not_hold_a_stop(
 ) -> None:
     proxy = RequestProxy(broker.bootstrap_servers)
     builder = StreamsBuilder()
-    stream = builder.stream(create_topic(partitions=3), key_serde=serdes.BYTES)
+    stream = builder.stream(
+        create_topic(partitions=3), key_serde=serdes.BYTES, value_serde=serdes.BYTES
+    )
     stream.group_by_key().count(name="counts")
     config = {
         "application.id": unique_name,

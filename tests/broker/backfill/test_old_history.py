@@ -188,9 +188,9 @@ def test_all_that_is_published_of_an_old_history_outlives_retention_and_compacti
 
 
 def test_topics_that_were_there_with_other_settings_keep_it_too(history: OldHistory) -> None:
-    """As an operator made them, or a broker that creates what is mentioned."""
+    """As an operator made them."""
     others = {
-        "visits": {"cleanup.policy": "delete", "retention.ms": "3600000"},
+        "visits": {"cleanup.policy": "compact,delete", "retention.ms": "3600000"},
         "prices": {"cleanup.policy": "compact,delete", "min.compaction.lag.ms": "0"},
     }
     history.create(
