@@ -110,7 +110,7 @@ class TopicManager:
         """Check those that exist and may be described; without an answer, another time."""
         there = [topic.name for topic in wanted if topic.name in existing]
         try:
-            described = self._admin.topic_settings(there)
+            described = self._admin.topic_settings(there) if there else {}
         except RetriableClientError as error:
             _log.debug("internal topics can't be described", why=str(error))
             return

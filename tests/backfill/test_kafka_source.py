@@ -20,6 +20,7 @@ from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError
 from pystreams.ids import TopicPartition
+from pystreams.serdes import STRING
 from pystreams.testing.simulation import (
     NO_FAULTS,
     Faults,
@@ -273,8 +274,10 @@ READER = KafkaPartitionReader(
 def passing_on(*, is_merged: bool) -> TopologyPlan:
     """Two streams; merged, the one writes behind the history of what the other reads."""
     builder = StreamsBuilder()
-    builder.stream("in").to("elsewhere" if is_merged else "out")
-    builder.stream("elsewhere").to("far")
+    builder.stream("in", key_serde=STRING, value_serde=STRING).to(
+        "elsewhere" if is_merged else "out"
+    )
+    builder.stream("elsewhere", key_serde=STRING, value_serde=STRING).to("far")
     return TopologyPlan(builder.build(), "app")
 
 

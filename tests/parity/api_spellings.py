@@ -229,7 +229,8 @@ MISSING: dict[str, str] = {
     "KafkaStreams.addStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.removeStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.allLocalStorePartitionLags": "`KafkaStreams.statistics` has what is to restore",
-    "KafkaStreams.cleanUp": "delete the application's directory below `state.dir`, stopped",
+    "KafkaStreams.cleanUp": "`pystreams reset`, or delete the application's directory below "
+    "`state.dir`, stopped",
     "KafkaStreams.clientInstanceIds": "",
     "KafkaStreams.isPaused": "",
     "KafkaStreams.pause": "",

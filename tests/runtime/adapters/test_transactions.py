@@ -164,7 +164,7 @@ def test_a_sink_that_does_not_exist_is_named(
     producer.begin_transaction()
     producer.send(numbered(f"{application.name}-nowhere", 1, partition=None))
     flush(producer)
-    with pytest.raises(ProductionError, match=f"{application.name}-nowhere.*create it"):
+    with pytest.raises(ProductionError, match=f"{application.name}-nowhere.*create the topic"):
         producer.commit_transaction({}, None)
 
 
