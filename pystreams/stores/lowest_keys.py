@@ -6,10 +6,10 @@ walks over all of them. So the lowest keys are kept in memory, and the store is 
 ones, from behind the last that was known, when they have run out.
 
 Invariants:
-- Every key below `_beyond` is in `_known`, a heap; every key is, when `_beyond` is None.
-- A key from `_beyond` on is in `_known` only if it was added since `all_stored` was called last.
-- `_beyond` lies above every key that was taken. So a read that starts there meets
-  nothing that has left.
+- Every key below `_beyond` is in `_known`, a heap, and none else; every key is, when `_beyond` is
+  None.
+- `_beyond` lies above every key that was taken, but for keys that came later and are lower. So a
+  read that starts there meets hardly anything that has left.
 
 Rejected: all keys in memory (a grace period of hours); a lower bound alone (a read opens an
 iterator for each record that leaves, and those of one time hide behind the ones that left).
@@ -17,8 +17,8 @@ iterator for each record that leaves, and those of one time hide behind the ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Generator, Iterable
+from heapq import heappop, heappush
 from itertools import islice
 
 KNOWN_KEYS = 1024
@@ -42,31 +42,26 @@ class LowestKeys:
         self._known: list[bytes] = []
         self._beyond: bytes | None = b""
 
-    def add(self, key: bytes) -> None:
-        """Take in a new key, which need not be in the store before `all_stored`."""
-        heappush(self._known, key)
-
-    def take_below(self, bound: bytes) -> bytes | None:
-        """Return the lowest key if it is below a bound, and forget it: its entry leaves."""
-        known = self._known
-        if self._beyond is not None and (not known or known[0] >= self._beyond):
-            self._look_beyond(self._beyond)
-        return heappop(known) if known and known[0] < bound else None
-
-    def lowest(self) -> bytes | None:
-        """Return the lowest key after `take_below` has returned None; None when there is none."""
-        return self._known[0] if self._known else None
-
-    def all_stored(self) -> None:
-        """Keep no more keys than needed: the store has, or is about to get, all that were added."""
+    def add(self, keys: Iterable[bytes]) -> None:
+        """Take in keys that the store has got."""
         known, beyond = self._known, self._beyond
-        if beyond is not None:
-            known[:] = [key for key in known if key < beyond]
-            heapify(known)
+        for key in keys:
+            if beyond is None or key < beyond:
+                heappush(known, key)
         if len(known) > 2 * KNOWN_KEYS:
             known.sort()
             self._beyond = known[KNOWN_KEYS]
             del known[KNOWN_KEYS:]
+
+    def lowest(self) -> bytes | None:
+        """Return the lowest key, None when there is none."""
+        if not self._known and self._beyond is not None:
+            self._look_beyond(self._beyond)
+        return self._known[0] if self._known else None
+
+    def take(self) -> None:
+        """Forget the key that `lowest` has returned: its entry leaves."""
+        heappop(self._known)
 
     def forget(self) -> None:
         """Know nothing: the store holds something else now."""
@@ -78,5 +73,4 @@ class LowestKeys:
         found = [key for key, _ in islice(entries, KNOWN_KEYS)]
         entries.close()
         self._beyond = found[-1] + b"\x00" if len(found) == KNOWN_KEYS else None
-        self._known += found
-        heapify(self._known)
+        self._known[:] = found  # In order, which is a heap.

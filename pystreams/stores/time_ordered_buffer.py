@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
@@ -50,8 +51,9 @@ _INT = struct.Struct(">i")
 _CONTEXT_HEAD = struct.Struct(">qqi")
 _NO_BYTES = _INT.pack(-1)
 _BUFFER_TIME = bytes(8)
-_FRAME_BYTES = _CONTEXT_HEAD.size + 5 * _INT.size
-"""Bytes of a stored value without topic, headers and the value itself."""
+_FRAME_BYTES = _KEY_HEAD.size + _INT.size + _CONTEXT_HEAD.size + 5 * _INT.size
+"""Bytes of an entry without key, topic, headers and value."""
+_pack_int = _INT.pack
 _SEQUENCE_MASK = 0x7FFFFFFF
 _UNKNOWN = sys.maxsize
 
@@ -76,6 +78,10 @@ class WaitingRecord(NamedTuple):
     topic: str = ""
     partition: int = -1
     offset: int = -1
+
+
+_Arrival = tuple[int, bytes, WaitingRecord, int]
+"""Timestamp, key and sequence number, which are the order of stored keys; record; bytes stored."""
 
 
 class WaitingMessage:
@@ -128,41 +134,59 @@ class TimeOrderedBuffer(StateStore):
         "_arrivals",
         "_buffer",
         "_earliest",
-        "_keys",
+        "_earliest_stored",
         "_latest_before",
         "_left",
         "_newest",
         "_sequence",
+        "_stored",
+        "_through",
     )
 
     def __init__(self, buffer: BufferedKeyValueStore) -> None:
         self._buffer = buffer
-        self._keys = LowestKeys(lambda start: buffer.range(start, None))
-        self._arrivals: dict[bytes, tuple[WaitingRecord, int]] = {}
+        self._stored = LowestKeys(lambda start: buffer.range(start, None))
+        # What has come since the last flush, a heap; what left the store since; what did both.
+        self._arrivals: list[_Arrival] = []
         self._left: list[tuple[bytes, int]] = []
-        self._sequence = self._earliest = 0
+        self._through: list[tuple[_Arrival, int]] = []
+        self._newest: _Arrival | None = None
+        self._sequence = self._earliest = self._earliest_stored = 0
         self._latest_before = _UNKNOWN
-        self._newest = b""
 
     def put(self, record: WaitingRecord) -> None:
         """Keep a record until `leave_until` is called with its time or a later one."""
-        if record.timestamp <= self._latest_before:
+        key, value, timestamp, headers, topic, _, _ = record
+        if timestamp <= self._latest_before:
             self._pass_earlier_lives(record)
-        self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
-        self._newest = key = stored_key(record, self._sequence)
-        self._keys.add(key)
-        size_bytes = len(key) + packed_bytes(record)
-        self._arrivals[key] = record, size_bytes
-        self._buffer.hold(size_bytes)
-        if record.timestamp < self._earliest:
-            self._earliest = record.timestamp
+        self._sequence = sequence = (self._sequence + 1) & _SEQUENCE_MASK
+        size_bytes = _FRAME_BYTES + len(key) + len(value) + len(topic)  # Of ASCII, as topics are.
+        if headers:
+            size_bytes += _bytes_of(headers)
+        self._newest = arrival = (timestamp, key + _pack_int(sequence), record, size_bytes)
+        heappush(self._arrivals, arrival)
+        buffer = self._buffer
+        buffer.uncommitted_bytes = uncommitted = buffer.uncommitted_bytes + size_bytes
+        if uncommitted > buffer.watched_bytes:
+            buffer.note(uncommitted)
+        if timestamp < self._earliest:
+            self._earliest = timestamp
 
-    def leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
+    def leave_until(self, timestamp: int) -> Iterable[WaitingRecord]:
         """Take out the records with a timestamp (ms) up to this one, in order of time, then key.
 
-        A record is gone once the iterator has given it.
+        What has come since the last flush is gone at once; of the rest each, once it is given.
         """
-        return iter(()) if timestamp < self._earliest else self._leave_until(timestamp)
+        if timestamp < self._earliest:
+            return ()
+        if timestamp >= self._earliest_stored:
+            return self._leave_until(timestamp)
+        arrivals = self._arrivals
+        leaving = []
+        while arrivals and arrivals[0][0] <= timestamp:
+            leaving.append(self._take_arrival(timestamp))
+        self._note_earliest()
+        return leaving
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -203,16 +227,21 @@ class TimeOrderedBuffer(StateStore):
 
     def flush_cache(self) -> None:
         """Store and log what has come and is still there, and what has left the store."""
-        if not self._arrivals and not self._left:
+        if not (self._arrivals or self._left or self._through):
             return
-        write = self._buffer.write
-        for key, (record, size_bytes) in self._arrivals.items():
+        buffer = self._buffer
+        left = self._left + [(_key_of(arrival), time) for arrival, time in self._through]
+        came = self._arrivals + [arrival for arrival, _ in self._through]
+        for arrival in sorted(came, key=_sequence_of):
+            _, _, record, size_bytes = arrival
             value = packed(record)
-            self._buffer.uncommitted_bytes -= size_bytes
-            write(key, value, value + _BUFFER_TIME, record.timestamp)
-        for key, timestamp in self._left:
-            write(key, None, None, timestamp)
-        self._keys.all_stored()
+            buffer.uncommitted_bytes -= size_bytes
+            buffer.write(_key_of(arrival), value, value + _BUFFER_TIME, record.timestamp)
+        for key, timestamp in left:
+            buffer.write(key, None, None, timestamp)
+        self._stored.add(map(_key_of, self._arrivals))
+        if self._arrivals:
+            self._earliest_stored = min(self._earliest_stored, self._arrivals[0][0])
         self._drop_arrivals()
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
@@ -222,7 +251,7 @@ class TimeOrderedBuffer(StateStore):
 
     def rollback(self) -> None:
         """Drop everything written since the last commit."""
-        if self._arrivals or self._left or self._buffer.dirty:
+        if self._arrivals or self._left or self._through or self._buffer.dirty:
             self._forget()
         self._buffer.rollback()
 
@@ -262,24 +291,33 @@ class TimeOrderedBuffer(StateStore):
         self._buffer.destroy()
 
     def _leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
-        buffer, take_below, arrivals = self._buffer, self._keys.take_below, self._arrivals
-        bound = _KEY_HEAD.pack(0, timestamp + 1)
-        while (key := take_below(bound)) is not None:
-            arrived = arrivals.get(key)
-            if arrived is None:
-                stored = buffer.get(key)
-                assert stored is not None, f"store {self.name}: a known key is not there"
-                self._left.append((key, timestamp))
-                yield unpacked(key, stored)
-                continue
-            if key == self._newest:
-                self._left.append((key, timestamp))
-            else:
-                del arrivals[key]
-                buffer.uncommitted_bytes -= arrived[1]
-            yield arrived[0]
-        lowest = self._keys.lowest()
-        self._earliest = sys.maxsize if lowest is None else _time_of(lowest)
+        """Let leave what is stored and what is not, one by one."""
+        buffer, stored, arrivals = self._buffer, self._stored, self._arrivals
+        while (key := stored.lowest()) is not None and _time_of(key) <= timestamp:
+            while arrivals and _key_of(arrivals[0]) < key:
+                yield self._take_arrival(timestamp)
+            value = buffer.get(key)
+            assert value is not None, f"store {self.name}: a known key is not there"
+            stored.take()
+            self._left.append((key, timestamp))
+            yield unpacked(key, value)
+        self._earliest_stored = sys.maxsize if key is None else _time_of(key)
+        while arrivals and arrivals[0][0] <= timestamp:
+            yield self._take_arrival(timestamp)
+        self._note_earliest()
+
+    def _take_arrival(self, timestamp: int) -> WaitingRecord:
+        arrival = heappop(self._arrivals)
+        if arrival is self._newest:
+            self._through.append((arrival, timestamp))
+        else:
+            self._buffer.uncommitted_bytes -= arrival[3]
+        return arrival[2]
+
+    def _note_earliest(self) -> None:
+        arrivals = self._arrivals
+        earliest = arrivals[0][0] if arrivals else sys.maxsize
+        self._earliest = min(earliest, self._earliest_stored)
 
     def _pass_earlier_lives(self, record: WaitingRecord) -> None:
         """Let the next number be above those that equal keys and times got before a restart."""
@@ -297,15 +335,16 @@ class TimeOrderedBuffer(StateStore):
 
     def _forget(self) -> None:
         """Know nothing of what the store holds, and hold nothing beside it."""
-        self._keys.forget()
-        self._earliest = 0
+        self._stored.forget()
+        self._earliest = self._earliest_stored = 0
         self._latest_before = _UNKNOWN
         self._drop_arrivals()
 
     def _drop_arrivals(self) -> None:
         self._arrivals.clear()
         self._left.clear()
-        self._newest = b""
+        self._through.clear()
+        self._newest = None
 
 
 def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
@@ -323,16 +362,17 @@ def stored_key(record: WaitingRecord, sequence: int) -> bytes:
     return _KEY_HEAD.pack(0, record.timestamp) + record.key + _INT.pack(sequence)
 
 
-def packed_bytes(record: WaitingRecord) -> int:
-    """Return how long the value is that a record is stored as."""
-    # Names of topics are ASCII.
-    size_bytes = _FRAME_BYTES + len(record.topic) + len(record.value)
-    if record.headers:
-        size_bytes += sum(
-            2 * _INT.size + len(name.encode()) + len(header or b"")
-            for name, header in record.headers
-        )
-    return size_bytes
+def _key_of(arrival: _Arrival) -> bytes:
+    return _KEY_HEAD.pack(0, arrival[0]) + arrival[1]
+
+
+def _sequence_of(arrival: _Arrival) -> bytes:
+    return arrival[1][-_INT.size :]
+
+
+def _bytes_of(headers: Headers) -> int:
+    """Return how long headers are in a stored value."""
+    return sum(2 * _INT.size + len(name.encode()) + len(header or b"") for name, header in headers)
 
 
 def packed(record: WaitingRecord) -> bytes:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import SerializationError
-from pystreams.record import ConsumedMessage, Headers
+from pystreams.record import Headers
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.time_ordered_buffer import (
     TimeOrderedBuffer,
@@ -84,8 +84,19 @@ class GraceJoinOperator:
                 report_unfit(key, value)
                 return
             message = context.message
-            origin = ("", -1, -1) if message is None else _origin(message)
-            put(WaitingRecord(raw_key, raw_value, timestamp, headers, *origin))
+            if message is None:
+                waiting = WaitingRecord(raw_key, raw_value, timestamp, headers)
+            else:
+                waiting = WaitingRecord(
+                    raw_key,
+                    raw_value,
+                    timestamp,
+                    headers,
+                    message.topic() or "",
+                    message.partition() or 0,
+                    message.offset() or 0,
+                )
+            put(waiting)
             if timestamp > stream_time:
                 stream_time = timestamp
             for waited in leave_until(stream_time - grace_period_ms):
@@ -106,10 +117,6 @@ class GraceJoinOperator:
                 report_error(error, name)
 
         return step
-
-
-def _origin(message: ConsumedMessage) -> tuple[str, int, int]:
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
 
 
 def _serialized(serialize: Callable[[Any], bytes], data: Any, topic: str, part: str) -> bytes:
