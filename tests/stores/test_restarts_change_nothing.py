@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
-from pystreams.stores.time_ordered_buffer import WaitingRecord
+from pystreams.stores.waiting_record import WaitingRecord
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 

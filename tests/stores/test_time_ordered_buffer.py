@@ -13,12 +13,12 @@ from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.time_ordered_buffer import (
     TimeOrderedBuffer,
-    WaitingRecord,
     packed,
     restored_records,
     stored_key,
     unpacked,
 )
+from pystreams.stores.waiting_record import WaitingRecord
 from tests.stores.support import CHANGELOG, Home, Message
 
 

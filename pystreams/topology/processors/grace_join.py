@@ -23,11 +23,8 @@ from typing import Any
 from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, serialize_or_raise
-from pystreams.stores.time_ordered_buffer import (
-    TimeOrderedBuffer,
-    WaitingMessage,
-    WaitingRecord,
-)
+from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
+from pystreams.stores.waiting_record import WaitingMessage, WaitingRecord
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 
