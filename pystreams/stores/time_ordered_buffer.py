@@ -107,10 +107,7 @@ class TimeOrderedBuffer(StateStore):
             size_bytes += _bytes_of(headers)
         self._newest = arrival = (timestamp, key + _pack_int(sequence), record, size_bytes)
         heappush(self._arrivals, arrival)
-        buffer = self._buffer
-        buffer.uncommitted_bytes = uncommitted = buffer.uncommitted_bytes + size_bytes
-        if uncommitted > buffer.watched_bytes:
-            buffer.note(uncommitted)
+        self._buffer.hold(size_bytes)
         if timestamp < self._earliest:
             self._earliest = timestamp
 
