@@ -138,7 +138,7 @@ class Restorer:
             manager.logged()[changelog].identity.is_now(ids.get(changelog.topic))
             next_offset = first_offset_to_restore(manager, changelog, held)
             if next_offset < held.high_watermark:
-                anew = manager.restore_positions()[changelog] is None
+                anew = manager.logged()[changelog].committed_offset() is None
                 found[changelog] = _ChangelogRestore(
                     task, held.beginning, next_offset, held.high_watermark, anew
                 )

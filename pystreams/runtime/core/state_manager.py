@@ -180,10 +180,7 @@ class ProcessorStateManager:
     def restore_positions(self) -> dict[TopicPartition, int | None]:
         """Return for each changelog the next offset to restore, None for its beginning."""
         return {
-            changelog: None
-            if (last_offset := managed.committed_offset()) is None
-            else last_offset + 1
-            for changelog, managed in self._by_changelog.items()
+            changelog: managed.next_offset() for changelog, managed in self._by_changelog.items()
         }
 
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
