@@ -1,6 +1,7 @@
 """A proxy between clients and the broker that can keep a request back and deliver it late.
 
-Clients are sent to it alone: in what the broker tells of itself, its port becomes the proxy's.
+Clients are sent to it alone: in what the broker tells of itself, its port becomes the proxy's. It
+can also leave the broker out of its answers, as one that its controller has put out does itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ from dataclasses import dataclass
 INIT_PRODUCER_ID = 22
 END_TXN = 26
 TXN_OFFSET_COMMIT = 28
+
+NODE_ID = 1
+"""The development broker's."""
+NO_BROKERS = bytes([0 + 1])
+"""A compact array has its length and one before it."""
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
@@ -50,6 +56,8 @@ class RequestProxy:
     Attributes:
         bootstrap_servers: Where clients find it.
         kept: Requests that were kept back.
+        names_brokers: Whether answers about the cluster name its one broker.
+        nameless: How many answers did not.
     """
 
     def __init__(self, bootstrap_servers: str) -> None:
@@ -59,8 +67,13 @@ class RequestProxy:
         own_port = self._listener.getsockname()[1]
         self._told = host.encode() + struct.pack(">i", int(port))
         self._replaced = host.encode() + struct.pack(">i", own_port)
+        # An array of one: id, name and port, no rack, no tags.
+        node = struct.pack(">i", NODE_ID) + bytes([len(host) + 1])
+        self._one_broker = bytes([1 + 1]) + node + self._told + bytes(2)
         self.bootstrap_servers = f"{host}:{own_port}"
         self.kept: list[Kept] = []
+        self.names_brokers = True
+        self.nameless = 0
         self._keep: dict[int, int] = {}
         self._cuts = True
         self._connections: list[socket.socket] = []
@@ -127,9 +140,15 @@ class RequestProxy:
     def _answers(self, client: socket.socket, broker: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                answer = _receive_frame(broker)
-                client.sendall(answer.replace(self._told, self._replaced))
+                client.sendall(self._edited(_receive_frame(broker)))
         self._cut(client, broker)
+
+    def _edited(self, answer: bytes) -> bytes:
+        if not self.names_brokers and self._one_broker in answer:
+            body = answer[4:].replace(self._one_broker, NO_BROKERS)
+            self.nameless += 1
+            return struct.pack(">i", len(body)) + body
+        return answer.replace(self._told, self._replaced)
 
     def _is_kept(self, request: bytes) -> bool:
         with self._lock:

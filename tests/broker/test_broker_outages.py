@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
 from pystreams.config import StreamsConfig
-from pystreams.errors import RetriableClientError
+from pystreams.errors import BrokerNotAvailableError, RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic as NewInternalTopic
@@ -28,6 +28,7 @@ from tests.broker.exactly_once.test_kill import (
 )
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all, values_by_key
+from tests.broker.request_proxy import RequestProxy
 from tests.broker.waiting import DEADLINE_S, wait_until
 
 RECORDS_PER_S = 2000
@@ -185,6 +186,36 @@ def test_offsets_are_known_again_after_the_broker_was_killed_and_came_back(
         return bool(ends)
 
     wait_until(known, "the offsets")
+
+    assert ends == [3]
+
+
+def test_offsets_are_known_again_after_a_broker_answered_that_there_are_no_brokers(
+    broker: DevelopmentBroker, unique_name: str
+) -> None:
+    """What its controller has put out says so of itself; a client then knows no broker at all."""
+    proxy = RequestProxy(broker.bootstrap_servers)
+    partition = TopicPartition(unique_name, 0)
+    # Under this strategy happens each time what is otherwise a race in the client.
+    settings = {"application.id": "asks", "admin.metadata.recovery.strategy": "none"}
+    config = StreamsConfig.of({**settings, "bootstrap.servers": proxy.bootstrap_servers})
+    admin = ConfluentClients(config).admin()
+    admin.create_topics([NewInternalTopic(unique_name, 1, {})])
+    produce(broker.bootstrap_servers, unique_name, [(b"k", b"v")] * 3)
+    proxy.names_brokers = False
+    with contextlib.suppress(BrokerNotAvailableError):
+        admin.partition_counts()
+    assert proxy.nameless
+    proxy.names_brokers = True
+    ends = []
+
+    def known() -> bool:
+        with contextlib.suppress(RetriableClientError):
+            ends.append(admin.offset_ranges([partition])[partition].end)
+        return bool(ends)
+
+    wait_until(known, "the offsets")
+    proxy.close()
 
     assert ends == [3]
 

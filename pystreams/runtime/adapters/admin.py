@@ -92,7 +92,8 @@ class ConfluentAdmin:
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
-        self._client = make_client(AdminClient, config, outage)
+        self._make_client = partial(make_client, AdminClient, config, outage)
+        self._client = self._make_client()
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
 
@@ -140,7 +141,7 @@ class ConfluentAdmin:
             # and a broker that is slow must get the time to answer.
             waits_s = min(left_s, max(_METADATA_TIMEOUT_S - left_s, _FIRST_WAIT_S))
             try:
-                return self._client.list_topics(timeout=max(waits_s, _VISIBLE_PAUSE_S))
+                return self._list_topics(max(waits_s, _VISIBLE_PAUSE_S))
             except KafkaException as raised:
                 self._check_refused()
                 error = error_of(raised)
@@ -312,8 +313,24 @@ class ConfluentAdmin:
         was without a leader when it asked, answer so itself for ever.
         """
         with contextlib.suppress(KafkaException):
-            self._client.list_topics(timeout=_TOLD_AFTER_S)
+            self._list_topics(_TOLD_AFTER_S)
             self._leaders_are_old = False
+
+    def _list_topics(self, timeout_s: float) -> ClusterMetadata:
+        """Return all topics, or raise what the client says.
+
+        A client that knew no broker for seconds is replaced. When an answer names no broker, as
+        that of a single one which its controller has put out, librdkafka 2.16 drops all it knows.
+        It then begins anew from bootstrap.servers, unless an answer that comes at the same moment
+        stops the timer for that: so it stays, for ever.
+        """
+        try:
+            return self._client.list_topics(timeout=timeout_s)
+        except KafkaException as raised:
+            knows_none = error_of(raised).code() == KafkaError._TRANSPORT  # noqa: SLF001
+            if knows_none and timeout_s >= _TOLD_AFTER_S:
+                self._client = self._make_client()
+            raise
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first stable record at or after a time (ms), a partition."""
