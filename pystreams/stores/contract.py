@@ -234,6 +234,18 @@ class StateStore(Protocol):
             "its changelog_records(), or build this state from the live topics",
         )
 
+    def read_only(self, isolation_level: IsolationLevel) -> Any:
+        """Return a view that other threads may read: of the form that the store's kind reads.
+
+        `KafkaStreams.store` and queries read through it. The default has none.
+
+        Raises:
+            StateStoreError: There is no such view; the default.
+        """
+        raise StateStoreError(
+            self.name, f"{type(self).__name__} has no read_only(isolation_level): write that"
+        )
+
     def query(self, query: Any, isolation_level: IsolationLevel) -> Any:
         """Return the answer to a query of a class of the user's own; NotImplemented, the default.
 
@@ -294,3 +306,8 @@ class StateStore(Protocol):
         Called by the runtime to rebuild a store: its files are damaged, or can't be trusted, or
         its changelog no longer has its offset.
         """
+
+
+def gives_views(store: StateStore) -> bool:
+    """Return whether a store has a `read_only` of its own."""
+    return type(store).read_only is not StateStore.read_only

@@ -22,6 +22,7 @@ from pystreams.topology.options import (
     Materialized,
     MaterializedOptions,
     options_of,
+    table_options,
 )
 from pystreams.topology.processors.table import (
     TableFilterOperator,
@@ -292,4 +293,4 @@ def _optional(
     """Return the options given, or None when there are none at all."""
     if given is None and not keywords:
         return None
-    return options_of(Materialized, given, keywords, where)
+    return table_options(given, keywords, where)

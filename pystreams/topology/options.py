@@ -309,6 +309,25 @@ def options_of(
     return kind(**keywords)
 
 
+def table_options(
+    given: Materialized[Any, Any] | None, keywords: Mapping[str, Any], where: str
+) -> Materialized[Any, Any]:
+    """Return the options of a table's store, from an object or from keywords.
+
+    Raises:
+        TopologyError: As `options_of` does; or the store is of a kind that can't hold a table.
+    """
+    chosen: Materialized[Any, Any] = options_of(Materialized, given, keywords, where)
+    supplier = chosen.supplier
+    if supplier is not None and not supplier.kind.holds_tables:
+        raise TopologyError(
+            f"{where}: store {supplier.name!r} is a {supplier.kind.name} store, which can't hold a "
+            "table: make its supplier with Stores.persistent_timestamped_key_value_store, "
+            "in_memory_key_value_store or persistent_versioned_key_value_store"
+        )
+    return chosen
+
+
 def check_options(options: Any) -> None:
     """Refuse values that would only fail when the first record arrives."""
     values = {option.name: getattr(options, option.name) for option in fields(options)}

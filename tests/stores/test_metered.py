@@ -14,15 +14,19 @@ from pystreams.errors import TopologyError
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
 from pystreams.stores.build import build_store
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_see_it
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind
+from pystreams.stores.spec import Retention, StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import Home, spec_of
 
 RETENTION = Retention(60_000, 30_000, window_size_ms=1000)
 TIMED = ValueAndTimestamp(1, 5)
-SESSION = Windowed("a", Window(1, 5))
+ONE_SESSION = Windowed("a", Window(1, 5))
 Calls = list[tuple[Any, ...]]
 """(Method, its arguments ...)."""
 
@@ -79,18 +83,18 @@ KINDS = {
         },
     ),
     "window": Kind(
-        {"kind": StoreKind.WINDOW, "retention": RETENTION},
+        {"kind": WINDOW, "retention": RETENTION},
         {"fetch": FETCHES, "put": [("put", "a", 1, 0)]},
     ),
     "timestamped window": Kind(
-        {"kind": StoreKind.WINDOW, "retention": RETENTION, "timestamped": True},
+        {"kind": WINDOW, "retention": RETENTION, "timestamped": True},
         {
             "fetch": [*FETCHES, ("fetch_with_timestamp", "a", 0)],
             "put": [("put", "a", TIMED, 0), ("put_with_timestamp", "a", 1, 5, 0)],
         },
     ),
     "session": Kind(
-        {"kind": StoreKind.SESSION, "retention": RETENTION},
+        {"kind": SESSION, "retention": RETENTION},
         {
             "fetch": [
                 ("backward_fetch", "a"),
@@ -104,13 +108,13 @@ KINDS = {
                 ("find_sessions_by_end", 0, 9),
                 ("find_sessions_range", "a", "b", 0, 9),
             ],
-            "put": [("put", SESSION, 1)],
-            "remove": [("remove", SESSION)],
+            "put": [("put", ONE_SESSION, 1)],
+            "remove": [("remove", ONE_SESSION)],
         },
     ),
     # Kafka has no method like `get_range`: versions in a range of time are only queried there.
     "versioned": Kind(
-        {"kind": StoreKind.VERSIONED, "retention": RETENTION},
+        {"kind": VERSIONED, "retention": RETENTION},
         {
             "delete": [("delete", "a", 5)],
             "get": [
@@ -124,7 +128,7 @@ KINDS = {
         },
     ),
     "list-value": Kind(
-        {"kind": StoreKind.LIST_VALUE},
+        {"kind": LIST},
         {
             "all": [("all",)],
             "delete": [("delete", "a"), ("discard", "a")],
@@ -323,9 +327,9 @@ def test_a_store_that_declares_an_unknown_operation_is_refused() -> None:
         ({}, "rocksdb"),
         ({"engine": StoreEngine.IN_MEMORY}, "in-memory"),
         ({"engine": StoreEngine.IN_MEMORY, "max_entries": 3}, "in-memory-lru"),
-        ({"kind": StoreKind.WINDOW}, "rocksdb-window"),
-        ({"kind": StoreKind.SESSION, "engine": StoreEngine.IN_MEMORY}, "in-memory-session"),
-        ({"kind": StoreKind.VERSIONED}, "rocksdb"),
+        ({"kind": WINDOW}, "rocksdb-window"),
+        ({"kind": SESSION, "engine": StoreEngine.IN_MEMORY}, "in-memory-session"),
+        ({"kind": VERSIONED}, "rocksdb"),
         ({"engine_factory": lambda _name: None}, "custom"),
     ],
 )
