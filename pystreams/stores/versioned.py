@@ -181,9 +181,6 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         parts = self._view_parts()
         return TypedVersionsView(self._versioned.versions_view(isolation_level), **parts)
 
-    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
-        return deserialize
-
     def _bind_buffer(self) -> None:
         self._put_bytes: Callable[[bytes, bytes | None, int], int] = self._versioned.put
         self._versions = self._versioned

@@ -185,7 +185,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
-        live = tuple(one for one in self._index.ids if one >= self._segments.oldest_live())
+        live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live())
         return dumped_versions(self, live, self._reader.history_begins())
 
     # Inside

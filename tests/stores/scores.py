@@ -9,7 +9,7 @@ All that others know of it is `SCORES`, the object that builders carry.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -68,7 +68,7 @@ class ScoresView(ScoreReads, TypedView[str, int]):
 class Scores(ScoreReads, TypedStateStore[str, int]):
     """The store as processors and the runtime see it."""
 
-    __slots__ = ("_reader", "_write")
+    __slots__ = ("_reader",)
     metered_methods: ClassVar[Mapping[str, str]] = {"of": "range", "put": "put"}
 
     def put(self, player: str, time: int, score: int | None) -> None:
@@ -84,15 +84,9 @@ class Scores(ScoreReads, TypedStateStore[str, int]):
         parts = self._view_parts()
         return ScoresView(view_of(self._buffer, isolation_level), **parts)
 
-    def _decoder(self, deserialize: Callable[[bytes], int]) -> Callable[[bytes], int]:
-        return deserialize
-
     def _bind_buffer(self) -> None:
+        super()._bind_buffer()
         self._reader: BytesReader = self._buffer
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None] = self._buffer.write
-
-    def _shut(self) -> None:
-        self._write = self._refuse
 
 
 class LocalScores(LocalStore):

@@ -16,10 +16,9 @@ from pystreams.stores.queries import (
     TimestampedKeyQuery,
     TimestampedRangeQuery,
 )
-from pystreams.stores.restoring import plain_changes, timestamped_changes
+from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.spec import Answer, StoreKind, StoreSpec
 from pystreams.stores.timestamped import (
-    TIMESTAMP_BYTES,
     AdaptedTimestampedKeyValueStore,
     TypedTimestampedKeyValueStore,
 )

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pystreams.stores.dirty_map import dirty_map
 from pystreams.stores.kinds.window.local import LocalWindowStore
 from pystreams.stores.queries import Query, WindowKeyQuery, WindowRangeQuery
-from pystreams.stores.restoring import plain_changes, timestamped_changes
+from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
 from pystreams.stores.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
-from pystreams.stores.timestamped import TIMESTAMP_BYTES
 from pystreams.stores.window import TypedTimestampedWindowStore, TypedWindowStore
 from pystreams.stores.window_keys import SUFFIX_BYTES
 
