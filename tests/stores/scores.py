@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 from pystreams import IsolationLevel, Processor, ProcessorContext, Query, Record, serdes
 from pystreams.stores.api import KeyValueEngine
-from pystreams.stores.dirty_map import dirty_map
 from pystreams.stores.factories import Stores
 from pystreams.stores.local_store import LocalStore
+from pystreams.stores.of_spec import dirty_map
 from pystreams.stores.spec import KeyLayout, KeyTime, Retention, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, TypedView

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystreams.stores.dirty_map import dirty_map
 from pystreams.stores.key_value import TypedKeyValueStore
 from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
 from pystreams.stores.lru import BufferedLruStore
+from pystreams.stores.of_spec import dirty_map
 from pystreams.stores.queries import (
     KeyQuery,
     Query,

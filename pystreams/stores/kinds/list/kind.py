@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.dirty_map import dirty_map
 from pystreams.stores.list_value import ListValueStore
+from pystreams.stores.of_spec import dirty_map
 from pystreams.stores.spec import KeyLayout, StoreKind, StoreSpec
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystreams.stores.dirty_map import dirty_map
 from pystreams.stores.kinds.window.local import LocalWindowStore
+from pystreams.stores.of_spec import dirty_map
 from pystreams.stores.queries import Query, WindowKeyQuery, WindowRangeQuery
 from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
