@@ -36,8 +36,9 @@ from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.stores.api import StateStoreContext
-from pystreams.stores.build import build_key_value_store
+from pystreams.stores.build import build_store
 from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.spec import StoreSpec
 
@@ -174,8 +175,8 @@ def opened(count: int, directory: Path) -> Iterator[list[TypedKeyValueStore[byte
     stores: list[TypedKeyValueStore[bytes, bytes]] = []
     try:
         for number in range(count):
-            spec = StoreSpec(name="s", key_serde=serdes.BYTES, value_serde=serdes.BYTES)
-            store = build_key_value_store(spec)
+            spec = StoreSpec("s", KEY_VALUE, key_serde=serdes.BYTES, value_serde=serdes.BYTES)
+            store = build_store(spec)
             assert isinstance(store, TypedKeyValueStore)
             store.init(
                 StateStoreContext(

@@ -55,17 +55,6 @@ if TYPE_CHECKING:
         log_and_continue,
         log_and_fail,
     )
-    from pystreams.runtime.query.queries import (
-        KeyQuery,
-        MultiVersionedKeyQuery,
-        Query,
-        RangeQuery,
-        TimestampedKeyQuery,
-        TimestampedRangeQuery,
-        VersionedKeyQuery,
-        WindowKeyQuery,
-        WindowRangeQuery,
-    )
     from pystreams.runtime.query.results import FailureReason, QueryResult, StateQueryResult
     from pystreams.serdes import Serde, serde_of
     from pystreams.stores.api import (
@@ -77,8 +66,20 @@ if TYPE_CHECKING:
     from pystreams.stores.contract import StateStore, StateStoreContext
     from pystreams.stores.factories import Stores
     from pystreams.stores.position import Position, PositionBound
+    from pystreams.stores.queries import (
+        KeyQuery,
+        MultiVersionedKeyQuery,
+        Query,
+        RangeQuery,
+        TimestampedKeyQuery,
+        TimestampedRangeQuery,
+        VersionedKeyQuery,
+        WindowKeyQuery,
+        WindowRangeQuery,
+    )
     from pystreams.stores.session_api import ReadOnlySessionStore, SessionStore
-    from pystreams.stores.spec import StoreBuilder, StoreEngine
+    from pystreams.stores.spec import StoreEngine, StoreKind
+    from pystreams.stores.store_builder import StoreBuilder
     from pystreams.stores.versioned_api import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -147,12 +148,12 @@ _HOME_OF = {
     "KStream": "topology.kstream",
     "KTable": "topology.ktable",
     "KafkaStreams": "runtime.client",
-    "KeyQuery": "runtime.query.queries",
+    "KeyQuery": "stores.queries",
     "KeyValueStore": "stores.api",
     "Materialized": "topology.options",
     "MetricName": "metrics",
     "MissingSourceTopicError": "errors",
-    "MultiVersionedKeyQuery": "runtime.query.queries",
+    "MultiVersionedKeyQuery": "stores.queries",
     "PUT_RETURN_CODE_NOT_PUT": "stores.versioned_api",
     "PUT_RETURN_CODE_VALID_TO_UNDEFINED": "stores.versioned_api",
     "Position": "stores.position",
@@ -164,10 +165,10 @@ _HOME_OF = {
     "Produced": "topology.options",
     "ProductionError": "errors",
     "PunctuationType": "topology.processor",
-    "Query": "runtime.query.queries",
+    "Query": "stores.queries",
     "QueryFailedError": "errors",
     "QueryResult": "runtime.query.results",
-    "RangeQuery": "runtime.query.queries",
+    "RangeQuery": "stores.queries",
     "ReadOnlyKeyValueStore": "stores.api",
     "ReadOnlySessionStore": "stores.session_api",
     "ReadOnlyVersionedKeyValueStore": "stores.versioned_api",
@@ -185,8 +186,9 @@ _HOME_OF = {
     "StateStoreContext": "stores.contract",
     "StateStoreCorruptedError": "errors",
     "StateStoreError": "errors",
-    "StoreBuilder": "stores.spec",
+    "StoreBuilder": "stores.store_builder",
     "StoreEngine": "stores.spec",
+    "StoreKind": "stores.spec",
     "StoreNotAvailableError": "errors",
     "Stores": "stores.factories",
     "StreamJoined": "topology.stream_joined",
@@ -194,20 +196,20 @@ _HOME_OF = {
     "StreamsConfig": "config",
     "StreamsError": "errors",
     "TaskId": "ids",
-    "TimestampedKeyQuery": "runtime.query.queries",
+    "TimestampedKeyQuery": "stores.queries",
     "TimestampedKeyValueStore": "stores.api",
-    "TimestampedRangeQuery": "runtime.query.queries",
+    "TimestampedRangeQuery": "stores.queries",
     "TimestampedWindowStore": "stores.windowed_api",
     "TopicPartition": "ids",
     "Topology": "topology.topology",
     "TopologyError": "errors",
     "ValueAndTimestamp": "stores.api",
-    "VersionedKeyQuery": "runtime.query.queries",
+    "VersionedKeyQuery": "stores.queries",
     "VersionedKeyValueStore": "stores.versioned_api",
     "VersionedRecord": "stores.versioned_api",
     "Window": "stores.windowed_api",
-    "WindowKeyQuery": "runtime.query.queries",
-    "WindowRangeQuery": "runtime.query.queries",
+    "WindowKeyQuery": "stores.queries",
+    "WindowRangeQuery": "stores.queries",
     "WindowStore": "stores.windowed_api",
     "Windowed": "stores.windowed_api",
     "fail_on_invalid_timestamp": "topology.extractors",
@@ -282,6 +284,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreKind",
     "StoreNotAvailableError",
     "Stores",
     "StreamJoined",

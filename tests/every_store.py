@@ -12,6 +12,12 @@ from pystreams.ids import TaskId
 from pystreams.record import ConsumedMessage, Record, RecordContext
 from pystreams.stores.contract import StateStoreContext
 from pystreams.stores.factories import Stores
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec import StoreEngine, StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -19,6 +25,8 @@ from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.topology.processor import Processor, ProcessorContext
 from pystreams.topology.topology import Topology
 
+ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER)
+"""Kinds of stores of ours."""
 RETENTION_MS = 120_000
 SESSION_GAP_MS = 25_000
 TYPES = (serdes.STRING, serdes.LONG)
@@ -87,9 +95,7 @@ def cached(builders: Mapping[str, StoreSpecBuilder]) -> dict[str, StoreSpecBuild
     Those that retain duplicates or are of limited size have no record cache either.
     """
     return {
-        name: builder
-        if builder.spec.kind is StoreKind.VERSIONED
-        else builder.with_caching_enabled()
+        name: builder if builder.store_kind is VERSIONED else builder.with_caching_enabled()
         for name, builder in builders.items()
     }
 

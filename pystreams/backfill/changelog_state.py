@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.store_changelogs import StoreChangelog
-from pystreams.stores.spec import Retention, StoreKind
+from pystreams.stores.spec import Retention
 
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers")
 _LONG_BYTES = 8
@@ -36,19 +36,19 @@ def current_state(records: DataFrame, changelog: StoreChangelog) -> DataFrame:
         store's deletion within its history.
     """
     keyed = records.filter(F.col("key").isNotNull()).select(*COLUMNS)
-    if changelog.kind is StoreKind.VERSIONED:
+    if changelog.kind.keeps_versions:
         assert changelog.retention is not None, "a versioned store has a retention"
         return _versions(keyed, changelog.retention)
     last = _last(keyed, "partition", "key")
-    if changelog.kind in {StoreKind.WINDOW, StoreKind.SESSION}:
-        assert changelog.retention is not None, "a window or session store has a retention"
-        last = _live(last, changelog)
+    if changelog.kind.segmented and changelog.retention is not None:
+        last = _live(last, changelog, changelog.retention)
     return last.filter(F.col("value").isNotNull()).select(*COLUMNS)
 
 
 def record_key(changelog: StoreChangelog) -> Column:
     """Return the record's key, of the column `key` as it was logged."""
-    head, tail = changelog.layout
+    layout = changelog.kind.key_layout
+    head, tail = layout.head_bytes, layout.tail_bytes
     if not head and not tail:
         return F.col("key")
     return F.expr(f"substring(key, {head + 1}, length(key) - {head + tail})")
@@ -69,12 +69,10 @@ def _last(records: DataFrame, *by: str) -> DataFrame:
     return grouped.select(*by, *(f"last.{name}" for name in kept))
 
 
-def _live(last: DataFrame, changelog: StoreChangelog) -> DataFrame:
+def _live(last: DataFrame, changelog: StoreChangelog, retention: Retention) -> DataFrame:
     """Leave out what is in segments that have expired."""
-    retention = changelog.retention
-    assert retention is not None
     interval_ms = retention.segment_interval_ms
-    timed = last.withColumn("time", long_from_end(changelog.layout.tail_bytes))
+    timed = last.withColumn("time", long_from_end(changelog.kind.key_layout.tail_bytes))
     timed = timed.withColumn("newest", F.max("time").over(Window.partitionBy("partition")))
     oldest_live = F.expr(f"greatest(0, newest - {retention.retention_ms}) div {interval_ms}")
     return timed.filter(F.expr(f"time div {interval_ms}") >= oldest_live)

@@ -30,7 +30,6 @@ from pystreams.backfill.store_changelogs import StoreChangelog, changelogs_of
 from pystreams.backfill.typed_columns import typed
 from pystreams.config import StreamsConfig
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreKind
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
@@ -164,7 +163,7 @@ class _Writing:
         rows = self._rows(whole, ResultKind.STATE, changelog.store)
         state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
         key_serde, value_serde = None, None
-        if changelog.kind not in {None, StoreKind.BUFFER}:
+        if changelog.kind.has_serdes:
             key_serde = changelog.key_serde or self._config.default_key_serde
             value_serde = changelog.value_serde or self._config.default_value_serde
         columns = exported(state, changelog, key_serde, value_serde)

@@ -41,7 +41,6 @@ from pystreams.ids import TopicPartition
 from pystreams.loggers import get_logger
 from pystreams.runtime.ports import ClientFactory
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreKind
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.topology import Topology
 
@@ -202,7 +201,7 @@ class _Export:
         return ends, frozenset(one.partition for one in written)
 
     def _serdes(self, changelog: StoreChangelog) -> tuple[Serde[Any] | None, Serde[Any] | None]:
-        if changelog.kind in {None, StoreKind.BUFFER}:
+        if not changelog.kind.has_serdes:
             return None, None
         return (
             changelog.key_serde or self._config.default_key_serde,

@@ -25,10 +25,7 @@ from pystreams.backfill.changelog_state import long_from_end, record_key
 from pystreams.backfill.store_changelogs import StoreChangelog
 from pystreams.backfill.typed_columns import typed
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreKind
-
-_START_FROM_END = 8
-"""How far from the end of a session's key its start stands."""
+from pystreams.stores.spec import KeyTime
 
 _LAST_TIME_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: what is later has no date in most readers."""
@@ -54,25 +51,24 @@ def exported(
         **_times(changelog),
         "value": typed(F.col("value"), value_serde),
     }
-    if changelog.kind is not StoreKind.VERSIONED:
+    if not changelog.kind.keeps_versions:
         own = {**own, "timestamp": _time(F.col("timestamp"))}
     present = state.filter(F.col("value").isNotNull())
     return present.select(*(column.alias(name) for name, column in own.items()))
 
 
 def _times(changelog: StoreChangelog) -> dict[str, Column]:
-    if changelog.kind is StoreKind.VERSIONED:
+    if changelog.kind.keeps_versions:
         return {"valid_from": _time(F.col("timestamp")), "valid_to": _time(F.col("valid_to"))}
-    if changelog.kind is StoreKind.SESSION:
-        ends = long_from_end(changelog.layout.tail_bytes)
-        return {"window_start": _time(long_from_end(_START_FROM_END)), "window_end": _time(ends)}
-    if changelog.kind is StoreKind.WINDOW:
-        retention = changelog.retention
-        size_ms = 0 if retention is None else retention.window_size_ms or 0
-        start = long_from_end(changelog.layout.tail_bytes)
-        ends = F.when(start <= _LAST_TIME_MS - size_ms, start + F.lit(size_ms))
-        return {"window_start": _time(start), "window_end": _time(ends)}
-    return {}
+    times = changelog.kind.key_times(changelog.retention)
+    return {column: _time(_key_time(time)) for column, time in times.items()}
+
+
+def _key_time(time: KeyTime) -> Column:
+    known = long_from_end(time.from_end)
+    if not time.plus_ms:
+        return known
+    return F.when(known <= _LAST_TIME_MS - time.plus_ms, known + F.lit(time.plus_ms))
 
 
 def _time(milliseconds: Column) -> Column:

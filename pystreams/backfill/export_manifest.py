@@ -134,7 +134,7 @@ def manifest_content(
 
 def _store(one: ExportedStore) -> dict[str, Any]:
     return {
-        "kind": one.changelog.kind_name,
+        "kind": one.changelog.kind.name,
         "changelog": one.changelog.topic,
         "rows": one.rows,
         "partitions": {

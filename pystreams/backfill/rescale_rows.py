@@ -28,7 +28,6 @@ from pystreams.backfill.salts import salts_of
 from pystreams.backfill.store_changelogs import StoreChangelog
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.partitioner import partition_of
-from pystreams.stores.spec import StoreKind
 
 _COLUMNS = (
     "kind",
@@ -77,7 +76,7 @@ def _state_rows(records: DataFrame, part: MovedSubtopology, changelog: StoreChan
     own = records.filter(F.col("topic") == changelog.topic)
     state = current_state(own, changelog)
     number = _new_partition(part, changelog)
-    by_key = changelog.kind is StoreKind.WINDOW
+    by_key = changelog.kind.ordered_by_key
     return state.withColumn("number", number).select(
         F.lit(int(ResultKind.STATE)).alias("kind"),
         F.col("number").alias("task"),

@@ -43,8 +43,8 @@ from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import build_bulk_loaded_store
 from pystreams.stores.checkpoint_file import sync_directory
-from pystreams.stores.spec import StoreBuilder
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan import TopologyPlan
 
 _UNFINISHED = ".seeding"

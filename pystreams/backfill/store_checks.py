@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contract import StateStore
-from pystreams.stores.spec import StoreBuilder
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan import TopologyPlan
 
 
@@ -32,8 +32,7 @@ def refuse_stores_without_dump(plan: TopologyPlan) -> None:
 
 def _check(builder: StoreBuilder) -> None:
     store = builder.build()
-    dump = getattr(store.changelog_records, "__func__", None)
-    if dump is StateStore.changelog_records:
+    if type(store).changelog_records is StateStore.changelog_records:
         raise TopologyError(
             f"store {builder.name!r} has a changelog, and its class {type(store).__qualname__} "
             "does not write changelog_records(), by which a backfill hands state over: write it "

@@ -30,7 +30,7 @@ from pystreams.backfill.waiting import ATTEMPTS, Waiting
 from pystreams.errors import FatalStreamsError
 from pystreams.loggers import get_logger
 from pystreams.runtime.ports import AdminPort
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan import TopologyPlan
 
 _log = get_logger("pystreams.backfill")

@@ -117,7 +117,7 @@ def _show(done: Exported) -> None:
     rows = [
         (
             one.changelog.store,
-            one.changelog.kind_name,
+            one.changelog.kind.name,
             str(one.changelog.num_partitions),
             f"{one.rows:,}",
         )

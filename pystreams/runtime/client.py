@@ -33,7 +33,6 @@ from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.local_store import local_store, views_of
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.queries import Query
 from pystreams.runtime.query.results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.state_cleaner import StateCleaner
@@ -44,9 +43,9 @@ from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.runtime.topic_watch import TopicWatch
 from pystreams.runtime.topics import TopicManager
 from pystreams.stores.position import PositionBound
+from pystreams.stores.queries import Query
 from pystreams.stores.shared_memory import configure_shared_memory
 from pystreams.stores.spec import StoreSpec
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
@@ -283,12 +282,11 @@ class KafkaStreams:
         return metrics
 
     def _spec_of(self, name: str) -> StoreSpec:
-        """Return what a store is; a store of the user's own counts as key-value."""
+        """Return what a store is."""
         known = self._plan.topology.stores
         if name not in known:
             raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
-        builder = known[name]
-        return builder.spec if isinstance(builder, StoreSpecBuilder) else StoreSpec(name)
+        return known[name].spec
 
     def _tasks_with(self, store: str) -> list[StreamTask]:
         return [task for thread in self._threads for task in thread.local_tasks(store)]

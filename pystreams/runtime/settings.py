@@ -14,7 +14,7 @@ from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.stores.api import StateStore
 from pystreams.stores.read_cache import ReadCacheBudget
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.extractors import BY_NAME as EXTRACTORS
 
 

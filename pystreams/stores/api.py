@@ -7,8 +7,8 @@ Three layers, each a protocol, here or in `pystreams.stores.contract`:
 - `StateStore` is what the runtime sees: open, commit with offsets, roll back, restore, close.
 - `KeyValueEngine` is what holds committed bytes: one batch in, ordered reads out.
 
-Between engine and user stands one dirty map a store (`pystreams.stores.buffered`): record cache
-and transaction buffer in one. Nothing reaches the engine before the Kafka commit.
+Between engine and user stands one dirty map a store, record cache and transaction buffer in one
+(`pystreams.stores.buffered`). Nothing reaches the engine before the Kafka commit.
 
 Threads: a store belongs to the thread of its task. Only what `read_only` returns may be used by
 other threads. Spec: KIP-892 "Changed Interfaces"; KIP-1035 "Public Interfaces".
@@ -134,7 +134,6 @@ class FlushListener(Protocol[K_contra, V_contra]):
         """Forward the change.
 
         Args:
-            key: The key.
             new_value: What the key holds now; None when it was deleted.
             old_value: What it held before the first update that was not forwarded yet; None when
                 nothing, or when old values were not asked for. Never both None.

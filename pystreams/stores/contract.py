@@ -31,7 +31,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pystreams.errors import StateStoreError
 from pystreams.stores.position import Position
@@ -123,6 +123,9 @@ class StateStore(Protocol):
     Life: `init` -> (`restore`)* -> (`put`... -> `commit` | `rollback`)* -> `close`. All calls come
     from the thread of the task.
     """
+
+    metered_methods: ClassVar[Mapping[str, str]] = {}
+    """What is timed at `metrics.recording.level` DEBUG: operations by method; see `metered`."""
 
     @property
     @abstractmethod
@@ -234,6 +237,18 @@ class StateStore(Protocol):
             "its changelog_records(), or build this state from the live topics",
         )
 
+    def read_only(self, isolation_level: IsolationLevel) -> Any:
+        """Return a view that other threads may read: of the form that the store's kind reads.
+
+        `KafkaStreams.store` and queries read through it. The default has none.
+
+        Raises:
+            StateStoreError: There is no such view; the default.
+        """
+        raise StateStoreError(
+            self.name, f"{type(self).__name__} has no read_only(isolation_level): write that"
+        )
+
     def query(self, query: Any, isolation_level: IsolationLevel) -> Any:
         """Return the answer to a query of a class of the user's own; NotImplemented, the default.
 
@@ -294,3 +309,8 @@ class StateStore(Protocol):
         Called by the runtime to rebuild a store: its files are damaged, or can't be trusted, or
         its changelog no longer has its offset.
         """
+
+
+def gives_views(store: StateStore) -> bool:
+    """Return whether a store has a `read_only` of its own."""
+    return type(store).read_only is not StateStore.read_only

@@ -7,6 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import (
     check_number,
     session_retention,
@@ -31,17 +35,17 @@ class Stores:
     @staticmethod
     def persistent_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a RocksDB store without timestamps."""
-        return StoreSupplier(_checked(name))
+        return StoreSupplier(_checked(name), KEY_VALUE)
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a RocksDB store that keeps a timestamp with each value."""
-        return StoreSupplier(_checked(name), timestamped=True)
+        return StoreSupplier(_checked(name), KEY_VALUE, timestamped=True)
 
     @staticmethod
     def in_memory_key_value_store(name: str) -> StoreSupplier:
         """Return a supplier of a store in memory; restored from its changelog at each start."""
-        return StoreSupplier(_checked(name), engine=StoreEngine.IN_MEMORY)
+        return StoreSupplier(_checked(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY)
 
     @staticmethod
     def persistent_versioned_key_value_store(
@@ -50,7 +54,6 @@ class Stores:
         """Return a supplier of a RocksDB store that keeps the history of each key.
 
         Args:
-            name: The store's name.
             history_retention_ms: How far back, in stream time, old versions can be read and late
                 ones are taken; 0 or more.
             segment_interval_ms: What one segment covers; old versions go away a segment at a
@@ -84,7 +87,6 @@ class Stores:
         """Return a supplier of a RocksDB store of windows, without timestamps.
 
         Args:
-            name: The store's name.
             retention_ms: How long windows are kept, in stream time, counted from their start; not
                 less than `window_size_ms`.
             window_size_ms: How long a window is; 0 or more.
@@ -104,7 +106,7 @@ class Stores:
             retain_duplicates=retain_duplicates,
             segment_interval_ms=segment_interval_ms,
         )
-        return StoreSupplier(_checked(name), kind=StoreKind.WINDOW, retention=retention)
+        return StoreSupplier(_checked(name), WINDOW, retention=retention)
 
     @staticmethod
     def persistent_timestamped_window_store(
@@ -162,7 +164,6 @@ class Stores:
         """Return a supplier of a RocksDB store of sessions.
 
         Args:
-            name: The store's name.
             retention_ms: How long sessions are kept, in stream time, counted from their end; 0 or
                 more, and at least the inactivity gap and the grace of the sessions it is used for.
             segment_interval_ms: What one segment covers; old sessions go away a segment at a
@@ -173,7 +174,7 @@ class Stores:
             TopologyError: A time is not valid.
         """
         retention = session_retention(name, retention_ms, segment_interval_ms)
-        return StoreSupplier(_checked(name), kind=StoreKind.SESSION, retention=retention)
+        return StoreSupplier(_checked(name), SESSION, retention=retention)
 
     @staticmethod
     def in_memory_session_store(
@@ -199,7 +200,6 @@ class Stores:
         owner, is longest ago; its changelog too. The store has no record cache.
 
         Args:
-            name: The store's name.
             max_entries: How many keys it keeps, in each task. Differs from Kafka: 1 or more, where
                 Kafka takes 0, keeps nothing and logs everything.
 
@@ -207,7 +207,9 @@ class Stores:
             TopologyError: `max_entries` is no whole number, or below 1.
         """
         check_number(name, "max_entries", max_entries, 1)
-        return StoreSupplier(_checked(name), engine=StoreEngine.IN_MEMORY, max_entries=max_entries)
+        return StoreSupplier(
+            _checked(name), KEY_VALUE, engine=StoreEngine.IN_MEMORY, max_entries=max_entries
+        )
 
     @staticmethod
     def custom_key_value_store(
@@ -216,11 +218,33 @@ class Stores:
         """Return a supplier of an engine of your own.
 
         Args:
-            name: The store's name.
             engine_factory: Makes a new engine, once a task, from the store's name.
             timestamped: Whether the engine may hold eight bytes of timestamp before each value.
         """
-        return StoreSupplier(_checked(name), timestamped=timestamped, engine_factory=engine_factory)
+        return StoreSupplier(
+            _checked(name), KEY_VALUE, timestamped=timestamped, engine_factory=engine_factory
+        )
+
+    @staticmethod
+    def store_builder(
+        kind: StoreKind,
+        name: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        *,
+        engine: StoreEngine = StoreEngine.ROCKSDB,
+    ) -> StoreSpecBuilder:
+        """Return a builder of a store of your own kind, over one of our engines.
+
+        Args:
+            kind: Builds the store, and says what it can do.
+            key_serde: None takes the configured default.
+            value_serde: The same.
+            engine: Where the bytes live.
+        """
+        return StoreSpecBuilder(
+            StoreSpec(_checked(name), kind, engine, key_serde=key_serde, value_serde=value_serde)
+        )
 
     @staticmethod
     def key_value_store_builder(
@@ -233,7 +257,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a key-value store, or is of a timestamped one.
         """
-        _check_kind(supplier, StoreKind.KEY_VALUE, "persistent_key_value_store")
+        _check_kind(supplier, KEY_VALUE)
         if supplier.timestamped:
             raise TopologyError(
                 f"store {supplier.name!r}: a plain store can't be built over a timestamped "
@@ -254,7 +278,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a key-value store.
         """
-        _check_kind(supplier, StoreKind.KEY_VALUE, "persistent_timestamped_key_value_store")
+        _check_kind(supplier, KEY_VALUE, "persistent_timestamped_key_value_store")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
 
     @staticmethod
@@ -268,7 +292,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a versioned store.
         """
-        _check_kind(supplier, StoreKind.VERSIONED, "persistent_versioned_key_value_store")
+        _check_kind(supplier, VERSIONED)
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
     @staticmethod
@@ -284,7 +308,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store, or is of a timestamped one.
         """
-        _check_kind(supplier, StoreKind.WINDOW, "persistent_window_store")
+        _check_kind(supplier, WINDOW)
         if supplier.timestamped:
             raise TopologyError(
                 f"store {supplier.name!r}: a plain store can't be built over a timestamped "
@@ -305,7 +329,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a window store.
         """
-        _check_kind(supplier, StoreKind.WINDOW, "persistent_window_store")
+        _check_kind(supplier, WINDOW)
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
 
     @staticmethod
@@ -319,7 +343,7 @@ class Stores:
         Raises:
             TopologyError: The supplier is not of a session store.
         """
-        _check_kind(supplier, StoreKind.SESSION, "persistent_session_store")
+        _check_kind(supplier, SESSION)
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
 
@@ -330,16 +354,14 @@ def _versioned(
     segment_interval_ms: int | None,
 ) -> StoreSupplier:
     retention = versioned_retention(name, history_retention_ms, segment_interval_ms)
-    return StoreSupplier(
-        _checked(name), kind=StoreKind.VERSIONED, engine=engine, retention=retention
-    )
+    return StoreSupplier(_checked(name), VERSIONED, engine=engine, retention=retention)
 
 
-def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str) -> None:
-    if supplier.kind is not kind:
+def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str = "") -> None:
+    if supplier.kind != kind:
         raise TopologyError(
-            f"store {supplier.name!r}: a {kind.value} store needs a supplier of one, and this is "
-            f"one of a {supplier.kind.value} store; use Stores.{factory}"
+            f"store {supplier.name!r}: a {kind.name} store needs a supplier of one, and this is "
+            f"one of a {supplier.kind.name} store; use Stores.{factory or kind.factory}"
         )
 
 

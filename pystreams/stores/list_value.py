@@ -16,7 +16,7 @@ the methods that it can keep.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.serdes import Serde, WrappingSerde, serialize_or_raise
@@ -24,7 +24,6 @@ from pystreams.stores.typed_state_store import TypedStateStore
 
 if TYPE_CHECKING:
     from pystreams.stores.api import StateStoreContext
-    from pystreams.stores.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -45,7 +44,7 @@ class ListValueStore(TypedStateStore[K, V]):
         value_serde: None takes the default of the context.
     """
 
-    __slots__ = ("_write",)
+    __slots__ = ()
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "all": "all",
@@ -53,16 +52,6 @@ class ListValueStore(TypedStateStore[K, V]):
         "discard": "delete",
         "put": "put",
     }
-    """What each method is metered as; see `metered`."""
-
-    def __init__(
-        self,
-        buffer: BufferedKeyValueStore,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-    ) -> None:
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
-        super().__init__(buffer, key_serde, value_serde)
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; serdes around others get the defaults of the context.
@@ -121,15 +110,6 @@ class ListValueStore(TypedStateStore[K, V]):
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 self._raise_undecodable(error, raw)
             yield value
-
-    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
-        return deserialize
-
-    def _bind_buffer(self) -> None:
-        self._write = self._buffer.write
-
-    def _shut(self) -> None:
-        self._write = self._refuse
 
 
 def with_value(stored: bytes | None, value: bytes) -> bytes:

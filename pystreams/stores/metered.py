@@ -91,7 +91,6 @@ class MeteredStore:
     """A store whose declared methods are timed; all else is the store's own.
 
     Args:
-        store: The store.
         meters: Where times are recorded.
         methods: Operation by name of method.
     """
@@ -113,7 +112,7 @@ def as_processors_see_it(store: Any, meters: StoreMeters) -> Any:
     Raises:
         TopologyError: The store's class declares an operation that there is none of.
     """
-    methods: Mapping[str, str] = getattr(type(store), "metered_methods", {})
+    methods: Mapping[str, str] = store.metered_methods
     if not meters.debug or not methods:
         return store
     unknown = sorted(set(methods.values()) - set(OPERATIONS))

@@ -12,6 +12,9 @@ from typing import Any
 from pystreams.record import ConsumedMessage
 from pystreams.stores.metadata import pack_long
 
+TIMESTAMP_BYTES = 8
+"""Bytes of the timestamp in front of each value, where an engine keeps timestamps."""
+
 Changes = dict[bytes, bytes | None]
 RestoredChanges = Callable[[Sequence[ConsumedMessage]], Changes]
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pystreams.loggers import get_logger
 from pystreams.stores.dumping import dumped
 from pystreams.stores.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.typed_state_store import TypedStateStore
 
 if TYPE_CHECKING:
@@ -78,6 +79,25 @@ class SegmentedChanges:
             for time, key, value in timed
             if time // interval_ms >= oldest_live
         }
+
+
+class SegmentedKind(StoreKind):
+    """What window and session stores can do alike."""
+
+    segmented = True
+
+    def changelog_defaults(
+        self, retention: Retention | None, additional_retention_ms: int
+    ) -> Mapping[str, str]:
+        """Return settings by which old records go. Spec: Kafka WindowedChangelogTopicConfig."""
+        if retention is None:
+            return super().changelog_defaults(retention, additional_retention_ms)
+        kept_ms = retention.retention_ms + additional_retention_ms
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
+
+    def metrics_scope(self, spec: StoreSpec) -> str:
+        """Return the store's type in the tags of its metrics, as in `rocksdb-window`."""
+        return f"{super().metrics_scope(spec)}-{self.name}"
 
 
 class SegmentedStateStore(TypedStateStore[K, R]):

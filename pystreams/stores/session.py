@@ -26,9 +26,7 @@ from pystreams.stores.windowed_api import Windowed
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
-    from pystreams.record import Headers
     from pystreams.serdes import Serde
-    from pystreams.stores.api import FlushListener
     from pystreams.stores.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
@@ -48,7 +46,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         value_serde: None takes the default of the context.
     """
 
-    __slots__ = ("_reader", "_write")
+    __slots__ = ("_reader",)
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "backward_fetch": "fetch",
@@ -64,7 +62,6 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "put": "put",
         "remove": "remove",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
@@ -74,7 +71,6 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         value_serde: Serde[Any] | None,
     ) -> None:
         self._reader = SegmentedReader(buffer, segments)
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
         super().__init__(buffer, segments, key_serde, value_serde)
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
@@ -119,25 +115,14 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         parts = self._view_parts()
         return SessionView(segmented_view(self._buffer, self._segments, isolation_level), **parts)
 
-    def set_flush_listener(
-        self, listener: FlushListener[Windowed[K], V], *, send_old_values: bool
-    ) -> bool:
-        """Say who hears of a cache flush; return whether the store caches."""
-        deserialize_key, decode = self._deserialize_key, self._decode
+    def _logged_keys(self) -> Callable[[bytes], Windowed[K]]:
+        deserialize_key = self._deserialize_key
 
-        def typed(
-            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
-        ) -> None:
+        def windowed(key: bytes) -> Windowed[K]:
             session = key[SEGMENT_ID_BYTES:]
-            try:
-                windowed = Windowed(deserialize_key(key_of(session)), window_of(session))
-                new_value = None if new is None else decode(new)
-                old_value = None if old is None else decode(old)
-            except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                self._raise_undecodable(error, key)
-            listener(windowed, new_value, old_value, timestamp, headers)
+            return Windowed(deserialize_key(key_of(session)), window_of(session))
 
-        return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
+        return windowed
 
     def _raw(self, session: Windowed[K]) -> tuple[bytes, int]:
         """Return what a session is kept under, and its end (ms)."""
@@ -156,12 +141,3 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
         return session_key(raw_key, start, end), end
-
-    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
-        return deserialize
-
-    def _bind_buffer(self) -> None:
-        self._write = self._buffer.write
-
-    def _shut(self) -> None:
-        self._write = self._refuse

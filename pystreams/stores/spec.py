@@ -1,36 +1,26 @@
-"""What a user asks a store to be: plain values, no engine and no file behind them.
+"""What a user asks a store to be: its kind and plain values, no engine and no file behind them.
 
-The DSL and `Stores` make specs, the topology carries them, `build` turns them into stores.
+The DSL and `Stores` make specs, the topology carries them, `build` turns them into stores. What
+differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pystreams.errors import TopologyError
+from pystreams.stores.local_store import LocalStore
+from pystreams.stores.queries import Query
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pystreams.serdes import Serde
     from pystreams.stores.api import KeyValueEngine, StateStore
 
-
-VERSIONED_ADDITIONAL_LAG_MS = 86_400_000
-"""Added to the history retention of a versioned store in its changelog's compaction lag: brokers
-compact by the wall clock, history goes by stream time. Spec: KIP-889."""
-
-
-class StoreKind(Enum):
-    """What a store is indexed by."""
-
-    KEY_VALUE = "key-value"
-    WINDOW = "window"
-    SESSION = "session"
-    VERSIONED = "versioned"
-    BUFFER = "buffer"
-    LIST_VALUE = "list-value"
+Answer = Callable[[Any, Any], Any]
+"""Called with (view of the store, query)."""
 
 
 class StoreEngine(Enum):
@@ -58,14 +48,135 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLayout:
+    """Where the record's key stands in a logged key.
+
+    Attributes:
+        head_bytes: Bytes before it.
+        tail_bytes: Bytes behind it. Where `StoreKind.segmented`, the first eight of them are the
+            time (int64, ms) that says how old it is.
+    """
+
+    head_bytes: int = 0
+    tail_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTime:
+    """A time in a logged key: a column of its own in an export.
+
+    Attributes:
+        from_end: How many bytes before the end of the key it begins (int64, ms).
+        plus_ms: What is to be added to it.
+    """
+
+    from_end: int
+    plus_ms: int = 0
+
+
+class StoreKind:
+    """What is to be known of a kind of store. One object a kind, which specs and builders carry.
+
+    Nobody asks which kind a store is of, but what its kind can do. So a kind of your own takes a
+    subclass that says what it does differently, and nothing else has to know of it. The defaults
+    are those of a store that operations keep for themselves, whose logged key is its key.
+
+    Attributes:
+        name: Stands in messages and in the manifests of exports.
+        factory: The method of `Stores` that makes a supplier of one; "" without any.
+        contract: The class in `pystreams.testing` whose tests its stores pass.
+        caches: Whether there may be a record cache: it keeps one value a key.
+        has_serdes: Whether keys and values are the user's, with the serdes of the spec.
+        holds_tables: Whether a table of the DSL may live in it: its stores have
+            `get_with_timestamp`, `put_with_timestamp` and `set_flush_listener`.
+        holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
+            are window stores.
+        keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
+            the last changelog record of a key and time counts, else that of a key.
+        segmented: Whether stored keys begin with a segment of time, and go with it.
+        ordered_by_key: Whether a restore must meet the records of a key in the order of logged
+            keys, where otherwise that of their timestamps will do.
+        key_layout: Where the record's key stands in a logged key.
+        answers: How the view of a store answers queries; those of a class of your own, the store's
+            `query` may answer as well.
+        how_to_ask: What to do when a query is none of those.
+        local_store: What `KafkaStreams.store` returns, over the stores' `read_only`; None if they
+            are not for reading.
+    """
+
+    name: str
+    factory = ""
+    contract = "StateStoreContract"
+    caches = True
+    has_serdes = True
+    holds_tables = False
+    holds_joined_streams = False
+    keeps_versions = False
+    segmented = False
+    ordered_by_key = False
+    key_layout = KeyLayout()
+    answers: ClassVar[Mapping[type[Query[Any]], Answer]] = {}
+    how_to_ask = "ask it with a query that its query() knows"
+    local_store: type[LocalStore] | None = None
+
+    def build(self, spec: StoreSpec, engine: KeyValueEngine) -> StateStore:
+        """Return a new store, not yet open.
+
+        Args:
+            spec: What it shall be.
+            engine: Holds its bytes: RocksDB, memory, one that loads in bulk, or the user's. The
+                store's own from now on.
+        """
+        raise TopologyError(f"store {spec.name!r}: {self.name} stores are built by their builders")
+
+    def changelog_defaults(
+        self, retention: Retention | None, additional_retention_ms: int
+    ) -> Mapping[str, str]:
+        """Return the changelog topic's settings, the weakest of all.
+
+        Args:
+            retention: How long the store keeps records.
+            additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+        """
+        return {"cleanup.policy": "compact"}
+
+    def metrics_scope(self, spec: StoreSpec) -> str:
+        """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""
+        return "rocksdb" if spec.engine is StoreEngine.ROCKSDB else "in-memory"
+
+    def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
+        """Return the times in a logged key, by the columns they are in an export."""
+        return {}
+
+    def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
+        """Return what answers a query of a store; None if its view can't."""
+        return self.answers.get(type(query))
+
+    def unknown_query(self, query: Query[Any], spec: StoreSpec) -> str:
+        """Return what to say of a query that nothing answers."""
+        return (
+            f"state store {spec.name!r} is a {self.name} store and can't answer {query}: "
+            f"{self.how_to_ask}"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} stores>"
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSupplier:
     """Where a store's bytes shall live; what `Stores.persistent_...` and `in_memory_...` return.
 
     Was: KeyValueBytesStoreSupplier.
 
     Attributes:
-        name: The store's name.
-        kind: What the store is indexed by.
+        kind: What the store can do.
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the engine keeps a timestamp with each value.
         engine_factory: Makes an engine of the user's own from the store's name; None for ours.
@@ -74,7 +185,7 @@ class StoreSupplier:
     """
 
     name: str
-    kind: StoreKind = StoreKind.KEY_VALUE
+    kind: StoreKind
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_factory: Callable[[str], KeyValueEngine] | None = None
@@ -88,7 +199,7 @@ class StoreSpec:
 
     Attributes:
         name: The store's name, unique in its topology.
-        kind: What the store is indexed by.
+        kind: What the store can do.
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the typed store gives and takes timestamps.
         engine_timestamped: Whether the engine keeps them. False under a timestamped store means
@@ -109,7 +220,7 @@ class StoreSpec:
     """
 
     name: str
-    kind: StoreKind = StoreKind.KEY_VALUE
+    kind: StoreKind
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_timestamped: bool = False
@@ -130,17 +241,8 @@ class StoreSpec:
         Args:
             additional_retention_ms: `windowstore.changelog.additional.retention.ms`, for window
                 and session stores.
-
-        Spec: Kafka WindowedChangelogTopicConfig, VersionedChangelogTopicConfig.
         """
-        if self.retention is None:
-            return {"cleanup.policy": "compact"}
-        retention_ms = self.retention.retention_ms
-        if self.kind is StoreKind.VERSIONED:
-            lag_ms = retention_ms + VERSIONED_ADDITIONAL_LAG_MS
-            return {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
-        kept_ms = retention_ms + additional_retention_ms
-        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
+        return self.kind.changelog_defaults(self.retention, additional_retention_ms)
 
     @property
     def metrics_scope(self) -> str:
@@ -148,13 +250,7 @@ class StoreSpec:
 
         "custom" over an engine of the user's own. Spec: Kafka StoreSupplier.metricsScope.
         """
-        if self.engine_factory is not None:
-            return "custom"
-        if self.max_entries is not None:
-            return "in-memory-lru"
-        engine = "rocksdb" if self.engine is StoreEngine.ROCKSDB else "in-memory"
-        windowed = self.kind in {StoreKind.WINDOW, StoreKind.SESSION}
-        return f"{engine}-{self.kind.value}" if windowed else engine
+        return "custom" if self.engine_factory is not None else self.kind.metrics_scope(self)
 
     @classmethod
     def of(
@@ -186,41 +282,3 @@ class StoreSpec:
             retention=supplier.retention,
             max_entries=supplier.max_entries,
         )
-
-
-class StoreBuilder(Protocol):
-    """What `add_state_store` takes: names a store and can build it, once a task.
-
-    A builder of a user's own subclasses it and writes `name` and `build`; the rest has defaults.
-    """
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The store's name."""
-
-    @property
-    def logging(self) -> bool:
-        """Whether the store has a changelog topic; True by default."""
-        return True
-
-    @property
-    def changelog_config(self) -> Mapping[str, str]:
-        """Topic settings that override the library's and the configuration's; none by default."""
-        return {}
-
-    @property
-    def metrics_scope(self) -> str:
-        """The store's type in the tags of its metrics, as in `rocksdb-state-id`."""
-        return "custom"
-
-    def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
-        """Return the changelog topic's settings by the store's kind, the weakest of all.
-
-        A compacted topic by default.
-        """
-        return {"cleanup.policy": "compact"}
-
-    @abstractmethod
-    def build(self) -> StateStore:
-        """Return a new store, not yet open."""

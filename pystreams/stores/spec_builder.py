@@ -33,6 +33,11 @@ class StoreSpecBuilder:
         return self.spec.name
 
     @property
+    def store_kind(self) -> StoreKind:
+        """What stores like it can do."""
+        return self.spec.kind
+
+    @property
     def logging(self) -> bool:
         """Whether the store has a changelog topic."""
         return self.spec.logging
@@ -51,12 +56,13 @@ class StoreSpecBuilder:
         """Log and forward only the last update of each key at a commit.
 
         Raises:
-            TopologyError: The store is versioned.
+            TopologyError: Stores of this kind can't be cached.
         """
-        if self.spec.kind is StoreKind.VERSIONED:
+        kind = self.store_kind
+        if not kind.caches:
             raise TopologyError(
-                f"store {self.name!r}: versioned stores can't be cached, the cache keeps one value "
-                "a key; leave with_caching_enabled out"
+                f"store {self.name!r}: {kind.name} stores can't be cached, the cache keeps one "
+                "value a key; leave with_caching_enabled out"
             )
         return StoreSpecBuilder(replace(self.spec, caching=True))
 

@@ -12,23 +12,19 @@ Spec: Kafka MeteredTimestampedKeyValueStore, ValueAndTimestampSerializer.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pystreams.serdes import Serde, serialize_or_raise
-from pystreams.stores.api import UNKNOWN_TIMESTAMP, FlushListener, ValueAndTimestamp
+from pystreams.serdes import serialize_or_raise
+from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.buffered import ABSENT
 from pystreams.stores.typed import TypedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from pystreams.record import Headers
+    from collections.abc import Callable, Mapping
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-TIMESTAMP_BYTES = 8
-"""Bytes of the timestamp in front of each stored value."""
 _PACK_LONG = struct.Struct(">q").pack
 _UNPACK_LONG = struct.Struct(">q").unpack_from
 
@@ -39,14 +35,13 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
     Threads: belongs to the task's thread; others use `read_only`.
     """
 
-    __slots__ = ("_deserialize_value",)
+    __slots__ = ()
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         **TypedStore.metered_methods,
         "get_with_timestamp": "get",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return (value, timestamp in ms); (None, -1) when the key has no value."""
@@ -100,48 +95,6 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
             self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP)
         else:
             self.put_with_timestamp(key, value.value, value.timestamp)
-
-    def put_if_absent(self, key: K, value: ValueAndTimestamp[V]) -> ValueAndTimestamp[V] | None:
-        """Write a value unless the key has one; return the one it had, or None."""
-        existing = self.get(key)
-        if existing is None:
-            self.put(key, value)
-        return existing
-
-    def put_all(self, entries: Iterable[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
-        """Write several values."""
-        put = self.put
-        for key, value in entries:
-            put(key, value)
-
-    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Delete a key and return the value it had, or None."""
-        existing = self.get(key)
-        self.put(key, None)
-        return existing
-
-    def set_flush_listener(self, listener: FlushListener[K, V], *, send_old_values: bool) -> bool:
-        """Say who hears of a cache flush; return whether the store caches."""
-        deserialize_key = self._deserialize_key
-        deserialize_value = self._deserialize_value
-        prefix = self._buffer.value_prefix_bytes
-
-        def typed(
-            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
-        ) -> None:
-            try:
-                typed_key = deserialize_key(key)
-                new_value = None if new is None else deserialize_value(new)
-                old_value = None if old is None else deserialize_value(old[prefix:])
-            except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                self._raise_undecodable(error, key)
-            listener(typed_key, new_value, old_value, timestamp, headers)
-
-        return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
-
-    def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
-        super()._bind_serdes(key_serde, value_serde, topic)
-        self._deserialize_value: Callable[[bytes], V] = value_serde.deserializer(topic)
 
     def _decoder(
         self, deserialize: Callable[[bytes], V]

@@ -13,7 +13,7 @@ from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, Type
 from pystreams.stores.views import BytesReader, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
@@ -113,7 +113,7 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         value_serde: None takes the default of the context.
     """
 
-    __slots__ = ("_committed_get", "_dirty_get", "_reader", "_write")
+    __slots__ = ("_committed_get", "_dirty_get", "_reader")
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "all": "all",
@@ -127,7 +127,6 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         "reverse_all": "all",
         "reverse_range": "range",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
@@ -138,8 +137,30 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         self._reader = buffer
         self._dirty_get: Callable[[bytes, Any], Any]
         self._committed_get: Callable[[bytes], bytes | None]
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
         super().__init__(buffer, key_serde, value_serde)
+
+    def put(self, key: K, value: R | None) -> None:
+        """Write a value; None deletes the key."""
+        raise NotImplementedError
+
+    def put_if_absent(self, key: K, value: R) -> R | None:
+        """Write a value unless the key has one; return the one it had, or None."""
+        existing = self.get(key)
+        if existing is None:
+            self.put(key, value)
+        return existing
+
+    def put_all(self, entries: Iterable[tuple[K, R | None]]) -> None:
+        """Write several values."""
+        put = self.put
+        for key, value in entries:
+            put(key, value)
+
+    def delete(self, key: K) -> R | None:
+        """Delete a key and return the value it had, or None."""
+        existing = self.get(key)
+        self.put(key, None)
+        return existing
 
     def read_only(self, isolation_level: IsolationLevel) -> TypedReader[K, R]:
         """Return a view that other threads may read; its serde functions are its own.
@@ -151,15 +172,14 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         return TypedReader(view_of(self._buffer, isolation_level), **parts)
 
     def _bind_buffer(self) -> None:
-        buffer = self._buffer
-        self._dirty_get = buffer.dirty_get
-        self._committed_get = buffer.committed_get
-        self._write = buffer.write
+        super()._bind_buffer()
+        self._dirty_get = self._buffer.dirty_get
+        self._committed_get = self._buffer.committed_get
 
     def _shut(self) -> None:
+        super()._shut()
         self._dirty_get = self._refuse
         self._committed_get = self._refuse
-        self._write = self._refuse
 
 
 def _after_prefix(prefix: bytes) -> bytes | None:

@@ -1,8 +1,9 @@
-"""What typed stores of every kind have in common: serdes, and the runtime's side of their life.
+"""What stores of every kind have in common: serdes, and the runtime's side of their life.
 
-`TypedParts` is what reads need, in an owner's store and in the views of other threads alike.
-`TypedStateStore` is `StateStore` by way of the buffer. A kind of store adds its reads as a class
-without slots over `TypedParts`, and takes both for its own store (`typed`, `session`).
+`BufferedStateStore` is `StateStore` by way of a dirty map; `TypedStateStore` is one with serdes.
+`TypedParts` is what reads need, in an owner's store and in the views of other threads alike: a kind
+of store adds its reads as a class without slots over it, and takes both for its own store (`typed`,
+`session`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
 from pystreams.loggers import get_logger
-from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
+from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import StateStore
 from pystreams.stores.dumping import dumped
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from pystreams.ids import TopicPartition
-    from pystreams.stores.api import StateStoreContext
+    from pystreams.stores.api import FlushListener, StateStoreContext
     from pystreams.stores.buffered import BufferedKeyValueStore
     from pystreams.stores.position import Position
 
@@ -106,48 +107,22 @@ class TypedView(TypedParts[K, R]):
         self._decode = decode
 
 
-class TypedStateStore(TypedParts[K, R], StateStore):
-    """A typed store as the runtime sees it; see `StateStore` for the contract.
+class BufferedStateStore(StateStore):
+    """The runtime's side of a store over a dirty map; see `StateStore` for the contract.
 
     Args:
         buffer: The bytes-level store; owned by this object from now on.
-        key_serde: None takes the default of the context.
-        value_serde: None takes the default of the context.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_decode",
-        "_deserialize_key",
-        "_key_serde",
-        "_name",
-        "_record",
-        "_serialize_key",
-        "_serialize_value",
-        "_topic",
-        "_value_serde",
-    )
+    __slots__ = ("_buffer",)
 
-    def __init__(
-        self,
-        buffer: BufferedKeyValueStore,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-    ) -> None:
-        self._name = buffer.name
-        self._topic = ""
+    def __init__(self, buffer: BufferedKeyValueStore) -> None:
         self._buffer = buffer
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._record = RecordContext()
-        self._serialize_key = _unbound
-        self._serialize_value: Callable[[Any], bytes] = _unbound
-        self._shut()
 
     @property
     def name(self) -> str:
         """The store's name, unique in its topology."""
-        return self._name
+        return self._buffer.name
 
     @property
     def persistent(self) -> bool:
@@ -163,29 +138,6 @@ class TypedStateStore(TypedParts[K, R], StateStore):
     def transactional(self) -> bool:
         """Whether writes wait for `commit`, so that `rollback` and a crash undo them."""
         return self._buffer.transactional
-
-    def init(self, context: StateStoreContext) -> None:
-        """Open the store and bind its serdes to the changelog's name.
-
-        Raises:
-            StateStoreError: The engine can't be opened.
-            TopologyError: A serde is neither in the spec nor a default.
-        """
-        key_serde = self._key_serde or context.default_key_serde
-        value_serde = self._value_serde or context.default_value_serde
-        if key_serde is None or value_serde is None:
-            part = "key" if key_serde is None else "value"
-            raise TopologyError(
-                f"state store {self._name!r} has no {part} serde: give it {part}_serde=..., or "
-                f"set default.{part}.serde"
-            )
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._topic = context.changelog_topic
-        self._bind_serdes(key_serde, value_serde, context.changelog_topic)
-        self._buffer.init(context)
-        self._record = context.record
-        self._bind_buffer()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
@@ -232,14 +184,6 @@ class TypedStateStore(TypedParts[K, R], StateStore):
         """Return the bytes waiting for `flush_cache`; 0 without caching."""
         return self._buffer.cached_bytes
 
-    def changelog_records(self) -> Iterator[ProducedRecord]:
-        """Return changelog records that restore what is committed.
-
-        Values without a time of their own get the task's stream time.
-        """
-        stream_time = max(0, self._record.stream_time)
-        return dumped(self._buffer, lambda _: stream_time)
-
     def close(self) -> None:
         """Close without committing; safe to call twice."""
         self._shut()
@@ -250,24 +194,125 @@ class TypedStateStore(TypedParts[K, R], StateStore):
         self._shut()
         self._buffer.destroy()
 
+    def _shut(self) -> None:
+        """Refuse what may only be asked of an open store, so that an open one need not check."""
+        raise NotImplementedError
+
+
+class TypedStateStore(TypedParts[K, R], BufferedStateStore):
+    """A typed store as the runtime sees it; see `StateStore` for the contract.
+
+    Args:
+        buffer: The bytes-level store; owned by this object from now on.
+        key_serde: None takes the default of the context.
+        value_serde: None takes the default of the context.
+    """
+
+    __slots__ = (
+        "_decode",
+        "_deserialize_key",
+        "_deserialize_value",
+        "_key_serde",
+        "_name",
+        "_record",
+        "_serialize_key",
+        "_serialize_value",
+        "_topic",
+        "_value_serde",
+        "_write",
+    )
+
+    def __init__(
+        self,
+        buffer: BufferedKeyValueStore,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> None:
+        super().__init__(buffer)
+        self._name = buffer.name
+        self._topic = ""
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._record = RecordContext()
+        self._serialize_key = _unbound
+        self._serialize_value: Callable[[Any], bytes] = _unbound
+        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
+        self._shut()
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store and bind its serdes to the changelog's name.
+
+        Raises:
+            StateStoreError: The engine can't be opened.
+            TopologyError: A serde is neither in the spec nor a default.
+        """
+        key_serde = self._key_serde or context.default_key_serde
+        value_serde = self._value_serde or context.default_value_serde
+        if key_serde is None or value_serde is None:
+            part = "key" if key_serde is None else "value"
+            raise TopologyError(
+                f"state store {self._name!r} has no {part} serde: give it {part}_serde=..., or "
+                f"set default.{part}.serde"
+            )
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._topic = context.changelog_topic
+        self._bind_serdes(key_serde, value_serde, context.changelog_topic)
+        self._buffer.init(context)
+        self._record = context.record
+        self._bind_buffer()
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed.
+
+        Values without a time of their own get the task's stream time.
+        """
+        stream_time = max(0, self._record.stream_time)
+        return dumped(self._buffer, lambda _: stream_time)
+
+    def set_flush_listener(
+        self, listener: FlushListener[Any, Any], *, send_old_values: bool
+    ) -> bool:
+        """Say who hears of a cache flush; return whether the store caches. Values come plain."""
+        typed_key, deserialize = self._logged_keys(), self._deserialize_value
+        skipped = self._buffer.value_prefix_bytes
+
+        def typed(
+            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
+        ) -> None:
+            try:
+                own_key = typed_key(key)
+                new_value = None if new is None else deserialize(new)
+                old_value = None if old is None else deserialize(old[skipped:])
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                self._raise_undecodable(error, key)
+            listener(own_key, new_value, old_value, timestamp, headers)
+
+        return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
+
+    def _logged_keys(self) -> Callable[[bytes], Any]:
+        """Return the function that turns a stored key into what a flush listener is told."""
+        return self._deserialize_key
+
     def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
         """Ask the serdes for their functions, once."""
         self._serialize_key = key_serde.serializer(topic)
         self._deserialize_key = key_serde.deserializer(topic)
         self._serialize_value = value_serde.serializer(topic)
-        self._decode = self._decoder(value_serde.deserializer(topic))
+        self._deserialize_value = value_serde.deserializer(topic)
+        self._decode = self._decoder(self._deserialize_value)
 
     def _decoder(self, deserialize: Callable[[bytes], Any]) -> Callable[[bytes], R]:
-        """Return the function that turns stored bytes into what reads return."""
-        raise NotImplementedError
+        """Return the function that turns stored bytes into what reads return; plain, by default."""
+        return deserialize
 
     def _bind_buffer(self) -> None:
-        """Bind the functions of the open buffer that a kind of store calls once a record."""
-        raise NotImplementedError
+        """Bind the functions of the open buffer that are called once a record."""
+        self._write = self._buffer.write
 
     def _shut(self) -> None:
-        """Make those functions refuse, so that an open store need not check."""
-        raise NotImplementedError
+        """Make those functions refuse."""
+        self._write = self._refuse
 
     def _refuse(self, *_: object) -> Any:
         """Stand in for a function of the buffer while the store is not open."""

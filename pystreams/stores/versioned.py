@@ -119,7 +119,6 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         "put": "put",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
@@ -180,9 +179,6 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         """
         parts = self._view_parts()
         return TypedVersionsView(self._versioned.versions_view(isolation_level), **parts)
-
-    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
-        return deserialize
 
     def _bind_buffer(self) -> None:
         self._put_bytes: Callable[[bytes, bytes | None, int], int] = self._versioned.put

@@ -60,7 +60,6 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     then keep it in place of the value that the store has.
 
     Args:
-        name: The store's name.
         engine: Holds what is committed; owned by this object from now on.
         retention: History retention, which is also the grace period of puts, and the segments'
             interval. A database that was written with another interval is refused.
@@ -185,7 +184,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore all committed versions."""
-        live = tuple(one for one in self._index.ids if one >= self._segments.oldest_live())
+        live = tuple(number for number in self._index.ids if number >= self._segments.oldest_live())
         return dumped_versions(self, live, self._reader.history_begins())
 
     # Inside

@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.ids import TopicPartition
 from pystreams.serdes import Serde, serialize_or_raise
-from pystreams.stores.api import UNKNOWN_TIMESTAMP, FlushListener, ValueAndTimestamp
+from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.segmented import SegmentedStateStore
 from pystreams.stores.segmented_reader import SegmentedReader, segmented_view
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.typed_state_store import TypedView
 from pystreams.stores.window_keys import (
     MAX_SEQUENCE,
     SUFFIX_BYTES,
@@ -43,7 +44,7 @@ from pystreams.stores.windowed_api import Windowed
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
-    from pystreams.record import ConsumedMessage, Headers
+    from pystreams.record import ConsumedMessage
     from pystreams.stores.api import StateStoreContext
     from pystreams.stores.buffered import BufferedKeyValueStore
     from pystreams.stores.spec import Retention
@@ -57,37 +58,21 @@ _PACK_LONG = struct.Struct(">q").pack
 _UNPACK_LONG = struct.Struct(">q").unpack_from
 
 
-class WindowsView(WindowReads[K, R]):
+class WindowsView(WindowReads[K, R], TypedView[K, R]):
     """What other threads read a window store with.
 
     Args:
         reader: Reads by key and start.
         retention: How long windows are, and whether duplicates are retained.
-        name: The store's name, for error messages.
-        topic: The topic the serdes were bound to.
-        serialize_key: Turns a key into bytes.
-        deserialize_key: Turns bytes into a key.
-        decode: Turns stored bytes into what reads return.
+        parts: What `TypedView` takes.
     """
 
-    __slots__ = (
-        "_decode",
-        "_deserialize_key",
-        "_name",
-        "_reader",
-        "_retention",
-        "_serialize_key",
-        "_topic",
-    )
+    __slots__ = ("_reader", "_retention")
 
     def __init__(self, reader: SegmentedReader, retention: Retention, **parts: Any) -> None:
+        super().__init__(**parts)
         self._reader = reader
         self._retention = retention
-        self._name = parts["name"]
-        self._topic = parts["topic"]
-        self._serialize_key = parts["serialize_key"]
-        self._deserialize_key = parts["deserialize_key"]
-        self._decode = parts["decode"]
 
 
 class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
@@ -107,7 +92,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "_reader",
         "_retention",
         "_sequence",
-        "_write",
     )
 
     metered_methods: ClassVar[Mapping[str, str]] = {
@@ -121,7 +105,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "fetch_range": "fetch",
         "put": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
@@ -134,7 +117,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         self._reader = SegmentedReader(buffer, segments)
         self._retention = retention
         self._sequence = 0
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
         super().__init__(buffer, segments, key_serde, value_serde)
 
     def init(self, context: StateStoreContext) -> None:
@@ -202,37 +184,14 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
     def _number_behind(self, sequence: int) -> None:
         self._sequence = max(self._sequence, sequence)
 
-    def _listen(
-        self,
-        listener: FlushListener[Windowed[K], V],
-        new_value: Callable[[bytes], V],
-        old_value: Callable[[bytes], V],
-        *,
-        send_old_values: bool,
-    ) -> bool:
-        """Set who hears of a flush, and how plain new and stored old values are read."""
-        deserialize_key = self._deserialize_key
-        size_ms = self._retention.window_size_ms or 0
+    def _logged_keys(self) -> Callable[[bytes], Windowed[K]]:
+        deserialize_key, size_ms = self._deserialize_key, self._retention.window_size_ms or 0
 
-        def typed(
-            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
-        ) -> None:
+        def windowed(key: bytes) -> Windowed[K]:
             raw_key = key[SEGMENT_ID_BYTES:-SUFFIX_BYTES]
-            try:
-                windowed = Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
-                typed_new = None if new is None else new_value(new)
-                typed_old = None if old is None else old_value(old)
-            except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                self._raise_undecodable(error, key)
-            listener(windowed, typed_new, typed_old, timestamp, headers)
+            return Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
 
-        return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
-
-    def _bind_buffer(self) -> None:
-        self._write = self._buffer.write
-
-    def _shut(self) -> None:
-        self._write = self._refuse
+        return windowed
 
 
 class TypedWindowStore(_WindowStateStore[K, V]):
@@ -249,15 +208,6 @@ class TypedWindowStore(_WindowStateStore[K, V]):
         raw = None if value is None else self._value_bytes(value)
         self._write_window(self._key_bytes(key), raw, raw, self._record.timestamp, window_start)
 
-    def set_flush_listener(
-        self, listener: FlushListener[Windowed[K], V], *, send_old_values: bool
-    ) -> bool:
-        """Say who hears of a cache flush; return whether the store caches."""
-        return self._listen(listener, self._decode, self._decode, send_old_values=send_old_values)
-
-    def _decoder(self, deserialize: Callable[[bytes], V]) -> Callable[[bytes], V]:
-        return deserialize
-
 
 class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
     """`TimestampedWindowStore` (see the contracts) with serdes.
@@ -266,14 +216,13 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
     the changelog only and are read back as -1.
     """
 
-    __slots__ = ("_deserialize_value",)
+    __slots__ = ()
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         **_WindowStateStore.metered_methods,
         "fetch_with_timestamp": "fetch",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
@@ -311,23 +260,6 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
             self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP, window_start)
         else:
             self.put_with_timestamp(key, value.value, value.timestamp, window_start)
-
-    def set_flush_listener(
-        self, listener: FlushListener[Windowed[K], V], *, send_old_values: bool
-    ) -> bool:
-        """Say who hears of a cache flush; return whether the store caches. Values come plain."""
-        deserialize = self._deserialize_value
-        skipped = self._buffer.value_prefix_bytes
-        return self._listen(
-            listener,
-            deserialize,
-            lambda stored: deserialize(stored[skipped:]),
-            send_old_values=send_old_values,
-        )
-
-    def _bind_serdes(self, key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> None:
-        super()._bind_serdes(key_serde, value_serde, topic)
-        self._deserialize_value: Callable[[bytes], V] = value_serde.deserializer(topic)
 
     def _decoder(
         self, deserialize: Callable[[bytes], V]

@@ -36,8 +36,9 @@ from pystreams.serdes import BYTES, Serde
 from pystreams.stores.api import StateStore, TimestampedKeyValueStore
 from pystreams.stores.session import TypedSessionStore
 from pystreams.stores.session_api import SessionStore
-from pystreams.stores.spec import StoreBuilder, StoreEngine
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
 from pystreams.stores.versioned import TypedVersionedKeyValueStore
 from pystreams.stores.versioned_api import VersionedKeyValueStore

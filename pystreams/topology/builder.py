@@ -7,14 +7,19 @@ from collections.abc import Collection
 from typing import Any, Unpack
 
 from pystreams.errors import TopologyError
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology import naming
 from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from pystreams.topology.kstream import KStream
 from pystreams.topology.ktable import KTable
 from pystreams.topology.materialization import TableStore
-from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
+from pystreams.topology.options import (
+    Consumed,
+    ConsumedOptions,
+    Materialized,
+    options_of,
+)
 from pystreams.topology.processors.table import TableSourceOperator
 from pystreams.topology.source_topics import compiled_pattern
 from pystreams.topology.topology import Topology, check_store_builder
@@ -168,4 +173,5 @@ def _table_options(materialized: Materialized[K, V] | None, name: str | None) ->
             "Materialized(name=...)"
         )
         raise TopologyError(message)
-    return materialized if materialized is not None else Materialized(name=name)
+    keywords = {} if materialized is not None else {"name": name}
+    return options_of(Materialized, materialized, keywords, "table")

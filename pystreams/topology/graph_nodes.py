@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pystreams.serdes import Serde
-    from pystreams.stores.spec import StoreBuilder
+    from pystreams.stores.store_builder import StoreBuilder
     from pystreams.topology.processors.grace_join import GraceJoinOperator
     from pystreams.topology.processors.table import TableSourceOperator
     from pystreams.topology.processors.user_processor import AnyProcessor

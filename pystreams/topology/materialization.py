@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.serdes import Serde
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.retentions import versioned_retention
-from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.naming import NameCounter
 from pystreams.topology.options import Materialized
@@ -65,17 +67,18 @@ class TableStore:
     @property
     def versioned(self) -> bool:
         """Whether the store keeps the history of each key."""
-        return self._supplier().kind is StoreKind.VERSIONED
+        return self._supplier().kind.keeps_versions
 
     def builder(self) -> StoreSpecBuilder:
-        """Return the store's builder; a versioned store is never cached."""
+        """Return the store's builder."""
         options, supplier = self.options, self._supplier()
-        versioned = supplier.kind is StoreKind.VERSIONED
-        spec = StoreSpec.of(supplier, self.key_serde, self.value_serde, timestamped=not versioned)
+        kind = supplier.kind
+        timestamped = not kind.keeps_versions
+        spec = StoreSpec.of(supplier, self.key_serde, self.value_serde, timestamped=timestamped)
         return StoreSpecBuilder(
             replace(
                 spec,
-                caching=options.caching and not versioned,
+                caching=options.caching and kind.caches,
                 logging=options.logging,
                 changelog_config=dict(options.log_config) if options.logging else {},
                 transactional=options.transactional,
@@ -88,10 +91,8 @@ class TableStore:
             return options.supplier
         engine = options.store_type or StoreEngine.ROCKSDB
         if options.history_retention_ms is None:
-            return StoreSupplier(self.name, engine=engine, timestamped=True)
+            return StoreSupplier(self.name, KEY_VALUE, engine, timestamped=True)
         retention = versioned_retention(
             self.name, options.history_retention_ms, options.segment_interval_ms
         )
-        return StoreSupplier(
-            self.name, kind=StoreKind.VERSIONED, engine=engine, retention=retention
-        )
+        return StoreSupplier(self.name, VERSIONED, engine, retention=retention)

@@ -25,6 +25,7 @@ from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, OutputBuffer, RecordContext
 from pystreams.serdes import Serde
+from pystreams.stores.spec import StoreKind
 from pystreams.topology.processor import Cancellable, PunctuationType, Punctuator
 
 Step = Callable[[Any, Any, int, Headers], None]
@@ -49,6 +50,9 @@ class TaskContext(Protocol):
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
+
+    def store_kind(self, name: str) -> StoreKind:
+        """Return what a store of this task can do."""
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what nodes of the task share under a key; made for the first that asks."""

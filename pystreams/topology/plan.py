@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from pystreams.errors import TopologyError
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from pystreams.topology.source_topics import read_by_two
 from pystreams.topology.topology import Topology

@@ -15,8 +15,6 @@ from typing import Any, Literal
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde, WrappingSerde
-from pystreams.stores.spec import StoreKind
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.processors.grace_join import GraceJoinOperator
 from pystreams.topology.processors.stateless import (
@@ -110,7 +108,7 @@ def _needs(topology: Topology) -> Iterator[_Need]:
             yield _Need(f"join {name!r}", call, join.key_serde, join.value_serde, name)
     users = _store_users(topology)
     for name, builder in topology.stores.items():
-        if isinstance(builder, StoreSpecBuilder) and builder.spec.kind is not StoreKind.BUFFER:
+        if builder.store_kind.has_serdes:
             spec, call = builder.spec, topology.call_of_store(name)
             what = f"state store {name!r}"
             yield _Need(

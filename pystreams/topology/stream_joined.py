@@ -8,7 +8,7 @@ from typing import Any, Generic, TypedDict
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreEngine, StoreKind, StoreSupplier
+from pystreams.stores.spec import StoreEngine, StoreSupplier
 from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.options import check_options
 from pystreams.topology.type_variables import K, V, VOther
@@ -87,10 +87,13 @@ class StreamJoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
 
 def _check_supplier(option: str, supplier: Any, windows: JoinWindows) -> None:
     where = f"StreamJoined: {option}"
-    if not isinstance(supplier, StoreSupplier) or supplier.kind is not StoreKind.WINDOW:
+    if not isinstance(supplier, StoreSupplier) or not supplier.kind.holds_joined_streams:
+        found = repr(supplier)
+        if isinstance(supplier, StoreSupplier):
+            found = f"as store {supplier.name!r}, which is a {supplier.kind.name} store"
         raise TopologyError(
             f"{where} must be made with Stores.persistent_window_store or in_memory_window_store, "
-            f"not {supplier!r}"
+            f"not {found}"
         )
     retention = supplier.retention
     assert retention is not None, f"store {supplier.name}: a window store has a retention"
@@ -99,9 +102,9 @@ def _check_supplier(option: str, supplier: Any, windows: JoinWindows) -> None:
             f"{where}: store {supplier.name!r} keeps one record of those with equal key and time, "
             "and a join needs all: make it with retain_duplicates=True"
         )
-    found = (retention.retention_ms, retention.window_size_ms)
-    if found != (windows.retention_ms, windows.size_ms):
+    times = (retention.retention_ms, retention.window_size_ms)
+    if times != (windows.retention_ms, windows.size_ms):
         raise TopologyError(
-            f"{where}: store {supplier.name!r} has retention_ms={found[0]} and window_size_ms="
-            f"{found[1]}, but {windows} need {windows.retention_ms} and {windows.size_ms}"
+            f"{where}: store {supplier.name!r} has retention_ms={times[0]} and window_size_ms="
+            f"{times[1]}, but {windows} need {windows.retention_ms} and {windows.size_ms}"
         )

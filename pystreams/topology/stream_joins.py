@@ -21,8 +21,10 @@ from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.stores.factories import Stores
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import window_retention
-from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
 from pystreams.topology.graph import StreamsGraph
@@ -213,7 +215,7 @@ class StreamStreamJoinNode(GraphNode):
         if supplier is None:
             supplier = StoreSupplier(
                 name,
-                kind=StoreKind.WINDOW,
+                kind=WINDOW,
                 engine=joined.store_type or StoreEngine.ROCKSDB,
                 retention=window_retention(
                     name, windows.retention_ms, windows.size_ms, retain_duplicates=True
@@ -231,7 +233,7 @@ class StreamStreamJoinNode(GraphNode):
             engine = joined.this_store_supplier.engine
         spec = StoreSpec(
             self._names.held_back,
-            kind=StoreKind.LIST_VALUE,
+            kind=LIST,
             engine=engine or StoreEngine.ROCKSDB,
             key_serde=TimestampedKeyAndJoinSideSerde(joined.key_serde),
             value_serde=LeftOrRightValueSerde(joined.value_serde, joined.other_value_serde),

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.stores.spec import StoreKind, StoreSpec
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
 from pystreams.topology.graph import StreamsGraph
@@ -74,5 +75,5 @@ def _waiting_join(
     operator = GraceJoinOperator(
         join, buffer, grace_period_ms, joined.key_serde, joined.value_serde
     )
-    builder = StoreSpecBuilder(StoreSpec(buffer, kind=StoreKind.BUFFER))
+    builder = StoreSpecBuilder(StoreSpec(buffer, BUFFER))
     return GraceJoinNode(name, operator, stores=join.table.stores, buffer=builder)

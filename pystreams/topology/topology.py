@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.functions import KEY_VALUE, checked, checked_supplier
 from pystreams.topology.naming import check_name

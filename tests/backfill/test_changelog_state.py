@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pystreams.backfill.changelog_state import current_state
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.kinds.versioned.kind import VERSIONED
 from tests.backfill.logged_stores import PUTS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message
@@ -54,7 +54,7 @@ def test_state_restores_what_the_changelog_restores_and_no_more(
 
 def check_no_record_is_too_much(store: str, found: Logged) -> None:
     """One a key, or a key and time; and no deletion, but a version's end."""
-    versioned = BUILDERS[store].spec.kind is StoreKind.VERSIONED
+    versioned = BUILDERS[store].spec.kind is VERSIONED
     keys = [
         (number, one.message_key, one.timestamp_ms if versioned else 0)
         for number, messages in found.items()

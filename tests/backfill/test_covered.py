@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.topology.kstream import KStream
 from pystreams.topology.topology import Topology
 from tests.backfill.covered import CASES, COMPARED, Case, own_timestamps
@@ -26,7 +29,7 @@ from tests.backfill.surface import (
     operators_of,
     store_kinds_of,
 )
-from tests.every_store import everywhere
+from tests.every_store import ALL_KINDS, everywhere
 
 each_set = pytest.mark.parametrize(
     "cases", [CASES, COMPARED], ids=["run on Spark", "compared with a live run"]
@@ -45,7 +48,7 @@ def test_every_kind_of_node_is_in_a_case(cases: Mapping[str, Case]) -> None:
 
 @each_set
 def test_every_kind_of_store_is_in_a_case(cases: Mapping[str, Case]) -> None:
-    assert set(StoreKind) - found_in(cases, store_kinds_of) == set()
+    assert set(ALL_KINDS) - found_in(cases, store_kinds_of) == set()
 
 
 @each_set
@@ -98,5 +101,5 @@ def test_operations_are_those_that_a_topology_itself_calls() -> None:
 
 
 def test_stores_tell_their_kinds() -> None:
-    kinds = {StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED}
+    kinds = {KEY_VALUE, WINDOW, SESSION, VERSIONED}
     assert store_kinds_of(partial(everywhere, "left", "counts")()) == kinds

@@ -13,6 +13,12 @@ from pystreams import serdes
 from pystreams.backfill.changelog_state import current_state
 from pystreams.backfill.export_columns import exported
 from pystreams.backfill.store_changelogs import StoreChangelog
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.custom.kind import CUSTOM
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.session_keys import session_key
 from pystreams.stores.spec import Retention, StoreKind
 from pystreams.stores.time_ordered_buffer import packed, stored_key
@@ -35,14 +41,14 @@ def rows(spark: Any, changelog: StoreChangelog, messages: list[Message]) -> list
     return sorted((row.asDict() for row in found.collect()), key=str)
 
 
-def changelog(kind: StoreKind | None, retention: Retention | None = None) -> StoreChangelog:
+def changelog(kind: StoreKind, retention: Retention | None = None) -> StoreChangelog:
     return StoreChangelog("s", "app-s-changelog", 0, 1, kind, retention, serdes.STRING, serdes.LONG)
 
 
 def test_key_value_store(spark: Any) -> None:
     messages = [Message(b"a", LONG(-7), 0, AT_MS), Message(b"b", LONG(1 << 40), 1, AT_MS + 500)]
 
-    assert rows(spark, changelog(StoreKind.KEY_VALUE), messages) == [
+    assert rows(spark, changelog(KEY_VALUE), messages) == [
         {"partition": 0, "key": "a", "value": -7, "timestamp": at(0)},
         {"partition": 0, "key": "b", "value": 1 << 40, "timestamp": at(0.5)},
     ]
@@ -54,7 +60,7 @@ def test_window_store(spark: Any, retain_duplicates: bool) -> None:
     keys = [window_key(b"a", AT_MS, number if retain_duplicates else 0) for number in (1, 2)]
     messages = [Message(key, LONG(at), at, AT_MS + 3000) for at, key in enumerate(keys)]
 
-    found = rows(spark, changelog(StoreKind.WINDOW, retention), messages)
+    found = rows(spark, changelog(WINDOW, retention), messages)
 
     own = {"partition": 0, "key": "a", "window_start": at(0), "window_end": at(10)}
     values = [0, 1] if retain_duplicates else [1]
@@ -65,7 +71,7 @@ def test_window_without_end_has_none(spark: Any) -> None:
     retention = Retention((1 << 63) - 1, 60_000, (1 << 63) - 1)
     messages = [Message(window_key(b"a", 0), LONG(1), 0, AT_MS)]
 
-    (row,) = rows(spark, changelog(StoreKind.WINDOW, retention), messages)
+    (row,) = rows(spark, changelog(WINDOW, retention), messages)
 
     assert (row["window_start"], row["window_end"]) == (at(-AT_MS / 1000), None)
 
@@ -73,7 +79,7 @@ def test_window_without_end_has_none(spark: Any) -> None:
 def test_session_store(spark: Any) -> None:
     messages = [Message(session_key(b"a", AT_MS, AT_MS + 4000), LONG(3), 0, AT_MS + 4000)]
 
-    found = rows(spark, changelog(StoreKind.SESSION, Retention(60_000, 60_000)), messages)
+    found = rows(spark, changelog(SESSION, Retention(60_000, 60_000)), messages)
 
     assert found == [
         {
@@ -91,7 +97,7 @@ def test_versioned_store_has_all_versions_and_no_deletions(spark: Any) -> None:
     puts = [(LONG(1), AT_MS), (LONG(2), AT_MS + 1000), (None, AT_MS + 2000)]
     messages = [Message(b"a", value, at, time) for at, (value, time) in enumerate(puts)]
 
-    found = rows(spark, changelog(StoreKind.VERSIONED, Retention(60_000, 20_000)), messages)
+    found = rows(spark, changelog(VERSIONED, Retention(60_000, 20_000)), messages)
 
     assert found == [
         {"partition": 0, "key": "a", "valid_from": at(0), "valid_to": at(1), "value": 1},
@@ -104,11 +110,11 @@ def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
     buffered = [Message(stored_key(waiting, 1), packed(waiting) + bytes(8), 0, AT_MS)]
     unknown = [Message(b"k", b"v", 0, -1)]
 
-    def untyped(kind: StoreKind | None) -> StoreChangelog:
+    def untyped(kind: StoreKind) -> StoreChangelog:
         return StoreChangelog("s", "app-s-changelog", 0, 1, kind)
 
-    (of_buffer,) = rows(spark, untyped(StoreKind.BUFFER), buffered)
-    (of_own,) = rows(spark, untyped(None), unknown)
+    (of_buffer,) = rows(spark, untyped(BUFFER), buffered)
+    (of_own,) = rows(spark, untyped(CUSTOM), unknown)
 
     assert bytes(of_buffer["key"]) == b"a"
     assert (bytes(of_own["key"]), bytes(of_own["value"]), of_own["timestamp"]) == (b"k", b"v", None)
@@ -117,7 +123,7 @@ def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
 def test_files_are_read_by_arrow_as_well(spark: Any, tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    one = changelog(StoreKind.KEY_VALUE)
+    one = changelog(KEY_VALUE)
     state = current_state(frame(spark, "s", {0: [Message(b"a", LONG(1), 0, AT_MS)]}), one)
     exported(state, one, serdes.STRING, serdes.LONG).write.parquet(str(tmp_path / "s"))
 

@@ -15,7 +15,7 @@ from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.store_changelogs import StoreChangelog
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.time_ordered_buffer import packed, stored_key
 from pystreams.stores.waiting_record import WaitingRecord
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
@@ -64,7 +64,8 @@ def messages(rows: list[Result], task: int) -> list[Message]:
 
 def places(store: str, rows: list[Result]) -> set[tuple[bytes, int]]:
     """Which key is in which task."""
-    head, tail = changelog(store, 1).layout
+    layout = changelog(store, 1).kind.key_layout
+    head, tail = layout.head_bytes, layout.tail_bytes
     return {
         (row.key[head : len(row.key) - tail], row.task)
         for row in rows
@@ -122,7 +123,7 @@ def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
         ]
         for number in range(2)
     }
-    one = StoreChangelog("buffer", "app-buffer-changelog", 0, 2, StoreKind.BUFFER)
+    one = StoreChangelog("buffer", "app-buffer-changelog", 0, 2, BUFFER)
 
     rows = moved(spark, one, old, 2, 5)
 

@@ -6,13 +6,13 @@ The case of Kafka's TransactionalPositionRestartIntegrationTest (KAFKA-20760), w
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.ids import TopicPartition
-from pystreams.stores.build import build_key_value_store
+from pystreams.stores.build import build_store
 from pystreams.stores.position import Position
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
@@ -43,7 +43,7 @@ class OnDisk(NamedTuple):
 
 
 def on_disk(application: Application) -> OnDisk:
-    store = build_key_value_store(spec_of(name="counts", timestamped=True))
+    store: Any = build_store(spec_of(name="counts", timestamped=True))
     store.init(Home(application.state_directory / "0_0").context())
     try:
         changelog = TopicPartition(f"{application.id}-counts-changelog", 0)

@@ -11,9 +11,10 @@ import structlog
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import SerializationError, StoreNotAvailableError
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.build import build_session_store
+from pystreams.stores.build import build_store
+from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.session_keys import MAX_TIMESTAMP, session_key
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreEngine, StoreSpec
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 
@@ -52,7 +53,7 @@ class Shop:
         self.home = Home(directory, cache_enabled=caching)
         self.spec = StoreSpec(
             name="s",
-            kind=StoreKind.SESSION,
+            kind=SESSION,
             engine=engine,
             key_serde=STRING,
             value_serde=LONG,
@@ -64,7 +65,7 @@ class Shop:
         self.open()
 
     def open(self) -> None:
-        self.store = build_session_store(self.spec)
+        self.store = build_store(self.spec)
         self.store.init(self.home.context())
 
     def put(self, key: str, start: int, end: int, number: int | None = 1) -> None:

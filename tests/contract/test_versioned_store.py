@@ -21,9 +21,10 @@ from pystreams.errors import (
     TopologyError,
 )
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.build import build_versioned_store
+from pystreams.stores.build import build_store
 from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.versioned_api import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -870,7 +871,7 @@ def test_builder_builds_a_versioned_store() -> None:
     supplier = Stores.in_memory_versioned_key_value_store("s", 1)
     store = Stores.versioned_key_value_store_builder(supplier).build()
 
-    assert (supplier.kind, store.name, store.persistent) == (StoreKind.VERSIONED, "s", False)
+    assert (supplier.kind, store.name, store.persistent) == (VERSIONED, "s", False)
 
 
 def test_write_through_store_keeps_versions(tmp_path: Path) -> None:
@@ -880,7 +881,7 @@ def test_write_through_store_keeps_versions(tmp_path: Path) -> None:
     for number in range(300):
         shop.put("k", str(number), number)
 
-    assert not build_versioned_store(shop.spec).transactional
+    assert not build_store(shop.spec).transactional
     shop.finds((150, "150", 150, 151))
     assert shop.store.approximate_num_uncommitted_bytes() == 0
     shop.commit()

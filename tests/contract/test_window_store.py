@@ -12,8 +12,9 @@ from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import SerializationError, StoreNotAvailableError
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.build import build_window_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.build import build_store
+from pystreams.stores.kinds.window.kind import WINDOW
+from pystreams.stores.spec import Retention, StoreEngine, StoreSpec
 from pystreams.stores.window_keys import MAX_TIME, window_key
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
@@ -51,7 +52,7 @@ class Shop:
         self.timestamped = timestamped
         self.spec = StoreSpec(
             name="s",
-            kind=StoreKind.WINDOW,
+            kind=WINDOW,
             engine=engine,
             timestamped=timestamped,
             engine_timestamped=timestamped,
@@ -65,7 +66,7 @@ class Shop:
         self.open()
 
     def open(self) -> None:
-        self.store = build_window_store(self.spec)
+        self.store = build_store(self.spec)
         self.store.init(self.home.context())
 
     def value(self, number: int | None, timestamp: int = 5) -> Any:
@@ -516,13 +517,13 @@ def test_over_a_plain_engine_timestamps_go_to_the_changelog_and_read_as_unknown(
     home = Home(tmp_path)
     spec = StoreSpec(
         "s",
-        StoreKind.WINDOW,
+        WINDOW,
         timestamped=True,
         key_serde=STRING,
         value_serde=LONG,
         retention=RETENTION,
     )
-    store: Any = build_window_store(spec)
+    store: Any = build_store(spec)
     store.init(home.context())
     store.put("a", ValueAndTimestamp(7, 3), 60)
     assert store.fetch("a", 60) == ValueAndTimestamp(7, -1)

@@ -11,22 +11,25 @@ import pytest
 from pystreams import ValueAndTimestamp
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError, TopologyError
-from pystreams.runtime.local_store import (
-    LocalKeyValueStore,
-    LocalSessionStore,
-    LocalStore,
-    LocalVersionedKeyValueStore,
-    LocalWindowStore,
-    local_store,
-    views_of,
-)
+from pystreams.runtime.local_store import local_store, views_of
 from pystreams.stores.api import ReadOnlyKeyValueStore
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.session.local import LocalSessionStore
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
+from pystreams.stores.kinds.window.kind import WINDOW
+from pystreams.stores.kinds.window.local import LocalWindowStore
+from pystreams.stores.local_store import LocalStore
 from pystreams.stores.session_api import ReadOnlySessionStore
 from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import ReadOnlyVersionedKeyValueStore, VersionedRecord
 from pystreams.stores.windowed_api import ReadOnlyWindowStore
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
+from tests.stores.custom import SqliteStore
 
 UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 
@@ -52,7 +55,7 @@ def windows(entries: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
 
 def test_a_buffer_is_not_for_reading() -> None:
     with pytest.raises(TopologyError, match="'waiting' can't be read: it is what an operation"):
-        local_store(StoreSpec("waiting", kind=StoreKind.BUFFER), list)
+        local_store(StoreSpec("waiting", kind=BUFFER), list)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_all_reads_of_a_kind_of_store_are_there(
 
 def test_a_store_of_a_users_own_without_views_is_told_how_to_ask_it() -> None:
     with pytest.raises(TopologyError, match=r"'own' gives .* no view .* KafkaStreams\.query"):
-        views_of("own", UNCOMMITTED, [object()], ready=True)
+        views_of("own", UNCOMMITTED, [SqliteStore("own")], ready=True)
 
 
 def test_key_value_stores_are_read_task_by_task(two: list[RunningTask]) -> None:
@@ -137,10 +140,10 @@ def test_versioned_stores_are_read_task_by_task(two: list[RunningTask]) -> None:
 def test_committed_reads_see_a_record_after_its_commit(two: list[RunningTask], store: str) -> None:
     committed: LocalStore = local(two, store, IsolationLevel.READ_COMMITTED)
     reads: dict[StoreKind, Any] = {
-        StoreKind.KEY_VALUE: lambda: committed.get("a"),  # type: ignore[attr-defined]
-        StoreKind.WINDOW: lambda: committed.fetch("a", 0),  # type: ignore[attr-defined]
-        StoreKind.SESSION: lambda: committed.fetch_session("a", 1, 1),  # type: ignore[attr-defined]
-        StoreKind.VERSIONED: lambda: committed.get("a"),  # type: ignore[attr-defined]
+        KEY_VALUE: lambda: committed.get("a"),  # type: ignore[attr-defined]
+        WINDOW: lambda: committed.fetch("a", 0),  # type: ignore[attr-defined]
+        SESSION: lambda: committed.fetch_session("a", 1, 1),  # type: ignore[attr-defined]
+        VERSIONED: lambda: committed.get("a"),  # type: ignore[attr-defined]
     }
     read = reads[BUILDERS[store].spec.kind]
     assert read() is None

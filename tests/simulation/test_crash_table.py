@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreKind
 from tests.every_store import BUILDERS
 from tests.simulation.crash_run import FIRST_MS, CrashRun, die_at_each_step, steps_of
 
@@ -38,7 +38,7 @@ def test_segments_come_and_go_while_it_runs(tmp_path: Path) -> None:
     run = CrashRun(tmp_path, "exactly_once", seed=0)
     run.run()
     for _, name, files in run.process.disk.stores():
-        if BUILDERS[name].spec.kind is StoreKind.KEY_VALUE:
+        if BUILDERS[name].spec.kind is KEY_VALUE:
             continue
         segments = {segment_id_of(key) for key in files.data if segment_id_of(key) >= 0}
         first = FIRST_MS // 60_000

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pystreams import serdes
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Materialized
@@ -93,12 +94,12 @@ def test_the_run_has_a_buffer_and_a_history_and_joins_all_but_the_last(tmp_path:
     run.app.broker.settle()
 
     kinds = {builder.spec.kind: name for name, builder in run.builders.items()}
-    assert kinds.keys() == {StoreKind.BUFFER, StoreKind.VERSIONED}
+    assert kinds.keys() == {BUFFER, VERSIONED}
     for name in kinds.values():
         assert f"write {name}" in steps
     run.check_outputs()
     held = {name: files.data for _, name, files in run.process.disk.stores()}
-    assert len(held[kinds[StoreKind.BUFFER]]) == 1
+    assert len(held[kinds[BUFFER]]) == 1
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)

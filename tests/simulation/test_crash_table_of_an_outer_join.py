@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from pystreams import serdes
-from pystreams.stores.spec import StoreKind
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
@@ -105,7 +106,7 @@ def test_the_run_has_windows_and_lists_and_joins_all_but_the_last(tmp_path: Path
     steps = "\n".join(steps_of(run))
 
     kinds = [builder.spec.kind for builder in run.builders.values()]
-    assert Counter(kinds) == {StoreKind.LIST_VALUE: 1, StoreKind.WINDOW: 2}
+    assert Counter(kinds) == {LIST: 1, WINDOW: 2}
     for name in run.builders:
         assert f"write {name}" in steps
     run.check_outputs()

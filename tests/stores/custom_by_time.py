@@ -282,13 +282,13 @@ class DictVersionedStore(DictStore):
         return iter(found[::-1] if descending else found)
 
     def end_of(self, key: str, timestamp: int) -> int | None:
-        later = (time for one, time in self._entries if one == key and time > timestamp)
+        later = (time for found, time in self._entries if found == key and time > timestamp)
         return min(later, default=None)
 
     def _versions(self, key: str) -> list[VersionedRecord[str]]:
         """The versions of a key that have a value, oldest first."""
         return [
             VersionedRecord(value, time, self.end_of(key, time))
-            for (one, time), value in sorted(self._entries.items())
-            if one == key and value is not None
+            for (found, time), value in sorted(self._entries.items())
+            if found == key and value is not None
         ]

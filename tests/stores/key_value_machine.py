@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, initialize, invariant, rule
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
 from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.build import build_key_value_store
+from pystreams.stores.build import build_store
 from pystreams.stores.spec import StoreEngine
 from tests.stores.machine_parts import LEVELS, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
@@ -135,7 +135,7 @@ class KeyValueStoreMachine(MortalMachine):
             max_entries=self.max_entries,
             transactional=self.transactional,
         )
-        self.store: Any = build_key_value_store(spec)
+        self.store: Any = build_store(spec)
         self.store.init(self.home.context())
 
     def value(self, number: int, time: int) -> Any:

@@ -15,7 +15,7 @@ from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.stores.contract import RocksDBConfigSetter
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 
 TASK = TaskId(0, 0)
 ROOT = Path(__file__).parent.parent.parent

@@ -9,7 +9,8 @@ from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, RecordContext, StaticMessage
 from pystreams.stores.api import StateStoreContext
-from pystreams.stores.build import KeyValueStateStore, build_key_value_store
+from pystreams.stores.build import build_store
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec import StoreEngine, StoreSpec
 
@@ -62,8 +63,8 @@ class Home:
         }
         return StateStoreContext(**(values | changes))
 
-    def open(self, spec: StoreSpec) -> KeyValueStateStore:
-        store = build_key_value_store(spec)
+    def open(self, spec: StoreSpec) -> Any:
+        store = built(spec)
         store.init(self.context())
         return store
 
@@ -78,11 +79,17 @@ class Home:
         return [(key, value, timestamp) for value, key, timestamp, _ in self.changelog.records]
 
 
+def built(spec: StoreSpec) -> Any:
+    """Return a store with the methods of its kind, not yet open."""
+    return build_store(spec)
+
+
 def spec_of(
     engine: StoreEngine = StoreEngine.ROCKSDB, *, timestamped: bool = False, **changes: Any
 ) -> StoreSpec:
     values: dict[str, Any] = {
         "name": "s",
+        "kind": KEY_VALUE,
         "engine": engine,
         "timestamped": timestamped,
         "engine_timestamped": timestamped,

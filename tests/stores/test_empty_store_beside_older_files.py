@@ -19,9 +19,11 @@ from pystreams.ids import TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.checkpoint_file import write_checkpoint
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.position import Position
 from pystreams.stores.session_keys import session_key
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.versioned_reader import LATEST_PREFIX, pack_latest
@@ -34,8 +36,7 @@ from tests.stores.support import spec_of
 
 EITHER = pytest.mark.parametrize("exactly_once", [False, True], ids=["at-least-once", "exactly"])
 EVERY = BUILDERS | {
-    kind.value: StoreSpecBuilder(spec_of(name=kind.value, kind=kind))
-    for kind in (StoreKind.LIST_VALUE, StoreKind.BUFFER)
+    kind.name: StoreSpecBuilder(spec_of(name=kind.name, kind=kind)) for kind in (LIST, BUFFER)
 }
 ORDERS = TopicPartition("orders", 0)
 START_MS = 60_000

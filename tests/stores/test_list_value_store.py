@@ -13,10 +13,10 @@ import pytest
 
 from pystreams import serdes
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
-from pystreams.stores.build import build_list_value_store
+from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.list_value import ListValueStore, values_of, with_value
-from pystreams.stores.spec import StoreEngine, StoreKind
-from tests.stores.support import CHANGELOG, Home, Message, spec_of
+from pystreams.stores.spec import StoreEngine
+from tests.stores.support import CHANGELOG, Home, Message, built, spec_of
 
 Store = ListValueStore[str, str]
 
@@ -33,8 +33,8 @@ def engine(request: pytest.FixtureRequest) -> StoreEngine:
 
 
 def opened(home: Home, engine: StoreEngine = StoreEngine.ROCKSDB, **changes: Any) -> Store:
-    spec = spec_of(engine, kind=StoreKind.LIST_VALUE, value_serde=serdes.STRING, **changes)
-    store = build_list_value_store(spec)
+    spec = spec_of(engine, kind=LIST, value_serde=serdes.STRING, **changes)
+    store: Store = built(spec)
     store.init(home.context())
     return store
 

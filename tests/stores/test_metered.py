@@ -14,15 +14,20 @@ from pystreams.errors import TopologyError
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
 from pystreams.stores.build import build_store
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_see_it
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind
+from pystreams.stores.spec import Retention, StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
+from tests.stores.custom import SqliteStore
 from tests.stores.support import Home, spec_of
 
 RETENTION = Retention(60_000, 30_000, window_size_ms=1000)
 TIMED = ValueAndTimestamp(1, 5)
-SESSION = Windowed("a", Window(1, 5))
+ONE_SESSION = Windowed("a", Window(1, 5))
 Calls = list[tuple[Any, ...]]
 """(Method, its arguments ...)."""
 
@@ -79,18 +84,18 @@ KINDS = {
         },
     ),
     "window": Kind(
-        {"kind": StoreKind.WINDOW, "retention": RETENTION},
+        {"kind": WINDOW, "retention": RETENTION},
         {"fetch": FETCHES, "put": [("put", "a", 1, 0)]},
     ),
     "timestamped window": Kind(
-        {"kind": StoreKind.WINDOW, "retention": RETENTION, "timestamped": True},
+        {"kind": WINDOW, "retention": RETENTION, "timestamped": True},
         {
             "fetch": [*FETCHES, ("fetch_with_timestamp", "a", 0)],
             "put": [("put", "a", TIMED, 0), ("put_with_timestamp", "a", 1, 5, 0)],
         },
     ),
     "session": Kind(
-        {"kind": StoreKind.SESSION, "retention": RETENTION},
+        {"kind": SESSION, "retention": RETENTION},
         {
             "fetch": [
                 ("backward_fetch", "a"),
@@ -104,13 +109,13 @@ KINDS = {
                 ("find_sessions_by_end", 0, 9),
                 ("find_sessions_range", "a", "b", 0, 9),
             ],
-            "put": [("put", SESSION, 1)],
-            "remove": [("remove", SESSION)],
+            "put": [("put", ONE_SESSION, 1)],
+            "remove": [("remove", ONE_SESSION)],
         },
     ),
     # Kafka has no method like `get_range`: versions in a range of time are only queried there.
     "versioned": Kind(
-        {"kind": StoreKind.VERSIONED, "retention": RETENTION},
+        {"kind": VERSIONED, "retention": RETENTION},
         {
             "delete": [("delete", "a", 5)],
             "get": [
@@ -124,7 +129,7 @@ KINDS = {
         },
     ),
     "list-value": Kind(
-        {"kind": StoreKind.LIST_VALUE},
+        {"kind": LIST},
         {
             "all": [("all",)],
             "delete": [("delete", "a"), ("discard", "a")],
@@ -304,17 +309,17 @@ def test_what_is_not_metered_is_the_stores_own(metered: tuple[Any, StoreMeters])
 
 
 def test_a_store_that_declares_nothing_is_given_as_it_is() -> None:
-    store = object()
+    store = SqliteStore("own")
 
     assert as_processors_see_it(store, meters_at(RecordingLevel.DEBUG)) is store
 
 
 def test_a_store_that_declares_an_unknown_operation_is_refused() -> None:
-    class Own:
+    class Own(SqliteStore):
         metered_methods: ClassVar[dict[str, str]] = {"look": "peek"}
 
     with pytest.raises(TopologyError, match=r"Own\.metered_methods names \['peek'\]"):
-        as_processors_see_it(Own(), meters_at(RecordingLevel.DEBUG))
+        as_processors_see_it(Own("own"), meters_at(RecordingLevel.DEBUG))
 
 
 @pytest.mark.parametrize(
@@ -323,9 +328,9 @@ def test_a_store_that_declares_an_unknown_operation_is_refused() -> None:
         ({}, "rocksdb"),
         ({"engine": StoreEngine.IN_MEMORY}, "in-memory"),
         ({"engine": StoreEngine.IN_MEMORY, "max_entries": 3}, "in-memory-lru"),
-        ({"kind": StoreKind.WINDOW}, "rocksdb-window"),
-        ({"kind": StoreKind.SESSION, "engine": StoreEngine.IN_MEMORY}, "in-memory-session"),
-        ({"kind": StoreKind.VERSIONED}, "rocksdb"),
+        ({"kind": WINDOW}, "rocksdb-window"),
+        ({"kind": SESSION, "engine": StoreEngine.IN_MEMORY}, "in-memory-session"),
+        ({"kind": VERSIONED}, "rocksdb"),
         ({"engine_factory": lambda _name: None}, "custom"),
     ],
 )

@@ -191,7 +191,7 @@ def test_readers_find_the_history_of_a_key_while_its_segments_expire(
             latest = view.get("k")
             assert latest is not None
             assert int(latest.value) >= newest
-            seen = [int(one.value) for one in view.get_range("k", descending=False)]
+            seen = [int(version.value) for version in view.get_range("k", descending=False)]
             assert seen == sorted(set(seen))
             assert set(range(max(0, progress.begun - 20), newest + 1)) <= set(seen)
 

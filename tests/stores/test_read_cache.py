@@ -104,7 +104,7 @@ def test_no_bytes_are_no_cache() -> None:
 def test_what_is_restored_is_read_and_not_what_was_cached(tmp_path: Path) -> None:
     home = Home(tmp_path, read_cache_bytes=1000)
     store = home.open(spec_of())
-    store.put("k", 1)  # type: ignore[arg-type]
+    store.put("k", 1)
     store.commit({CHANGELOG: 0})
     assert store.get("k") == 1
 
@@ -117,7 +117,7 @@ def test_what_is_restored_is_read_and_not_what_was_cached(tmp_path: Path) -> Non
 def test_rebuilt_store_reads_nothing_of_its_former_life(tmp_path: Path) -> None:
     home = Home(tmp_path, read_cache_bytes=1000)
     store = home.open(spec_of())
-    store.put("k", 1)  # type: ignore[arg-type]
+    store.put("k", 1)
     store.commit({CHANGELOG: 0})
 
     store.destroy()

@@ -17,9 +17,12 @@ from pystreams import serdes
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.contract import StateStore
 from pystreams.stores.factories import Stores
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.list_value import ListValueStore
 from pystreams.stores.lowest_keys import KNOWN_KEYS
-from pystreams.stores.spec import StoreKind, StoreSpec
+from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
 from pystreams.stores.waiting_record import WaitingRecord
@@ -80,7 +83,7 @@ def test_record_that_comes_into_a_buffer_and_lets_one_go_walks_over_nothing(
     committed: bool, walked: Walked, tmp_path: Path
 ) -> None:
     def made(left: int) -> Callable[[], object]:
-        spec = StoreSpec("s", kind=StoreKind.BUFFER)
+        spec = StoreSpec("s", kind=BUFFER)
         buffer: TimeOrderedBuffer = opened(spec, walked, tmp_path / str(left))
         times = iter(range(10**9))
 
@@ -104,7 +107,7 @@ def test_records_of_one_time_that_come_too_late_to_wait_walk_over_nothing(
     """Each lies behind those of its time that have left, in the order of keys."""
 
     def made(left: int) -> Callable[[], object]:
-        buffer = opened(StoreSpec("s", kind=StoreKind.BUFFER), walked, tmp_path / str(left))
+        buffer = opened(StoreSpec("s", kind=BUFFER), walked, tmp_path / str(left))
         buffer.put(waiting(WAITING))
         numbers = iter(range(10**9))
 
@@ -124,7 +127,7 @@ def test_buffer_in_which_many_wait_looks_for_the_next_ones_now_and_then(
     walked: Walked, tmp_path: Path
 ) -> None:
     count = 20 * KNOWN_KEYS
-    buffer = opened(StoreSpec("s", kind=StoreKind.BUFFER), walked, tmp_path)
+    buffer = opened(StoreSpec("s", kind=BUFFER), walked, tmp_path)
     for time in range(count):
         buffer.put(waiting(time))
     commit(buffer)
@@ -141,7 +144,7 @@ def test_buffer_in_which_many_wait_looks_for_the_next_ones_now_and_then(
 
 def test_reopened_buffer_walks_once_over_what_had_left(walked: Walked, tmp_path: Path) -> None:
     home = Home(tmp_path)
-    buffer = home.open_builder(builder_of(StoreSpec("s", kind=StoreKind.BUFFER), walked))
+    buffer = home.open_builder(builder_of(StoreSpec("s", kind=BUFFER), walked))
     assert isinstance(buffer, TimeOrderedBuffer)
     for time in range(MANY):
         buffer.put(waiting(time))
@@ -164,7 +167,7 @@ def test_reopened_buffer_walks_once_over_what_had_left(walked: Walked, tmp_path:
 def list_store(walked: Walked, directory: Path, *, transactional: bool) -> ListValueStore[int, str]:
     spec = StoreSpec(
         "s",
-        kind=StoreKind.LIST_VALUE,
+        kind=LIST,
         key_serde=serdes.LONG,
         value_serde=serdes.STRING,
         transactional=transactional,
@@ -211,7 +214,11 @@ def test_key_value_store_whose_first_keys_were_deleted_is_read_past_them(
 
     def made(left: int) -> Callable[[], object]:
         spec = StoreSpec(
-            "s", key_serde=serdes.LONG, value_serde=serdes.LONG, transactional=transactional
+            "s",
+            KEY_VALUE,
+            key_serde=serdes.LONG,
+            value_serde=serdes.LONG,
+            transactional=transactional,
         )
         store = opened(spec, walked, tmp_path / str(left))
         numbers = iter(range(10**9))
@@ -237,7 +244,7 @@ def test_range_with_a_beginning_is_read_past_what_was_deleted_behind_it(
     walked: Walked, tmp_path: Path
 ) -> None:
     def made(left: int) -> Callable[[], object]:
-        spec = StoreSpec("s", key_serde=serdes.LONG, value_serde=serdes.LONG)
+        spec = StoreSpec("s", KEY_VALUE, key_serde=serdes.LONG, value_serde=serdes.LONG)
         store = opened(spec, walked, tmp_path / str(left))
         for number in range(1000, 1000 + left):
             store.put(number, number)

@@ -20,6 +20,12 @@ from hypothesis import strategies as st
 
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.waiting_record import WaitingRecord
 from pystreams.stores.windowed_api import Window, Windowed
@@ -78,53 +84,51 @@ def all_entries(store: Any) -> object:
 
 KINDS = {
     "plain": Kind(
-        spec_of(StoreKind.KEY_VALUE),
+        spec_of(KEY_VALUE),
         lambda store, write: store.put(write[0], write[2]),
         all_entries,
     ),
     "timestamped": Kind(
-        spec_of(StoreKind.KEY_VALUE, timestamped=True, engine_timestamped=True),
+        spec_of(KEY_VALUE, timestamped=True, engine_timestamped=True),
         lambda store, write: store.put_with_timestamp(write[0], write[2], write[1]),
         all_entries,
     ),
     "of limited size": Kind(
-        spec_of(StoreKind.KEY_VALUE, max_entries=3, engine=StoreEngine.IN_MEMORY),
+        spec_of(KEY_VALUE, max_entries=3, engine=StoreEngine.IN_MEMORY),
         lambda store, write: store.put(f"{write[0]}{write[1] % 3}", write[2]),
         all_entries,
     ),
     "window": Kind(
-        spec_of(StoreKind.WINDOW, retention=RETENTION),
+        spec_of(WINDOW, retention=RETENTION),
         lambda store, write: store.put(write[0], write[2], write[1]),
         all_entries,
     ),
     "timestamped window": Kind(
-        spec_of(StoreKind.WINDOW, retention=RETENTION, timestamped=True, engine_timestamped=True),
+        spec_of(WINDOW, retention=RETENTION, timestamped=True, engine_timestamped=True),
         lambda store, write: store.put_with_timestamp(write[0], write[2], 7, write[1]),
         all_entries,
     ),
     "window with duplicates": Kind(
-        spec_of(StoreKind.WINDOW, retention=replace(RETENTION, retain_duplicates=True)),
+        spec_of(WINDOW, retention=replace(RETENTION, retain_duplicates=True)),
         lambda store, write: store.put(write[0], write[2], write[1]),
         all_entries,
     ),
     "session": Kind(
-        spec_of(StoreKind.SESSION, retention=RETENTION),
+        spec_of(SESSION, retention=RETENTION),
         put_session,
         lambda store: list(store.fetch_range(None, None)),
     ),
     "versioned": Kind(
-        spec_of(StoreKind.VERSIONED, retention=RETENTION),
+        spec_of(VERSIONED, retention=RETENTION),
         lambda store, write: store.put(write[0], write[2], write[1]),
         lambda store: [list(store.get_range(key)) for key in "ab"],
     ),
     "list": Kind(
-        spec_of(StoreKind.LIST_VALUE),
+        spec_of(LIST),
         put_in_list,
         lambda store: [(key, list(values)) for key, values in store.all()],
     ),
-    "buffer": Kind(
-        spec_of(StoreKind.BUFFER), wait_in_buffer, lambda store: store.latest_timestamp()
-    ),
+    "buffer": Kind(spec_of(BUFFER), wait_in_buffer, lambda store: store.latest_timestamp()),
 }
 
 

@@ -85,7 +85,7 @@ def test_after_sigkill_data_and_offset_are_of_one_and_the_same_commit(tmp_path: 
 def test_a_clean_close_loses_nothing(tmp_path: Path) -> None:
     home = Home(tmp_path)
     store = home.open(spec_of(timestamped=True))
-    store.put_with_timestamp("a", 1, 2)  # type: ignore[union-attr]
+    store.put_with_timestamp("a", 1, 2)
     store.commit({CHANGELOG: 8})
     store.close()
     assert (tmp_path / "rocksdb" / "s" / "CURRENT").exists()
@@ -98,7 +98,7 @@ def test_a_clean_close_loses_nothing(tmp_path: Path) -> None:
 def test_the_directory_has_kafka_streams_layout_and_bytes(tmp_path: Path) -> None:
     home = Home(tmp_path)
     store = home.open(spec_of(timestamped=True))
-    store.put_with_timestamp("a", 3, 2)  # type: ignore[union-attr]
+    store.put_with_timestamp("a", 3, 2)
     store.commit({CHANGELOG: 258})
     store.close()
     directory = str(tmp_path / "rocksdb" / "s")
@@ -132,7 +132,7 @@ def test_a_plain_stores_data_moves_to_the_timestamped_store_with_timestamp_unkno
     home = Home(tmp_path)
     plain = home.open(spec_of())
     for number in range(25_000):
-        plain.put(f"k{number:05d}", number)  # type: ignore[arg-type]
+        plain.put(f"k{number:05d}", number)
     plain.commit({CHANGELOG: 25_000})
     plain.close()
     for _ in range(2):

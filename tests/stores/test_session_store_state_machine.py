@@ -9,8 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.session_keys import MAX_TIMESTAMP, key_of, session_key, window_of
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.machine_parts import SHORT, Entry
 from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
@@ -24,7 +25,7 @@ LENGTHS = st.sampled_from([0, 1, 10, 60, 130])
 class SessionStoreMachine(SegmentedStoreMachine):
     """An entry is a key, and the start and the end of a session."""
 
-    kind = StoreKind.SESSION
+    kind = SESSION
 
     def time_of(self, entry: Entry) -> int:
         end: int = entry[2]

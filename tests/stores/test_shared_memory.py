@@ -14,8 +14,11 @@ from pystreams.errors import ConfigError
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
-from pystreams.stores.spec import Retention, StoreKind
+from pystreams.stores.spec import Retention
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.broker.waiting import wait_until
 from tests.stores.support import CHANGELOG, Home, spec_of
@@ -25,9 +28,9 @@ RETENTION = Retention(60_000, 30_000, window_size_ms=1000)
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
     "timestamped": {"timestamped": True},
-    "window": {"kind": StoreKind.WINDOW, "retention": RETENTION},
-    "session": {"kind": StoreKind.SESSION, "retention": RETENTION},
-    "versioned": {"kind": StoreKind.VERSIONED, "retention": RETENTION},
+    "window": {"kind": WINDOW, "retention": RETENTION},
+    "session": {"kind": SESSION, "retention": RETENTION},
+    "versioned": {"kind": VERSIONED, "retention": RETENTION},
 }
 STORES = 12
 ENTRIES = 2_000

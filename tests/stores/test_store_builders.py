@@ -13,6 +13,10 @@ from pystreams.errors import StateStoreError, TopologyError
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.factories import Stores
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import CHANGELOG, Home
@@ -27,7 +31,7 @@ def test_builders_are_changed_by_copy() -> None:
         Stores.persistent_key_value_store("s"), serdes.STRING, serdes.LONG
     )
     second = first.with_caching_enabled().with_logging_enabled({"segment.bytes": "1"})
-    assert first.spec == StoreSpec("s", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    assert first.spec == StoreSpec("s", KEY_VALUE, key_serde=serdes.STRING, value_serde=serdes.LONG)
     assert (second.spec.caching, second.logging, second.changelog_config) == (
         True,
         True,
@@ -111,7 +115,7 @@ def test_a_session_store_drops_by_half_its_retention_but_by_a_minute_at_least(
     in_memory = Stores.in_memory_session_store("s", retention_ms)
     assert in_memory == replace(on_disk, engine=StoreEngine.IN_MEMORY)
     spec = Stores.session_store_builder(on_disk, serdes.STRING, serdes.LONG).spec
-    assert (spec.kind, spec.retention) == (StoreKind.SESSION, on_disk.retention)
+    assert (spec.kind, spec.retention) == (SESSION, on_disk.retention)
 
 
 def test_the_changelog_of_a_session_store_is_kept_for_the_retention_and_some_time() -> None:
@@ -128,16 +132,16 @@ def test_a_session_store_with_a_negative_retention_is_refused() -> None:
 
 
 SUPPLIERS = {
-    StoreKind.KEY_VALUE: Stores.persistent_key_value_store("s"),
-    StoreKind.WINDOW: Stores.persistent_window_store("s", 10, 10),
-    StoreKind.SESSION: Stores.persistent_session_store("s", 10),
-    StoreKind.VERSIONED: Stores.persistent_versioned_key_value_store("s", 10),
+    KEY_VALUE: Stores.persistent_key_value_store("s"),
+    WINDOW: Stores.persistent_window_store("s", 10, 10),
+    SESSION: Stores.persistent_session_store("s", 10),
+    VERSIONED: Stores.persistent_versioned_key_value_store("s", 10),
 }
 BUILDERS: dict[StoreKind, Any] = {
-    StoreKind.KEY_VALUE: Stores.key_value_store_builder,
-    StoreKind.WINDOW: Stores.window_store_builder,
-    StoreKind.SESSION: Stores.session_store_builder,
-    StoreKind.VERSIONED: Stores.versioned_key_value_store_builder,
+    KEY_VALUE: Stores.key_value_store_builder,
+    WINDOW: Stores.window_store_builder,
+    SESSION: Stores.session_store_builder,
+    VERSIONED: Stores.versioned_key_value_store_builder,
 }
 
 
@@ -146,7 +150,7 @@ def test_builders_refuse_suppliers_of_other_kinds(kind: StoreKind) -> None:
     assert BUILDERS[kind](SUPPLIERS[kind]).spec.kind is kind
     for other, supplier in SUPPLIERS.items():
         if other is not kind:
-            refusal = rf"a {kind.value} store needs a supplier of one.*a {other.value} store"
+            refusal = rf"a {kind.name} store needs a supplier of one.*a {other.name} store"
             with pytest.raises(TopologyError, match=refusal):
                 BUILDERS[kind](supplier)
 

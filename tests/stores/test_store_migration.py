@@ -23,7 +23,7 @@ from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.factories import Stores
 from pystreams.stores.metadata import pack_long
 from pystreams.stores.position import Position
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from tests.stores.killed_migration import builders, kill_at_each_line, look
 from tests.stores.managed import changelog, commit, in_another_process, manager_of, opened
 

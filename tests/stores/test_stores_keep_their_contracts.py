@@ -14,7 +14,7 @@ from tests.stores.support import spec_of
 
 if TYPE_CHECKING:
     from pystreams.stores import api
-    from pystreams.stores.spec import StoreBuilder
+    from pystreams.stores.store_builder import StoreBuilder
 
 
 def test_every_class_has_its_protocol() -> None:

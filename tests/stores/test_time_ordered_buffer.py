@@ -203,7 +203,7 @@ def test_records_leave_as_out_of_a_sorted_list(
                 now.append(entry)
         elif action == "leave":
             due += chooser.randrange(4)
-            left = [(one.timestamp, one.key, int(one.value)) for one in buffer.leave_until(due)]
+            left = [(gone.timestamp, gone.key, int(gone.value)) for gone in buffer.leave_until(due)]
             assert sorted(left) == sorted(entry for entry in now if entry[0] <= due)
             assert [time for time, _, _ in left] == sorted(time for time, _, _ in left)
             for key in (b"a", b"b", b"ab"):

@@ -186,17 +186,17 @@ def test_time_outside_of_the_row_is_refused(case: Case) -> None:
 def test_all_values_are_found_but_no_tombstone(case: Case) -> None:
     ends, versions = case
     found = find_all(built_by_appending(case), None, None)
-    assert [(one.value, one.valid_from) for one in found] == [
+    assert [(version.value, version.valid_from) for version in found] == [
         version for version in versions if version[0] is not None
     ]
-    assert all(one.valid_to <= ends for one in found)
+    assert all(version.valid_to <= ends for version in found)
 
 
 def test_versions_that_touch_a_range_are_found() -> None:
     row = built_by_appending((10, [(b"c", 8), (b"b", 3), (b"a", 0)]))
 
     def values(from_time: int | None, to_time: int | None) -> bytes:
-        return b"".join(one.value or b"" for one in find_all(row, from_time, to_time))
+        return b"".join(version.value or b"" for version in find_all(row, from_time, to_time))
 
     assert values(2, 3) == b"ba"
     assert values(3, 7) == b"b"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pystreams import serdes
-from pystreams.stores.build import build_versioned_store
+from pystreams.stores.build import build_store
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
@@ -43,7 +43,7 @@ class VersionedHome:
         self.open()
 
     def open(self) -> None:
-        self.store = build_versioned_store(self.spec)
+        self.store: Any = build_store(self.spec)
         self.store.init(self.home.context())
 
     def reopen(self) -> None:
@@ -51,10 +51,12 @@ class VersionedHome:
         self.open()
 
     def put(self, key: str, value: str | None, timestamp: int) -> int:
-        return self.store.put(key, value, timestamp)
+        code: int = self.store.put(key, value, timestamp)
+        return code
 
     def get(self, key: str, as_of: int | None = None) -> VersionedRecord[str] | None:
-        return self.store.get(key, as_of)
+        found: VersionedRecord[str] | None = self.store.get(key, as_of)
+        return found
 
     def versions(self, key: str, *times: int | None, descending: bool = False) -> list[Any]:
         return list(self.store.get_range(key, *times, descending=descending))

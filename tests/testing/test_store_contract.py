@@ -14,6 +14,7 @@ from pystreams import StateStore, serdes
 from pystreams.ids import TopicPartition
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.spec import StoreEngine, StoreSpec
 from pystreams.testing import KeyValueStoreContract, StateStoreContract
 from tests.stores.custom import OffsetKeepingStore, SqliteStore, TellingStore
@@ -26,7 +27,7 @@ class OurStore(KeyValueStoreContract):
     changes: ClassVar[Mapping[str, Any]] = {}
 
     def make_store(self) -> Any:
-        return build_store(StoreSpec(name="ours", **self.changes))
+        return build_store(StoreSpec("ours", KEY_VALUE, **self.changes))
 
 
 class TestRocksDBStore(OurStore):

@@ -11,7 +11,10 @@ from pystreams import VersionedRecord, Window, Windowed, serdes
 from pystreams.record import ConsumedMessage
 from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
+from pystreams.stores.spec import Retention, StoreEngine, StoreSpec
 from pystreams.testing import (
     SessionStoreContract,
     StateStoreContract,
@@ -42,7 +45,7 @@ class OurWindowStore(WindowStoreContract):
 
     def make_store(self) -> Any:
         retention = Retention(RETENTION_MS, SEGMENT_INTERVAL_MS, window_size_ms=self.window_size_ms)
-        return build_store(StoreSpec("ours", StoreKind.WINDOW, retention=retention, **self.changes))
+        return build_store(StoreSpec("ours", WINDOW, retention=retention, **self.changes))
 
 
 class TestRocksDBWindowStore(OurWindowStore):
@@ -95,9 +98,7 @@ class OurSessionStore(SessionStoreContract):
 
     def make_store(self) -> Any:
         retention = Retention(RETENTION_MS, SEGMENT_INTERVAL_MS)
-        return build_store(
-            StoreSpec("ours", StoreKind.SESSION, retention=retention, **self.changes)
-        )
+        return build_store(StoreSpec("ours", SESSION, retention=retention, **self.changes))
 
 
 class TestRocksDBSessionStore(OurSessionStore):
@@ -131,9 +132,7 @@ class OurVersionedStore(VersionedStoreContract):
 
     def make_store(self) -> Any:
         retention = Retention(RETENTION_MS, SEGMENT_INTERVAL_MS)
-        return build_store(
-            StoreSpec("ours", StoreKind.VERSIONED, retention=retention, **self.changes)
-        )
+        return build_store(StoreSpec("ours", VERSIONED, retention=retention, **self.changes))
 
 
 class TestRocksDBVersionedStore(OurVersionedStore):

@@ -11,7 +11,8 @@ import pytest
 from pystreams.errors import TopologyError
 from pystreams.serdes import JSON, LONG, STRING
 from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.spec import StoreEngine
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.ktable import KTable
@@ -338,10 +339,10 @@ def test_supplier_says_what_kind_of_store_a_table_has(builder: StreamsBuilder, d
 def test_store_of_a_versioned_table_is_versioned_and_not_cached(builder: StreamsBuilder) -> None:
     builder.table("prices", materialized=kept("store", store_type=StoreEngine.IN_MEMORY))
 
-    spec = builder.build().stores["store"].spec  # type: ignore[attr-defined]
+    spec: Any = builder.build().stores["store"].spec
 
     assert (spec.kind, spec.engine, spec.caching) == (
-        StoreKind.VERSIONED,
+        VERSIONED,
         StoreEngine.IN_MEMORY,
         False,
     )

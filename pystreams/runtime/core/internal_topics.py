@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pystreams.errors import ConfigError, FatalStreamsError, TopologyError
 from pystreams.loggers import get_logger
 from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.partitions import PartitionPlan
 from pystreams.topology.plan import TopologyPlan
 

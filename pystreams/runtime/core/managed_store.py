@@ -12,7 +12,7 @@ from pystreams.runtime.core.store_checkpoint import StoreCheckpoint
 from pystreams.stores.api import StateStore
 from pystreams.stores.contract import ChangelogIdentity
 from pystreams.stores.metered import StoreMeters
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 
 
 @dataclass(slots=True)

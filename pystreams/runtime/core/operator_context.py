@@ -31,6 +31,7 @@ from pystreams.runtime.core.error_handlers import (
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
+from pystreams.stores.spec import StoreKind
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import PunctuationType, Punctuator
@@ -163,6 +164,10 @@ class OperatorContext:
             self.report_error(error, schedule.node)
 
     # ------------------------------------------------------------------ what operators call
+
+    def store_kind(self, name: str) -> StoreKind:
+        """Return what a store of the task can do."""
+        return self._plan.topology.stores[name].store_kind
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what nodes of the task share under a key."""

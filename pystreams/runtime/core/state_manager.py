@@ -33,7 +33,7 @@ from pystreams.serdes import Serde
 from pystreams.stores.api import StateStore, StateStoreContext
 from pystreams.stores.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.read_cache import ReadCacheBudget
-from pystreams.stores.spec import StoreBuilder
+from pystreams.stores.store_builder import StoreBuilder
 
 _DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
 

@@ -6,33 +6,21 @@ position says (see `store_positions`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import StoreNotAvailableError
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.query.queries import (
-    KeyQuery,
-    MultiVersionedKeyQuery,
-    Query,
-    RangeQuery,
-    TimestampedKeyQuery,
-    TimestampedRangeQuery,
-    VersionedKeyQuery,
-    WindowKeyQuery,
-    WindowRangeQuery,
-)
 from pystreams.runtime.query.results import FailureReason, QueryResult, StateQueryResult
-from pystreams.stores.contract import StateStore
+from pystreams.stores.contract import StateStore, gives_views
 from pystreams.stores.position import Position, PositionBound
-from pystreams.stores.spec import StoreKind, StoreSpec
+from pystreams.stores.queries import Query
+from pystreams.stores.spec import Answer, StoreSpec
 
 R = TypeVar("R")
-Answer = Callable[[Any, Any], Any]
-"""Called with (view of the store, query)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +69,7 @@ def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[
     number = task.task_id.partition
     partition = f"partition {number} of state store {spec.name!r}"
     store = task.state_manager.stores()[spec.name]
-    answer = answer_of(query, spec) if hasattr(store, "read_only") else None
+    answer = spec.kind.answer(query, spec) if gives_views(store) else None
     if answer is None and type(store).query is StateStore.query:
         return _unknown(query, spec, store)
     if task.state is not TaskState.RUNNING:
@@ -112,13 +100,13 @@ def _found(
     """Return what a store answers itself, or what its view does; NotImplemented if neither."""
     found = store.query(query, level)
     if found is NotImplemented and answer is not None:
-        return answer(cast("Any", store).read_only(level), query)
+        return answer(store.read_only(level), query)
     return found
 
 
 def _unknown(query: Query[Any], spec: StoreSpec, store: StateStore) -> QueryResult[Any]:
-    message = unknown_query(query, spec)
-    if spec.kind is StoreKind.KEY_VALUE and not hasattr(store, "read_only"):
+    message = spec.kind.unknown_query(query, spec)
+    if spec.kind.answers and not gives_views(store):
         message = (
             f"state store {spec.name!r} is a {type(store).__name__} and can't answer {query}: "
             "ask it with a query that its query() knows"
@@ -138,97 +126,6 @@ def _not_here(store: str, number: int, num_partitions: int) -> QueryResult[Any]:
         f"{num_partitions - 1}: ask for one of these"
     )
     return _failed(FailureReason.DOES_NOT_EXIST, message)
-
-
-def answer_of(query: Query[Any], spec: StoreSpec) -> Answer | None:
-    """Return the function that answers a query of a store, None when such stores can't."""
-    answer = _ANSWERS.get((type(query), spec.kind))
-    if isinstance(query, KeyQuery | RangeQuery) and spec.timestamped:
-        return _PLAIN_ANSWERS.get((type(query), spec.kind))
-    if isinstance(query, TimestampedKeyQuery | TimestampedRangeQuery) and not spec.timestamped:
-        return None
-    if isinstance(query, WindowRangeQuery):
-        wanted = StoreKind.WINDOW if query.key is None else StoreKind.SESSION
-        return answer if spec.kind is wanted else None
-    return answer
-
-
-def _get(view: Any, query: KeyQuery | TimestampedKeyQuery) -> Any:
-    return view.get(query.key)
-
-
-def _get_plain(view: Any, query: KeyQuery) -> Any:
-    found = view.get(query.key)
-    return None if found is None else found.value
-
-
-def _range(view: Any, query: RangeQuery | TimestampedRangeQuery) -> Iterator[tuple[Any, Any]]:
-    walk = view.reverse_range if query.descending else view.range
-    entries: Iterator[tuple[Any, Any]] = walk(query.lower, query.upper)
-    return entries
-
-
-def _range_plain(view: Any, query: RangeQuery) -> Iterator[tuple[Any, Any]]:
-    return ((key, found.value) for key, found in _range(view, query))
-
-
-def _window_fetch(view: Any, query: WindowKeyQuery) -> Any:
-    return view.fetch(query.key, query.time_from, query.time_to)
-
-
-def _window_fetch_all(view: Any, query: WindowRangeQuery) -> Any:
-    return view.fetch_all(query.time_from, query.time_to)
-
-
-def _session_fetch(view: Any, query: WindowRangeQuery) -> Any:
-    return view.fetch(query.key)
-
-
-def _version(view: Any, query: VersionedKeyQuery) -> Any:
-    return view.get(query.key, query.as_of)
-
-
-def _versions(view: Any, query: MultiVersionedKeyQuery) -> Any:
-    return view.get_range(query.key, query.from_time, query.to_time, descending=query.descending)
-
-
-_ANSWERS: dict[tuple[type[Query[Any]], StoreKind], Answer] = {
-    (KeyQuery, StoreKind.KEY_VALUE): _get,
-    (RangeQuery, StoreKind.KEY_VALUE): _range,
-    (TimestampedKeyQuery, StoreKind.KEY_VALUE): _get,
-    (TimestampedRangeQuery, StoreKind.KEY_VALUE): _range,
-    (WindowKeyQuery, StoreKind.WINDOW): _window_fetch,
-    (WindowRangeQuery, StoreKind.WINDOW): _window_fetch_all,
-    (WindowRangeQuery, StoreKind.SESSION): _session_fetch,
-    (VersionedKeyQuery, StoreKind.VERSIONED): _version,
-    (MultiVersionedKeyQuery, StoreKind.VERSIONED): _versions,
-}
-_PLAIN_ANSWERS: dict[tuple[type[Query[Any]], StoreKind], Answer] = {
-    (KeyQuery, StoreKind.KEY_VALUE): _get_plain,
-    (RangeQuery, StoreKind.KEY_VALUE): _range_plain,
-}
-_TIMESTAMPED_CURE = (
-    "ask it with KeyQuery or RangeQuery, or with TimestampedKeyQuery or TimestampedRangeQuery"
-)
-_CURES = {
-    StoreKind.KEY_VALUE: "ask it with KeyQuery or RangeQuery",
-    StoreKind.WINDOW: "ask it with WindowKeyQuery, or WindowRangeQuery with time_from and time_to",
-    StoreKind.SESSION: "ask it with WindowRangeQuery with key",
-    StoreKind.VERSIONED: "ask it with VersionedKeyQuery or MultiVersionedKeyQuery",
-    StoreKind.BUFFER: "it is what an operation keeps for itself, ask a table made of its output",
-    StoreKind.LIST_VALUE: "it is what a join keeps for itself, ask a table made of its output",
-}
-
-
-def unknown_query(query: Query[Any], spec: StoreSpec) -> str:
-    """Return the message of UNKNOWN_QUERY_TYPE, of a store of ours."""
-    kind, cure = f"{spec.kind.value} store", _CURES[spec.kind]
-    if spec.kind is StoreKind.KEY_VALUE:
-        if spec.timestamped:
-            cure = _TIMESTAMPED_CURE
-        else:
-            kind += " without timestamps"
-    return f"state store {spec.name!r} is a {kind} and can't answer {query}: {cure}"
 
 
 def _failed(reason: FailureReason, message: str) -> QueryResult[Any]:

@@ -27,8 +27,9 @@ from pystreams.runtime.settings import ThreadSettings, recording_of, task_settin
 from pystreams.runtime.thread import StreamThread
 from pystreams.runtime.thread_parts import ThreadParts
 from pystreams.stores.api import StateStore
-from pystreams.stores.spec import StoreBuilder, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import StoreEngine, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
@@ -215,7 +216,7 @@ class SimulatedProcess:
         if self._real_stores:
             return builder.build()
         lifeline = self._lifeline
-        segmented = builder.spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}
+        segmented = builder.store_kind.segmented
 
         def engine(name: str) -> SimulatedEngine:
             faults = self._broker.faults

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from pystreams.errors import TopologyError
 from pystreams.record import Headers
 from pystreams.stores.versioned_api import (
     PUT_RETURN_CODE_NOT_PUT,
@@ -95,7 +94,9 @@ class StoreView:
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup of a versioned store."""
-        lookup: LookupAsOf | None = getattr(node.task.store(self.store), "get_as_of", None)
+        if not node.task.store_kind(self.store).keeps_versions:
+            return None
+        lookup: LookupAsOf = node.task.store(self.store).get_as_of
         return lookup
 
 
@@ -172,13 +173,10 @@ def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -
         node: The table's node.
         store_name: The store's name.
         send_old_values: Whether changes carry old values.
-
-    Raises:
-        TopologyError: The store is of a kind that can't hold a table.
     """
     store = node.task.store(store_name)
     forwards = must_forward(node, store, send_old_values=send_old_values)
-    if hasattr(store, "get_as_of"):
+    if node.task.store_kind(store_name).keeps_versions:
         put, forward = _versioned_access(store, node.forward)
         return TableStoreAccess(store.get_with_timestamp, put, forward, forwards)
     return TableStoreAccess(
@@ -216,16 +214,7 @@ def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> boo
 
     Returns:
         True if the operator itself must forward each change: the store does not cache.
-
-    Raises:
-        TopologyError: The store is of a kind that can't hold a table.
     """
-    if not hasattr(store, "put_with_timestamp"):
-        message = (
-            f"table {node.name!r} needs a store with timestamps, {store.name!r} has none: "
-            "use timestamped_key_value_store_builder or versioned_key_value_store_builder"
-        )
-        raise TopologyError(message)
     forward = node.forward
 
     def on_flush(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:

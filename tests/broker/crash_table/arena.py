@@ -17,8 +17,10 @@ from pystreams.broker import DevelopmentBroker
 from pystreams.clock import SystemClock
 from pystreams.stores.api import KeyValueEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreKind
 from tests.broker.application import Application, Running
 from tests.broker.crash_table import everywhere_app
 from tests.broker.reading import committed_offsets, produce, read_all, values_by_key
@@ -258,7 +260,7 @@ def stores_in(task_directory: Path, *, plain: bool = False) -> dict[str, Held]:
 def engine_of(name: str, *, plain: bool = False) -> KeyValueEngine:
     """Return a store's engine, closed."""
     spec = everywhere_app.PLAIN.spec if plain and name == "timestamped" else BUILDERS[name].spec
-    if spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}:
+    if spec.kind in {WINDOW, SESSION}:
         assert spec.retention is not None
         return RocksDBSegmentEngine(
             name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped
@@ -266,7 +268,7 @@ def engine_of(name: str, *, plain: bool = False) -> KeyValueEngine:
     return RocksDBEngine(
         name,
         timestamped=spec.engine_timestamped,
-        versioned=spec.kind is StoreKind.VERSIONED,
+        versioned=spec.kind is VERSIONED,
     )
 
 

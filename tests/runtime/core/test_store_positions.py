@@ -115,7 +115,7 @@ def test_a_caching_store_reflects_what_is_still_in_its_cache() -> None:
     running = RunningTask(counting(caching=True), cache_enabled=True)
     running.run(("a", "x", 0))
 
-    view = running.task.state_manager.stores()["counts"].read_only(UNCOMMITTED)  # type: ignore[attr-defined]
+    view = running.task.state_manager.stores()["counts"].read_only(UNCOMMITTED)
 
     assert view.get("a").value == 1
     assert of(running, "counts", UNCOMMITTED) == 0

@@ -8,10 +8,11 @@ from typing import Any
 from pystreams import Stores, serdes
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.queries import Query
 from pystreams.runtime.query.results import StateQueryResult
+from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.position import PositionBound
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.queries import Query
+from pystreams.stores.spec import Retention, StoreEngine, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.topology.builder import StreamsBuilder
@@ -39,7 +40,7 @@ BUILDERS: dict[str, StoreSpecBuilder] = {
         StoreSpecBuilder(
             StoreSpec(
                 "sessions",
-                kind=StoreKind.SESSION,
+                kind=SESSION,
                 engine=StoreEngine.IN_MEMORY,
                 key_serde=serdes.STRING,
                 value_serde=serdes.STRING,

@@ -10,8 +10,10 @@ import pytest
 
 from pystreams import ValueAndTimestamp
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.runtime.query.execution import unknown_query
-from pystreams.runtime.query.queries import (
+from pystreams.runtime.query.results import FailureReason
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.queries import (
     KeyQuery,
     MultiVersionedKeyQuery,
     Query,
@@ -22,10 +24,10 @@ from pystreams.runtime.query.queries import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from pystreams.runtime.query.results import FailureReason
 from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.windowed_api import Window, Windowed
+from tests.every_store import ALL_KINDS
 from tests.runtime.query.filing import BUILDERS, ask, filing, joining, specs_of
 from tests.runtime.running_task import RunningTask
 
@@ -211,16 +213,14 @@ def test_the_message_says_which_store_has_no_timestamps(running: RunningTask) ->
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "whose"), [(StoreKind.BUFFER, "an operation"), (StoreKind.LIST_VALUE, "a join")]
-)
+@pytest.mark.parametrize(("kind", "whose"), [(BUFFER, "an operation"), (LIST, "a join")])
 def test_what_joins_keep_for_themselves_answers_nothing(
     kind: StoreKind, whose: str, tmp_path: Path
 ) -> None:
     """Records that wait for their grace period, and those that an outer join holds back."""
     topology = joining()
     specs = specs_of(topology)
-    (store,) = [name for name, spec in specs.items() if spec.kind is kind]
+    (store,) = [name for name, spec in specs.items() if spec.kind == kind]
     running = RunningTask(topology, directory=tmp_path)
     running.run(("a", "left", 1))
     running.commit()
@@ -231,18 +231,18 @@ def test_what_joins_keep_for_themselves_answers_nothing(
 
         assert result.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
         assert result.failure_message == (
-            f"state store {store!r} is a {kind.value} store and can't answer {query}: "
+            f"state store {store!r} is a {kind.name} store and can't answer {query}: "
             f"it is what {whose} keeps for itself, ask a table made of its output"
         )
     running.task.close()
 
 
-@pytest.mark.parametrize("kind", StoreKind)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_the_message_of_an_unknown_query_has_a_cure_for_each_kind(kind: StoreKind) -> None:
     class Other(Query[int]):
         pass
 
-    assert re.search(r": .*\bask ", unknown_query(Other(), StoreSpec("s", kind=kind)))
+    assert re.search(r": .*\bask ", kind.unknown_query(Other(), StoreSpec("s", kind)))
 
 
 @pytest.mark.parametrize(("query", "stores"), QUERIES.items(), ids=str)

@@ -10,8 +10,8 @@ import pytest
 from pystreams import serdes
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.queries import KeyQuery
 from pystreams.stores.position import PositionBound
+from pystreams.stores.queries import KeyQuery
 from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.builder import StreamsBuilder

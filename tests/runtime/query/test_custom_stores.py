@@ -25,7 +25,6 @@ from pystreams.record import ConsumedMessage
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
 from pystreams.runtime.query.results import FailureReason, QueryResult
 from pystreams.serdes import STRING
-from pystreams.stores.spec import StoreSpec
 from pystreams.topology.processor import Processor, ProcessorContext
 from tests.runtime.running_task import RunningTask
 
@@ -132,7 +131,7 @@ def ask(
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     **changes: Any,
 ) -> QueryResult[Any]:
-    request = StateQueryRequest(query, StoreSpec("values"), None, level, PositionBound.unbounded())
+    request = StateQueryRequest(query, ValuesBuilder().spec, None, level, PositionBound.unbounded())
     return query_tasks(replace(request, **changes), [running.task], 1).partition_results[0]
 
 

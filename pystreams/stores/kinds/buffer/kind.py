@@ -1,0 +1,32 @@
+"""What the buffer of a join with grace can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
+
+if TYPE_CHECKING:
+    from pystreams.stores.api import KeyValueEngine
+
+
+class BufferKind(StoreKind):
+    """Records by 0 (one byte), time (int64), key and sequence number (int32)."""
+
+    name = "buffer"
+    has_serdes = False
+    key_layout = KeyLayout(head_bytes=9, tail_bytes=4)
+    how_to_ask = "it is what an operation keeps for itself, ask a table made of its output"
+
+    def build(self, spec: StoreSpec, engine: KeyValueEngine) -> TimeOrderedBuffer:
+        """Return a new store; it is transactional, whatever the spec."""
+        return TimeOrderedBuffer(
+            BufferedKeyValueStore(
+                spec.name, engine, value_prefix_bytes=0, caching=False, restored=restored_records
+            )
+        )
+
+
+BUFFER = BufferKind()

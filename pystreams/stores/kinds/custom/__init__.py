@@ -1,0 +1,1 @@
+"""Stores of the user's own that say nothing of their kind."""

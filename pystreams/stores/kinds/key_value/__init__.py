@@ -1,0 +1,1 @@
+"""Key-value stores: the last value of each key, with or without its timestamp."""

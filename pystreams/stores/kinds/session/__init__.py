@@ -1,0 +1,1 @@
+"""Session stores: an aggregate for each key and session, kept for a while."""

@@ -1,0 +1,64 @@
+"""What session stores can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pystreams.stores.kinds.session.local import LocalSessionStore
+from pystreams.stores.of_spec import dirty_map
+from pystreams.stores.queries import Query, WindowRangeQuery
+from pystreams.stores.restoring import plain_changes
+from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
+from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.session import TypedSessionStore
+from pystreams.stores.session_keys import SUFFIX_BYTES
+from pystreams.stores.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+
+if TYPE_CHECKING:
+    from pystreams.stores.api import KeyValueEngine
+
+_START_FROM_END = 8
+
+
+def _fetch(view: Any, query: WindowRangeQuery) -> Any:
+    return view.fetch(query.key)
+
+
+class SessionKind(SegmentedKind):
+    """An aggregate for each key and session."""
+
+    name = "session"
+    factory = "persistent_session_store"
+    contract = "SessionStoreContract"
+    key_layout = KeyLayout(tail_bytes=SUFFIX_BYTES)
+    answers: ClassVar = {WindowRangeQuery: _fetch}
+    how_to_ask = "ask it with WindowRangeQuery with key"
+    local_store = LocalSessionStore
+
+    def build(self, spec: StoreSpec, engine: KeyValueEngine) -> TypedSessionStore[Any, Any]:
+        """Return a new store."""
+        retention = spec.retention
+        assert retention is not None, f"store {spec.name}: a session store has a retention"
+        segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+        buffer = dirty_map(
+            spec,
+            engine,
+            caching=spec.caching,
+            key_prefix_bytes=SEGMENT_ID_BYTES,
+            restored=SegmentedChanges(segments, plain_changes, SUFFIX_BYTES),
+        )
+        return TypedSessionStore(buffer, segments, spec.key_serde, spec.value_serde)
+
+    def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
+        """Return where a session starts and ends."""
+        return {"window_start": KeyTime(_START_FROM_END), "window_end": KeyTime(SUFFIX_BYTES)}
+
+    def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
+        """Return what answers a query; windows of all keys are asked of window stores."""
+        if isinstance(query, WindowRangeQuery) and query.key is None:
+            return None
+        return super().answer(query, spec)
+
+
+SESSION = SessionKind()

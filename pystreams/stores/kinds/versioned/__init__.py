@@ -1,0 +1,1 @@
+"""Versioned stores: the history of each key, kept for a while."""

@@ -1,0 +1,1 @@
+"""Window stores: a value for each key and window, kept for a while."""

@@ -1,0 +1,80 @@
+"""What window stores can do, plain and timestamped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pystreams.stores.kinds.window.local import LocalWindowStore
+from pystreams.stores.of_spec import dirty_map
+from pystreams.stores.queries import Query, WindowKeyQuery, WindowRangeQuery
+from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
+from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
+from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.window import TypedTimestampedWindowStore, TypedWindowStore
+from pystreams.stores.window_keys import SUFFIX_BYTES
+
+if TYPE_CHECKING:
+    from pystreams.stores.api import KeyValueEngine
+
+WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
+
+
+def _fetch(view: Any, query: WindowKeyQuery) -> Any:
+    return view.fetch(query.key, query.time_from, query.time_to)
+
+
+def _fetch_all(view: Any, query: WindowRangeQuery) -> Any:
+    return view.fetch_all(query.time_from, query.time_to)
+
+
+class WindowKind(SegmentedKind):
+    """A value for each key and window, or several in the order they were put."""
+
+    name = "window"
+    factory = "persistent_window_store"
+    contract = "WindowStoreContract"
+    holds_joined_streams = True
+    ordered_by_key = True
+    key_layout = KeyLayout(tail_bytes=SUFFIX_BYTES)
+    answers: ClassVar = {WindowKeyQuery: _fetch, WindowRangeQuery: _fetch_all}
+    how_to_ask = "ask it with WindowKeyQuery, or WindowRangeQuery with time_from and time_to"
+    local_store = LocalWindowStore
+
+    def build(self, spec: StoreSpec, engine: KeyValueEngine) -> WindowStateStore:
+        """Return a new store; without a record cache if it retains duplicates.
+
+        Spec: Kafka WindowStoreBuilder.
+        """
+        retention = spec.retention
+        assert retention is not None, f"store {spec.name}: a window store has a retention"
+        segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+        changes = timestamped_changes if spec.engine_timestamped else plain_changes
+        buffer = dirty_map(
+            spec,
+            engine,
+            value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
+            key_prefix_bytes=SEGMENT_ID_BYTES,
+            caching=spec.caching and not retention.retain_duplicates,
+            restored=SegmentedChanges(segments, changes, SUFFIX_BYTES),
+        )
+        window_store = TypedTimestampedWindowStore if spec.timestamped else TypedWindowStore
+        return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde)
+
+    def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
+        """Return where a window starts and ends."""
+        size_ms = 0 if retention is None else retention.window_size_ms or 0
+        return {
+            "window_start": KeyTime(SUFFIX_BYTES),
+            "window_end": KeyTime(SUFFIX_BYTES, plus_ms=size_ms),
+        }
+
+    def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
+        """Return what answers a query; sessions of a key are asked of session stores."""
+        if isinstance(query, WindowRangeQuery) and query.key is not None:
+            return None
+        return super().answer(query, spec)
+
+
+WINDOW = WindowKind()
