@@ -46,7 +46,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
-from pystreams.runtime.settings import with_read_cache
+from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
@@ -101,7 +101,7 @@ class StreamThread:
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
             plan=parts.plan,
-            settings=with_read_cache(parts.task_settings, parts.settings.read_cache_max_bytes),
+            settings=of_one_thread(parts.task_settings, parts.settings.read_cache_max_bytes),
             partition_counts=parts.partition_counts,
             consumer=lambda: self._consumer,
             producers=self._producers,
@@ -208,7 +208,9 @@ class StreamThread:
             return 0
 
     def _iterate(self) -> int:
-        busy = any(task.ready(self._clock.now_ms()) for task in self._manager.running())
+        active = self._manager.active
+        now_ms = self._clock.now_ms()
+        busy = any(task.ready(now_ms) for task in active.in_turn())
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._housekeeping.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
@@ -221,6 +223,7 @@ class StreamThread:
             if task is not None and task.state is TaskState.RUNNING:
                 task.record.now_ms = now_ms
                 task.add_records(partition, messages)
+                active.note(task)
         self._group.check()
         if self._group.ready:
             self._manager.advance()
@@ -280,17 +283,18 @@ class StreamThread:
     # ------------------------------------------------------------------ commit
 
     def _maybe_commit(self) -> None:
-        asked = any(task.commit_requested for task in self._manager.running())
+        asked = self._manager.active.commit_requested
         if asked or self._processing.over_limit or not self._pace.until_commit_ms():
             self._commit()
 
     def _commit(self) -> bool:
         """Commit all running tasks; return False when some of them could not."""
         started_ms = self._clock.monotonic_ms()
-        self._processing.measure()
         self._processing.flush_caches()
-        committing = [task for task in self._manager.running() if task.needs_commit()]
+        committing = self._manager.active.uncommitted()
         failures = self._committer.commit(committing)
+        for task in committing:
+            self._manager.active.note(task)
         self._pace.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
@@ -300,7 +304,6 @@ class StreamThread:
         if failures:  # One pause for all, when none of them holds a transaction open any more.
             self._stop.wait(max(map(self._recover, failures)))
         self._housekeeping.maybe_purge(self._pace.committed_ms)
-        self._processing.measure()
         return not failures
 
     def _recover(self, failure: CommitFailure) -> float:

@@ -67,20 +67,19 @@ class ThreadReport:
         """Publish the numbers of now."""
         tasks = list(self._manager.tasks.values())
         running = self._manager.running()
-        progress = self._restorer.progress()
+        progress, ledger = self._restorer.progress(), self._manager.ledger
         self.latest = ThreadStatistics(
             tasks_running=len(running),
             tasks_restoring=len(tasks) - len(running),
-            processed_records=self._manager.closed_records
-            + sum(task.processed_records for task in tasks),
+            processed_records=self._processing.processed_records,
             dropped_records=sum(task.dropped_records for task in tasks),
             commits=self._committer.commits,
             lag_records=self._lag(),
             restored_records=progress.restored_records,
             restore_remaining_records=progress.remaining_records,
-            uncommitted_bytes=self._processing.uncommitted_bytes,
-            max_uncommitted_bytes=self._processing.max_uncommitted_bytes,
-            cached_bytes=self._processing.cached_bytes,
+            uncommitted_bytes=ledger.uncommitted_bytes,
+            max_uncommitted_bytes=ledger.max_uncommitted_bytes,
+            cached_bytes=ledger.cached_bytes,
             unread_partitions=self._unread_partitions(),
         )
 
