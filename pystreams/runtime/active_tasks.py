@@ -29,6 +29,7 @@ class ActiveTasks:
         self._waking: dict[StreamTask, None] = {}
         self._uncommitted: dict[StreamTask, None] = {}
         self._asking: set[StreamTask] = set()
+        self._noted: set[StreamTask] = set()
         self._due_ms: dict[StreamTask, int] = {}
         # Entries that are not in `_due_ms` any more are left out when they are met.
         self._heap: list[tuple[int, int, StreamTask]] = []
@@ -52,6 +53,7 @@ class ActiveTasks:
         if task.state is not TaskState.RUNNING:
             self.forget(task)
             return
+        self._noted.add(task)
         if task.at_rest:
             self._waking.pop(task, None)
         else:
@@ -78,7 +80,13 @@ class ActiveTasks:
         self._waking.pop(task, None)
         self._uncommitted.pop(task, None)
         self._asking.discard(task)
+        self._noted.discard(task)
         self._schedule(task, None)
+
+    def noted(self) -> set[StreamTask]:
+        """Return the tasks that were noted since the last call."""
+        noted, self._noted = self._noted, set()
+        return noted
 
     def punctuations_due(self, now_ms: int) -> list[StreamTask]:
         """Return the tasks for which the wall clock has made a punctuation due, earliest first."""

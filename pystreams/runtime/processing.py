@@ -10,7 +10,7 @@ Spec: KIP-892 "In-memory Transaction Buffers".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pystreams.errors import (
@@ -20,9 +20,11 @@ from pystreams.errors import (
 )
 from pystreams.loggers import get_logger
 from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth
+from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.pace import Pace
+from pystreams.runtime.ports import PartitionBatch
 from pystreams.runtime.producers import TaskProducers
 from pystreams.runtime.task_manager import TaskManager
 
@@ -55,6 +57,7 @@ class Processing:
         pace: Pace,
         commit: Callable[[], bool],
     ) -> None:
+        self._manager = manager
         self._active = manager.active
         self._producers = producers
         self._uncommitted_max_bytes = uncommitted_max_bytes
@@ -65,6 +68,17 @@ class Processing:
         self._now_ms = 0
         self.ledger = manager.ledger
         self.processed_records = 0
+
+    def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
+        """Give tasks what was polled, at a time of the wall clock (ms)."""
+        self._now_ms = now_ms
+        for partition, messages in batches:
+            task = self._manager.task_of(partition)
+            # What arrives for a task that does not run yet is read again when it starts.
+            if task is not None and task.state is TaskState.RUNNING:
+                task.record.now_ms = now_ms
+                task.add_records(partition, messages)
+                self._active.note(task)
 
     def round(self, now_ms: int) -> int:
         """Let each task that is ready process one run, unless the group must be polled before.

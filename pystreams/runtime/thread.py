@@ -35,7 +35,6 @@ from pystreams.ids import TopicPartition, by_topic
 from pystreams.loggers import get_logger
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.committer import CommitFailure, Committer
-from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.group_watch import GroupWatch
@@ -208,22 +207,14 @@ class StreamThread:
             return 0
 
     def _iterate(self) -> int:
-        active = self._manager.active
         now_ms = self._clock.now_ms()
-        busy = any(task.ready(now_ms) for task in active.in_turn())
+        busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._housekeeping.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
         self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
-        now_ms = self._clock.now_ms()
-        for partition, messages in batches:
-            task = self._manager.task_of(partition)
-            # What arrives for a task that does not run yet is read again when it starts.
-            if task is not None and task.state is TaskState.RUNNING:
-                task.record.now_ms = now_ms
-                task.add_records(partition, messages)
-                active.note(task)
+        self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()
         if self._group.ready:
             self._manager.advance()
