@@ -9,6 +9,7 @@ from pystreams.runtime.pace import Pace
 from pystreams.testing.simulation.clock import ManualClock
 
 IN = TopicPartition("in", 0)
+OTHER = TopicPartition("other", 0)
 
 
 def begun(pace: Pace, partition: TopicPartition) -> int:
@@ -75,6 +76,19 @@ def test_what_one_partition_costs_says_nothing_of_another() -> None:
         pace.end_run({partition: records})
 
     assert (begun(pace, IN), begun(pace, slow)) == (1000, 2)
+
+
+def test_a_run_of_two_partitions_may_have_spent_all_its_time_on_either() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    for _ in range(6):
+        begun(pace, IN)
+        pace.end_run({IN: 1, OTHER: 1})
+    pace.begin_run()
+    clock.advance_ms(200)
+    pace.end_run({IN: 100, OTHER: 4})
+
+    assert (pace.run_records(IN), pace.run_records(OTHER)) == (50, 2)
 
 
 def test_the_group_is_polled_again_after_a_second_of_work() -> None:
