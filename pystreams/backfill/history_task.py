@@ -126,7 +126,7 @@ class HistoryTask:
             run = task.next_run(_RUN_RECORDS)
             if run is None:
                 return
-            self._unchecked += task.process(*run)
+            self._unchecked += task.process(run)
             task.punctuate_stream_time()
             if self._unchecked >= _RUN_RECORDS:
                 self._unchecked = 0

@@ -42,7 +42,7 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
-from pystreams.runtime.settings import task_settings, with_read_cache
+from pystreams.runtime.settings import of_one_thread, task_settings
 from pystreams.topology.plan import TopologyPlan
 
 _ROWS_AT_A_TIME = 1000
@@ -91,7 +91,7 @@ class StageJob:
 
         settings = task_settings(self.config, num_partitions=lambda topic: counts.get(topic, 1))
         return HistoryTaskSettings(
-            with_read_cache(settings, self.config.statestore_read_cache_max_bytes),
+            of_one_thread(settings, self.config.statestore_read_cache_max_bytes),
             choose,
             self.config.statestore_uncommitted_max_bytes,
             self.config.statestore_cache_max_bytes,

@@ -59,23 +59,22 @@ class Housekeeping:
         of their partitions. Pausing throws away what the client has prefetched: hence the limit.
         """
         limit = self._settings.buffered_records_per_partition
-        for task in self._manager.running():
-            if task.buffered_records() == 0 and not self._paused:
-                continue
+        for partition in list(self._paused):
+            task = self._manager.task_of(partition)
+            if task is not None and task.buffered_records(partition) <= limit // 2:
+                self._consumer().resume([partition])
+                self._paused.discard(partition)
+        for task in self._manager.active.in_turn():
             for partition in task.partitions:
-                buffered = task.buffered_records(partition)
-                if buffered > limit and partition not in self._paused:
+                if task.buffered_records(partition) > limit and partition not in self._paused:
                     self._consumer().pause([partition])
                     self._paused.add(partition)
-                elif buffered <= limit // 2 and partition in self._paused:
-                    self._consumer().resume([partition])
-                    self._paused.discard(partition)
 
     def poll_timeout_s(self, pace: Pace) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
         timeout_ms = min(self._settings.poll_ms, pace.until_commit_ms() + 1)
         idle_ms = self._settings.max_task_idle_ms
-        if idle_ms > 0 and any(task.buffered_records() for task in self._manager.running()):
+        if idle_ms > 0 and any(task.buffered_records() for task in self._manager.active.in_turn()):
             timeout_ms = min(timeout_ms, idle_ms)
         return timeout_ms / 1000
 
@@ -97,7 +96,9 @@ class Housekeeping:
         Args:
             committed_ms: When the commit ended, on the monotonic clock (ms).
         """
-        if committed_ms - self._last_purge_ms < self._settings.repartition_purge_interval_ms:
+        since_ms = committed_ms - self._last_purge_ms
+        interval_ms = self._settings.repartition_purge_interval_ms
+        if not self._repartition_topics or since_ms < interval_ms:
             return
         before = {
             partition: offset.next_offset
@@ -107,8 +108,8 @@ class Housekeeping:
             for partition, offset in task.offsets_to_commit().items()
             if partition.topic in self._repartition_topics
         }
+        self._last_purge_ms = committed_ms
         if before:
-            self._last_purge_ms = committed_ms
             self._admin.delete_records(before)
 
     def maybe_summarize(self, numbers: ThreadStatistics) -> None:

@@ -6,8 +6,10 @@ group is polled while there is still work. Otherwise slow code would outlast the
 (`max.poll.interval.ms`, `transaction.timeout.ms`), the same records would be processed again and
 take as long again, for ever.
 
-A run is as long as those of its partition before let expect: what another task costs, or the other
-side of a join, says nothing of it. Not cut is the flush of a record cache, with the code behind it.
+A run is as long as those of its partitions before let expect: what another task costs says nothing
+of it. Of a run that goes over several partitions each is supposed to have taken all the time: a
+fast side of a join may be taken for a slow one while they alternate, never a slow one for a fast
+one. Not cut is the flush of a record cache, with the code behind it.
 
 Was: the `numIterations` of Kafka's StreamThread, which a run takes of each task, halved when the
 next poll or commit comes near. Differs from Kafka: time is looked at after each run of one task,
@@ -15,6 +17,8 @@ not of all.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
@@ -44,23 +48,26 @@ class Pace:
         self._run_records: dict[TopicPartition, int] = {}
         self.committed_ms = self._polled_ms = self._run_began_ms = clock.monotonic_ms()
 
-    def begin_run(self, partition: TopicPartition) -> int:
-        """Take note that a run of a partition's records begins; return how many it may take."""
-        self._run_began_ms = self._clock.monotonic_ms()
+    def run_records(self, partition: TopicPartition) -> int:
+        """Return how many of a partition's records a run may take, if it takes no others."""
         return self._run_records.get(partition, 1)
 
-    def end_run(self, partition: TopicPartition, records: int) -> None:
-        """Learn from a run that has ended how long the partition's next one may be.
+    def begin_run(self) -> None:
+        """Take note that a run begins."""
+        self._run_began_ms = self._clock.monotonic_ms()
+
+    def end_run(self, taken: Mapping[TopicPartition, int]) -> None:
+        """Learn from a run that has ended how long the next ones may be.
 
         Args:
-            partition: The partition.
-            records: How many of its records the run took.
+            taken: How many records of each partition the run took.
         """
         took_ms = self._clock.monotonic_ms() - self._run_began_ms
-        wanted = min(RUN_RECORDS, _GROWTH * self._run_records.get(partition, 1))
-        if took_ms * wanted > _RUN_MS * records:
-            wanted = max(1, int(_RUN_MS * records / took_ms))
-        self._run_records[partition] = wanted
+        for partition, records in taken.items():
+            wanted = min(RUN_RECORDS, _GROWTH * self._run_records.get(partition, 1))
+            if took_ms * wanted > _RUN_MS * records:
+                wanted = max(1, int(_RUN_MS * records / took_ms))
+            self._run_records[partition] = wanted
 
     def polled(self) -> None:
         """Take note that the group was polled."""

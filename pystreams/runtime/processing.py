@@ -10,7 +10,7 @@ Spec: KIP-892 "In-memory Transaction Buffers".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from pystreams.errors import (
@@ -18,12 +18,13 @@ from pystreams.errors import (
     TaskCorruptedError,
     TransactionAbortableError,
 )
-from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
 from pystreams.runtime.core.growth import UNLIMITED, Admission, FlushGrowth
-from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.pace import RUN_RECORDS, Pace
+from pystreams.runtime.pace import Pace
+from pystreams.runtime.ports import PartitionBatch
 from pystreams.runtime.producers import TaskProducers
 from pystreams.runtime.task_manager import TaskManager
 
@@ -42,9 +43,8 @@ class Processing:
         commit: Commits all tasks; returns False when that failed for some of them.
 
     Attributes:
-        uncommitted_bytes: What stores held uncommitted after the last run.
-        max_uncommitted_bytes: The most they ever held.
-        cached_bytes: What record caches held back after the last run.
+        ledger: What the thread's stores hold.
+        processed_records: Records processed so far.
     """
 
     def __init__(
@@ -58,16 +58,27 @@ class Processing:
         commit: Callable[[], bool],
     ) -> None:
         self._manager = manager
+        self._active = manager.active
         self._producers = producers
         self._uncommitted_max_bytes = uncommitted_max_bytes
         self._cache_max_bytes = cache_max_bytes
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
-        self._ran_last: TaskId | None = None
-        self.uncommitted_bytes = 0
-        self.max_uncommitted_bytes = 0
-        self.cached_bytes = 0
+        self._now_ms = 0
+        self.ledger = manager.ledger
+        self.processed_records = 0
+
+    def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
+        """Give tasks what was polled, at a time of the wall clock (ms)."""
+        self._now_ms = now_ms
+        for partition, messages in batches:
+            task = self._manager.task_of(partition)
+            # What arrives for a task that does not run yet is read again when it starts.
+            if task is not None and task.state is TaskState.RUNNING:
+                task.record.now_ms = now_ms
+                task.add_records(partition, messages)
+                self._active.note(task)
 
     def round(self, now_ms: int) -> int:
         """Let each task that is ready process one run, unless the group must be polled before.
@@ -81,28 +92,24 @@ class Processing:
             How many records were processed.
         """
         processed = 0
-        self.measure()  # Punctuations and the start of tasks write as well.
+        self._now_ms = now_ms
         self._producers.membership.is_doubtful()  # It may have stood still while it polled.
-        for task in self._in_turn():
-            task.record.now_ms = now_ms
-            if not task.ready(now_ms):
-                continue
-            run = task.next_run(RUN_RECORDS)
+        for task in self._active.in_turn():
+            run = self._next_run(task)
             if run is None:
+                self._active.note(task)
                 continue
-            queue, count = run
-            count = min(count, self._pace.begin_run(queue.partition))
-            admission = self._admit(task, queue, count)
+            count = run.length_within(self._pace.run_records)
+            admission = self._admit(task, run, count)
             if not admission.records:
                 if not self._commit():
                     return processed
-                self._pace.begin_run(queue.partition)
-                admission = self._admit(task, queue, count)
+                admission = self._admit(task, run, count)
             if not admission.records:
                 continue
             with _left_to_the_commit(task):
-                processed += self._run(task, queue, admission)
-            self._ran_last = task.task_id
+                processed += self._run(task, run, admission)
+            self._active.ran(task)
             due = task.commit_requested or not self._pace.until_commit_ms()
             if (due and not self._commit()) or self._pace.poll_due():
                 break
@@ -111,9 +118,7 @@ class Processing:
     def punctuate(self, now_ms: int) -> int:
         """Fire wall-clock punctuations of all tasks; return how many fired."""
         fired = 0
-        for task in list(self._manager.running()):
-            if not task.wall_clock_due(now_ms):
-                continue
+        for task in self._active.punctuations_due(now_ms):
             growth, limit_bytes = task.growth, self._uncommitted_max_bytes
             before = self._expected_bytes()
             if not growth.admits_punctuations(before, limit_bytes):
@@ -123,9 +128,9 @@ class Processing:
             task.record.now_ms = now_ms
             with _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
-            self.measure()
             growth.observe_punctuations(self._expected_bytes() - before)
             self.send(task)
+            self._active.note(task)
         return fired
 
     @property
@@ -141,74 +146,74 @@ class Processing:
         is after the thread stood still, when nothing may be sent.
         """
         if self._producers.membership.is_doubtful():
-            task.request_commit()
+            self._request_commit(task)
             return
         try:
             self._producers.of_task(task.task_id).send(task.outputs())
         except (RetriableClientError, TransactionAbortableError) as error:
             _log.warning("sending failed", task=str(task.task_id), why=str(error))
-            task.request_commit()
+            self._request_commit(task)
 
     def flush_caches(self) -> None:
         """Log and forward what record caches hold."""
-        cached, before = self.cached_bytes, self.uncommitted_bytes
+        ledger = self.ledger
+        cached, before = ledger.cached_bytes, ledger.uncommitted_bytes
         if not cached:
             return
-        for task in self._manager.running():
+        for task in self._active.uncommitted():
+            task.record.now_ms = self._now_ms
             with _left_to_the_commit(task):
                 task.flush_caches()
-        self.measure()
-        self._flush_growth.observe(cached, self.uncommitted_bytes - before)
+            self._active.note(task)
+        self._flush_growth.observe(cached, ledger.uncommitted_bytes - before)
 
-    def measure(self) -> None:
-        """Bring the byte counts up to date, after a run or a commit."""
-        uncommitted = cached = 0
-        for task in self._manager.running():
-            uncommitted += task.state_manager.uncommitted_bytes()
-            cached += task.state_manager.cached_bytes()
-        self.uncommitted_bytes = uncommitted
-        self.cached_bytes = cached
-        self.max_uncommitted_bytes = max(self.max_uncommitted_bytes, uncommitted)
+    def _next_run(self, task: StreamTask) -> Run | None:
+        """Return what a task is to process next, None when it is not ready."""
+        if not task.ready(self._now_ms):
+            return None
+        task.record.now_ms = self._now_ms
+        return task.next_run(max(map(self._pace.run_records, task.partitions)))
 
-    def _in_turn(self) -> list[StreamTask]:
-        """Return the tasks that run, beginning behind the one that ran last."""
-        running = list(self._manager.running())
-        places = (place for place, task in enumerate(running, 1) if task.task_id == self._ran_last)
-        first = next(places, 0)
-        return running[first:] + running[:first]
-
-    def _admit(self, task: StreamTask, queue: RecordQueue, count: int) -> Admission:
+    def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:
         return task.growth.admit(
-            queue,
+            run,
             count,
             uncommitted_bytes=self._expected_bytes(),
             limit_bytes=self._uncommitted_max_bytes,
         )
 
-    def _run(self, task: StreamTask, queue: RecordQueue, admission: Admission) -> int:
+    def _run(self, task: StreamTask, run: Run, admission: Admission) -> int:
         before = self._expected_bytes()
         room_bytes = admission.room_bytes
         if room_bytes is not None and self._cache_max_bytes:
             # Stores see what is written to them, not what flushing it will write.
             room_bytes -= self._flush_growth.part_of(room_bytes)
-        processed = task.process(queue, admission.records, room_bytes)
+        self._pace.begin_run()
+        processed = task.process(run, admission.records, room_bytes)
+        self.processed_records += processed
         task.punctuate_stream_time()
-        self._pace.end_run(queue.partition, processed)
-        self.measure()
+        self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
         growth_bytes = self._expected_bytes() - before
         task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)
-        if self.cached_bytes > self._cache_max_bytes or self._flush_growth.is_due(
-            self.cached_bytes, self._uncommitted_max_bytes
+        cached_bytes = self.ledger.cached_bytes
+        if cached_bytes > self._cache_max_bytes or self._flush_growth.is_due(
+            cached_bytes, self._uncommitted_max_bytes
         ):
+            self._active.note(task)
             self.flush_caches()
-            for other in self._manager.running():
+            for other in self._active.uncommitted():
                 self.send(other)
         self.send(task)
         return processed
 
+    def _request_commit(self, task: StreamTask) -> None:
+        task.request_commit()
+        self._active.note(task)
+
     def _expected_bytes(self) -> int:
         """Return what stores hold uncommitted, or will once the caches are flushed."""
-        return self.uncommitted_bytes + self._flush_growth.expected(self.cached_bytes)
+        ledger = self.ledger
+        return ledger.uncommitted_bytes + self._flush_growth.expected(ledger.cached_bytes)
 
 
 @contextmanager

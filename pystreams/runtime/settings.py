@@ -9,6 +9,7 @@ from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
 from pystreams.config.clients import max_poll_interval_ms, session_timeout_ms
 from pystreams.metrics import AT_INFO, Recording
+from pystreams.runtime.core.bytes_ledger import BytesLedger
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
@@ -139,7 +140,8 @@ def task_settings(
     )
 
 
-def with_read_cache(settings: TaskSettings, max_bytes: int) -> TaskSettings:
-    """Return the settings of one thread's tasks, whose stores share a read cache of that size."""
-    budget = ReadCacheBudget(max_bytes)
-    return replace(settings, stores=replace(settings.stores, read_cache_budget=budget))
+def of_one_thread(settings: TaskSettings, read_cache_max_bytes: int) -> TaskSettings:
+    """Return the settings of a thread's tasks: its stores share a ledger, and a read cache."""
+    budget, ledger = ReadCacheBudget(read_cache_max_bytes), BytesLedger()
+    stores = replace(settings.stores, read_cache_budget=budget, ledger=ledger)
+    return replace(settings, stores=stores)

@@ -18,8 +18,6 @@ Spec: DESIGN "Groups": tasks follow partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from pystreams.clock import Clock
 from pystreams.errors import (
@@ -30,6 +28,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.loggers import get_logger
+from pystreams.runtime.active_tasks import ActiveTasks
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -41,6 +40,7 @@ from pystreams.runtime.relogging import Relogging
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.start_positions import OffsetRanges, start_positions
+from pystreams.runtime.task_directories import TaskDirectories
 from pystreams.topology.partitions import partitions_of_tasks
 from pystreams.topology.plan import TopologyPlan
 
@@ -49,20 +49,6 @@ _log = get_logger("pystreams.tasks")
 _RETRY_AFTER_MS = 200
 _TOLD_EVERY_MS = 10_000
 """Of a task that waits for the broker."""
-
-
-class TaskDirectories(Protocol):
-    """Locked directories of tasks."""
-
-    def lock_task(self, task_id: TaskId) -> Path:
-        """Return the task's directory, locked for this thread.
-
-        Raises:
-            TaskLockedError: Somebody else holds it.
-        """
-
-    def unlock_task(self, task_id: TaskId) -> None:
-        """Give the directory up; safe to call when it is not held."""
 
 
 class TaskManager:
@@ -84,6 +70,8 @@ class TaskManager:
 
     Attributes:
         tasks: All tasks by id, in whatever state.
+        active: Those of the running ones that have something to do.
+        ledger: What the stores of all of them hold.
         closed_records: Records processed by tasks that are gone.
         created_tasks: Tasks made so far.
         closed_tasks: Tasks closed so far.
@@ -105,6 +93,8 @@ class TaskManager:
         clock: Clock,
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
+        self.active = ActiveTasks()
+        self.ledger = settings.stores.ledger
         self.closed_records = 0
         self.created_tasks = 0
         self.closed_tasks = 0
@@ -184,6 +174,7 @@ class TaskManager:
         for task in self._tasks_reading(partitions):
             if keep and task.state is TaskState.RUNNING:
                 task.suspend()
+                self.active.forget(task)
                 self._changes += 1
             else:
                 self.close(task)
@@ -210,6 +201,7 @@ class TaskManager:
         self._committed.pop(task.task_id, None)
         # Side by side: a reader of both counts neither twice nor, for long, not at all.
         del self.tasks[task.task_id]
+        self.active.forget(task)
         self.closed_records += task.processed_records
         for partition in task.partitions:
             self._task_of.pop(partition, None)
@@ -246,6 +238,7 @@ class TaskManager:
             self._restorer.forget(task)
             self._relogging.forget(task)
             task.revive()
+            self.active.forget(task)
             self._consumer().pause(task.partitions)
             self._pending[task.task_id] = 0.0
         self._changes += 1
@@ -343,6 +336,7 @@ class TaskManager:
         except TaskCorruptedError:
             self.revive([task])
             return
+        self.active.note(task)
         self._changes += 1
         _log.info(
             "task running",

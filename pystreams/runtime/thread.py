@@ -35,7 +35,6 @@ from pystreams.ids import TopicPartition, by_topic
 from pystreams.loggers import get_logger
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.committer import CommitFailure, Committer
-from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.group_watch import GroupWatch
@@ -46,7 +45,7 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.restorer import Restorer
-from pystreams.runtime.settings import with_read_cache
+from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
@@ -101,7 +100,7 @@ class StreamThread:
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
             plan=parts.plan,
-            settings=with_read_cache(parts.task_settings, parts.settings.read_cache_max_bytes),
+            settings=of_one_thread(parts.task_settings, parts.settings.read_cache_max_bytes),
             partition_counts=parts.partition_counts,
             consumer=lambda: self._consumer,
             producers=self._producers,
@@ -208,19 +207,14 @@ class StreamThread:
             return 0
 
     def _iterate(self) -> int:
-        busy = any(task.ready(self._clock.now_ms()) for task in self._manager.running())
+        now_ms = self._clock.now_ms()
+        busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._housekeeping.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
         self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
-        now_ms = self._clock.now_ms()
-        for partition, messages in batches:
-            task = self._manager.task_of(partition)
-            # What arrives for a task that does not run yet is read again when it starts.
-            if task is not None and task.state is TaskState.RUNNING:
-                task.record.now_ms = now_ms
-                task.add_records(partition, messages)
+        self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()
         if self._group.ready:
             self._manager.advance()
@@ -280,17 +274,18 @@ class StreamThread:
     # ------------------------------------------------------------------ commit
 
     def _maybe_commit(self) -> None:
-        asked = any(task.commit_requested for task in self._manager.running())
+        asked = self._manager.active.commit_requested
         if asked or self._processing.over_limit or not self._pace.until_commit_ms():
             self._commit()
 
     def _commit(self) -> bool:
         """Commit all running tasks; return False when some of them could not."""
         started_ms = self._clock.monotonic_ms()
-        self._processing.measure()
         self._processing.flush_caches()
-        committing = [task for task in self._manager.running() if task.needs_commit()]
+        committing = self._manager.active.uncommitted()
         failures = self._committer.commit(committing)
+        for task in committing:
+            self._manager.active.note(task)
         self._pace.committed()
         succeeded = {task.task_id for task in committing}
         succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
@@ -300,7 +295,6 @@ class StreamThread:
         if failures:  # One pause for all, when none of them holds a transaction open any more.
             self._stop.wait(max(map(self._recover, failures)))
         self._housekeeping.maybe_purge(self._pace.committed_ms)
-        self._processing.measure()
         return not failures
 
     def _recover(self, failure: CommitFailure) -> float:

@@ -14,7 +14,7 @@ from pystreams.runtime.input_topics import InputTopics
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.side_by_side import waiting_pool
-from pystreams.runtime.task_manager import TaskDirectories
+from pystreams.runtime.task_directories import TaskDirectories
 from pystreams.topology.plan import TopologyPlan
 
 

@@ -6,10 +6,14 @@ polls. So the loop publishes a frozen `ThreadStatistics` now and then, and reade
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
 
 from pystreams.clock import Clock
 from pystreams.runtime.committer import Committer
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.restorer import Restorer
@@ -17,6 +21,7 @@ from pystreams.runtime.statistics import ThreadStatistics
 from pystreams.runtime.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
+_ASKED_IN_TURN = 10
 
 
 class ThreadReport:
@@ -55,6 +60,10 @@ class ThreadReport:
         self._unread_partitions = unread_partitions
         self._clock = clock
         self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
+        self._asked: dict[StreamTask, _Answer] = {}
+        self._sum = _NOTHING
+        self._asked_of: list[StreamTask] = []
+        self._next_in_turn = 0
 
     def publish_if_due(self) -> None:
         """Publish, if the last time is a while ago; called by the loop in each iteration."""
@@ -65,32 +74,71 @@ class ThreadReport:
 
     def publish(self) -> None:
         """Publish the numbers of now."""
-        tasks = list(self._manager.tasks.values())
-        running = self._manager.running()
-        progress = self._restorer.progress()
+        running = len(self._manager.running())
+        self._ask_tasks()
+        progress, ledger = self._restorer.progress(), self._manager.ledger
         self.latest = ThreadStatistics(
-            tasks_running=len(running),
-            tasks_restoring=len(tasks) - len(running),
-            processed_records=self._manager.closed_records
-            + sum(task.processed_records for task in tasks),
-            dropped_records=sum(task.dropped_records for task in tasks),
+            tasks_running=running,
+            tasks_restoring=len(self._manager.tasks) - running,
+            processed_records=self._processing.processed_records,
+            dropped_records=self._sum.dropped,
             commits=self._committer.commits,
-            lag_records=self._lag(),
+            lag_records=self._sum.lag if self._sum.known else None,
             restored_records=progress.restored_records,
             restore_remaining_records=progress.remaining_records,
-            uncommitted_bytes=self._processing.uncommitted_bytes,
-            max_uncommitted_bytes=self._processing.max_uncommitted_bytes,
-            cached_bytes=self._processing.cached_bytes,
+            uncommitted_bytes=ledger.uncommitted_bytes,
+            max_uncommitted_bytes=ledger.max_uncommitted_bytes,
+            cached_bytes=ledger.cached_bytes,
             unread_partitions=self._unread_partitions(),
         )
 
-    def _lag(self) -> int | None:
-        """Return how many records are known to wait, buffered ones included; None if unknown."""
+    def _ask_tasks(self) -> None:
+        """Bring up to date what tasks say, added up.
+
+        Asked are those that did something since the last time, and a few of the others in turn:
+        what the broker has more for them changes without them. When tasks come and go, all are.
+        """
+        noted, running = self._manager.active.noted(), self._manager.running()
+        if self._asked_of is not running:
+            self._asked_of, self._asked, self._sum = running, {}, _NOTHING
+            self._ask(list(self._manager.tasks.values()))
+            return
+        self._ask(noted)
+        first = self._next_in_turn if self._next_in_turn < len(running) else 0
+        self._next_in_turn = first + _ASKED_IN_TURN
+        self._ask(islice(running, first, self._next_in_turn))
+
+    def _ask(self, tasks: Iterable[StreamTask]) -> None:
+        for task in tasks:
+            before = self._asked.get(task, _NOTHING)
+            self._asked[task] = now = self._answer(task)
+            self._sum = _Answer(
+                *(a + b - c for a, b, c in zip(self._sum, now, before, strict=True))
+            )
+
+    def _answer(self, task: StreamTask) -> _Answer:
         consumer = self._consumer()
-        known = [
+        lags = [
             lag + task.buffered_records(partition)
-            for task in self._manager.running()
             for partition in task.partitions
-            if (lag := consumer.known_lag(partition)) is not None
+            if task.state is TaskState.RUNNING
+            and (lag := consumer.known_lag(partition)) is not None
         ]
-        return sum(known) if known else None
+        return _Answer(task.dropped_records, len(lags), sum(lags))
+
+
+class _Answer(NamedTuple):
+    """What a task says, or several together.
+
+    Attributes:
+        dropped: Records dropped.
+        known: Partitions of which it is known how many records wait.
+        lag: How many wait there, buffered ones included.
+    """
+
+    dropped: int
+    known: int
+    lag: int
+
+
+_NOTHING = _Answer(0, 0, 0)

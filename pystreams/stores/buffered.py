@@ -203,6 +203,12 @@ class BufferedKeyValueStore(UncommittedBytes):
         """
         return merged_range(self, start, end, reverse=reverse)
 
+    def uncommitted_range(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    ) -> Entries:
+        """Iterate as `range` does where the engine is known to hold nothing."""
+        return merged_range(self, start, end, reverse=reverse, none_committed=True)
+
     def approximate_num_entries(self) -> int:
         """Return the engine's estimate plus the dirty keys; updated keys count twice."""
         return self._engine.approximate_num_entries() + len(self.dirty)

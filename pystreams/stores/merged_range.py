@@ -32,15 +32,28 @@ class MergedStore(Protocol):
 
 
 def merged_range(
-    store: MergedStore, start: bytes | None, end: bytes | None, *, reverse: bool
+    store: MergedStore,
+    start: bytes | None,
+    end: bytes | None,
+    *,
+    reverse: bool,
+    none_committed: bool = False,
 ) -> Entries:
     """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order.
 
     The owner may write, commit and roll back while the iterator is open: what lies ahead of it is
     then read as it is now.
+
+    Args:
+        store: What is read.
+        start: Where to begin; None for the first key.
+        end: Where to end; None for behind the last key.
+        reverse: Whether to go against key order.
+        none_committed: The caller knows that the engine holds nothing in the range as it is now.
     """
     dirty, gap = store.dirty, store.gap
-    asked_start, generation, skipped = start, -1, 0
+    asked_start, skipped = start, 0
+    generation = store.generation if none_committed else -1
     first = not reverse
     committed: Iterator[tuple[bytes, bytes]] = iter(())
     head: tuple[bytes, bytes] | None = None

@@ -15,10 +15,19 @@ from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments, segment_prefix
 from pystreams.stores.views import BytesReader, sees_commits_only, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.stores.buffered import BufferedKeyValueStore
+
+
+class BytesRange(Protocol):
+    """Reads a stretch of stored keys."""
+
+    def __call__(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order."""
 
 
 class StreamTime(Protocol):
@@ -106,22 +115,56 @@ class SegmentedReader:
             high: Last key in each segment, inclusive; None leaves the end open.
             reverse: Whether to go from the newest segment to the oldest, highest keys first.
         """
-        read = self._reader.range
-        first = max(times[0], self.oldest_readable()) // self._interval_ms
+        first_time = max(times[0], self.oldest_readable())
+        first, wanted = first_time // self._interval_ms, times[1] // self._interval_ms
         last = self._last_segment(times[1])
         segment_id = last if reverse else first
         while first <= segment_id <= last:
             prefix = segment_prefix(segment_id)
             end = segment_prefix(segment_id + 1) if high is None else prefix + high + b"\x00"
+            read = self._range_from(first_time)
             for key, stored in read(prefix + low, end, reverse=reverse):
                 yield key[SEGMENT_ID_BYTES:], stored
             segment_id += -1 if reverse else 1
-            if not reverse:
+            if not reverse and last < wanted:
                 last = self._last_segment(times[1])  # The owner may have moved it meanwhile.
+
+    def _range_from(self, first_time: int) -> BytesRange:
+        """Return what iterates over stored keys of a time (ms) or later."""
+        return self._reader.range
 
     def _last_segment(self, time_to: int) -> int:
         """Return the newest segment there may be, up to a time (ms)."""
         return min(time_to, max(0, self._time.stream_time)) // self._interval_ms
+
+
+class OwnersReader(SegmentedReader):
+    """Reads for the owner of a transactional store, which knows until when its engine has data.
+
+    What was written since the last commit, as the other side of a join mostly was, is then read
+    without the engine: to open an iterator there costs more than all the rest.
+
+    Args:
+        buffer: The store.
+        segments: Its segments.
+    """
+
+    __slots__ = ("_buffer", "_segments")
+
+    def __init__(self, buffer: BufferedKeyValueStore, segments: Segments) -> None:
+        super().__init__(buffer, segments)
+        self._buffer = buffer
+        self._segments = segments
+
+    def _range_from(self, first_time: int) -> BytesRange:
+        if first_time > self._segments.engine_time:
+            return self._buffer.uncommitted_range
+        return self._buffer.range
+
+
+def owners_reader(buffer: BufferedKeyValueStore, segments: Segments) -> SegmentedReader:
+    """Return what the owner of a store reads with."""
+    return (OwnersReader if buffer.transactional else SegmentedReader)(buffer, segments)
 
 
 def segmented_view(

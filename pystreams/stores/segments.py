@@ -38,15 +38,23 @@ class Segments:
     Attributes:
         stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
         committed_stream_time: What it was at the last commit; readers of committed data go by it.
+        engine_time: The engine of a transactional store holds nothing of a later time (ms).
     """
 
-    __slots__ = ("committed_stream_time", "interval_ms", "retention_ms", "stream_time")
+    __slots__ = (
+        "committed_stream_time",
+        "engine_time",
+        "interval_ms",
+        "retention_ms",
+        "stream_time",
+    )
 
     def __init__(self, retention_ms: int, interval_ms: int) -> None:
         self.retention_ms = retention_ms
         self.interval_ms = interval_ms
         self.stream_time = NO_TIME
         self.committed_stream_time = NO_TIME
+        self.engine_time = NO_TIME
 
     def id_of(self, timestamp: int) -> int:
         """Return the id of the segment a timestamp (ms) falls into."""
@@ -78,10 +86,14 @@ class Segments:
         """
         stream_time = max(committed_stream_time, self._begin_of(newest_segment))
         self.stream_time = self.committed_stream_time = stream_time
+        self.engine_time = stream_time
+        if newest_segment is not None:  # Of which the time that is committed may know a part only.
+            self.engine_time = max(stream_time, (newest_segment + 1) * self.interval_ms - 1)
 
     def commit(self) -> None:
-        """Keep the stream time as it is."""
+        """Keep the stream time as it is: what was written is in the engine."""
         self.committed_stream_time = self.stream_time
+        self.engine_time = max(self.engine_time, self.stream_time)
 
     def rollback(self, newest_segment: Callable[[], int | None]) -> None:
         """Take the stream time back to the last commit: what moved it did not happen.

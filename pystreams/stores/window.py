@@ -29,7 +29,7 @@ from pystreams.ids import TopicPartition
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.segmented import SegmentedStateStore
-from pystreams.stores.segmented_reader import SegmentedReader, segmented_view
+from pystreams.stores.segmented_reader import SegmentedReader, owners_reader, segmented_view
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
 from pystreams.stores.typed_state_store import TypedView
 from pystreams.stores.window_keys import (
@@ -114,7 +114,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
     ) -> None:
-        self._reader = SegmentedReader(buffer, segments)
+        self._reader = owners_reader(buffer, segments)
         self._retention = retention
         self._sequence = 0
         super().__init__(buffer, segments, key_serde, value_serde)

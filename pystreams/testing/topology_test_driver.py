@@ -303,7 +303,7 @@ class TopologyTestDriver:
                 run = task.next_run(1)
                 if run is None:
                     continue
-                task.process(run[0], 1)
+                task.process(run)
                 task.punctuate_stream_time()
                 self._commit(task)
                 progress = True

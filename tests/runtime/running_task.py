@@ -77,7 +77,7 @@ class RunningTask:
         self.read(*records)
         run = self.task.next_run(limit)
         if run is not None:
-            self.task.process(*run)
+            self.task.process(run)
 
     def commit(self) -> None:
         """Commit, as if the broker had taken everything."""

@@ -9,6 +9,13 @@ from pystreams.runtime.pace import Pace
 from pystreams.testing.simulation.clock import ManualClock
 
 IN = TopicPartition("in", 0)
+OTHER = TopicPartition("other", 0)
+
+
+def begun(pace: Pace, partition: TopicPartition) -> int:
+    """Begin a run of one partition; return how many records it may take."""
+    pace.begin_run()
+    return pace.run_records(partition)
 
 
 def after_runs(record_ms: float, runs: int) -> list[int]:
@@ -17,10 +24,10 @@ def after_runs(record_ms: float, runs: int) -> list[int]:
     pace = Pace(clock, 100)
     lengths = []
     for _ in range(runs):
-        records = pace.begin_run(IN)
+        records = begun(pace, IN)
         clock.advance_ms(record_ms * records)
-        pace.end_run(IN, records)
-        lengths.append(pace.begin_run(IN))
+        pace.end_run({IN: records})
+        lengths.append(begun(pace, IN))
     return lengths
 
 
@@ -38,13 +45,13 @@ def test_runs_of_slow_records_take_a_tenth_of_a_second_or_one_record(
 def test_runs_grow_again_when_records_become_fast() -> None:
     clock = ManualClock()
     pace = Pace(clock, 100)
-    pace.begin_run(IN)
+    begun(pace, IN)
     clock.advance_ms(5000)
-    pace.end_run(IN, 1)
+    pace.end_run({IN: 1})
     found = []
     for _ in range(7):
-        found.append(pace.begin_run(IN))
-        pace.end_run(IN, found[-1])
+        found.append(begun(pace, IN))
+        pace.end_run({IN: found[-1]})
 
     assert found == [1, 4, 16, 64, 256, 1000, 1000]
 
@@ -52,11 +59,11 @@ def test_runs_grow_again_when_records_become_fast() -> None:
 def test_a_run_without_records_does_not_stop_the_next() -> None:
     clock = ManualClock()
     pace = Pace(clock, 100)
-    pace.begin_run(IN)
+    begun(pace, IN)
     clock.advance_ms(7)
-    pace.end_run(IN, 0)
+    pace.end_run({IN: 0})
 
-    assert pace.begin_run(IN) == 1
+    assert begun(pace, IN) == 1
 
 
 def test_what_one_partition_costs_says_nothing_of_another() -> None:
@@ -64,11 +71,24 @@ def test_what_one_partition_costs_says_nothing_of_another() -> None:
     pace = Pace(clock, 100)
     slow = TopicPartition("slow", 0)
     for partition, record_ms in [(IN, 0), (slow, 50)] * 5:
-        records = pace.begin_run(partition)
+        records = begun(pace, partition)
         clock.advance_ms(record_ms * records)
-        pace.end_run(partition, records)
+        pace.end_run({partition: records})
 
-    assert (pace.begin_run(IN), pace.begin_run(slow)) == (1000, 2)
+    assert (begun(pace, IN), begun(pace, slow)) == (1000, 2)
+
+
+def test_a_run_of_two_partitions_may_have_spent_all_its_time_on_either() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, 100)
+    for _ in range(6):
+        begun(pace, IN)
+        pace.end_run({IN: 1, OTHER: 1})
+    pace.begin_run()
+    clock.advance_ms(200)
+    pace.end_run({IN: 100, OTHER: 4})
+
+    assert (pace.run_records(IN), pace.run_records(OTHER)) == (50, 2)
 
 
 def test_the_group_is_polled_again_after_a_second_of_work() -> None:

@@ -38,8 +38,7 @@ what the next is expected to need, which lets growth that varies cross the limit
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from pystreams.runtime.core.record_queue import RecordQueue
+from typing import Protocol
 
 UNLIMITED = -1
 FIRST_GUESS = 2.0
@@ -74,6 +73,16 @@ class Admission:
     large_bytes: int = 0
 
 
+class NextRecords(Protocol):
+    """Records that are to be processed, by the bytes that were read of them."""
+
+    def run_length_of_small(self, limit: int, size_bytes: float) -> int:
+        """Return how many come, of at most so many, before one that is larger than a size."""
+
+    def input_bytes(self, count: int) -> int:
+        """Return the bytes of the first `count`."""
+
+
 class GrowthEstimate:
     """How much one record of a task may write; see the module for what that guarantees.
 
@@ -104,12 +113,12 @@ class GrowthEstimate:
         self._large_seen = False
 
     def admit(
-        self, queue: RecordQueue, count: int, *, uncommitted_bytes: int, limit_bytes: int
+        self, run: NextRecords, count: int, *, uncommitted_bytes: int, limit_bytes: int
     ) -> Admission:
-        """Return how many of the queue's next records may be processed, and how far.
+        """Return how many of a run's records may be processed, and how far.
 
         Args:
-            queue: Where the records wait; not empty.
+            run: The records; there are some.
             count: At most so many.
             uncommitted_bytes: What all stores of the thread hold uncommitted now.
             limit_bytes: What they may hold; -1 for no limit.
@@ -121,8 +130,8 @@ class GrowthEstimate:
         if limit_bytes == UNLIMITED:
             return Admission(count)
         room = limit_bytes * _ROOM
-        small = queue.run_length_of_small(count, room / self.bytes_per_large_byte)
-        large_bytes = 0 if small else queue.input_bytes(1)
+        small = run.run_length_of_small(count, room / self.bytes_per_large_byte)
+        large_bytes = 0 if small else run.input_bytes(1)
         supposed = limit_bytes * _SUPPOSED if self._seen_bytes < limit_bytes else room
         one_record = max(self.worst_run_bytes, supposed, self.bytes_per_large_byte * large_bytes)
         left = limit_bytes - uncommitted_bytes - one_record

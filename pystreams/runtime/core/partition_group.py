@@ -1,8 +1,8 @@
 """The queues of one task, and which of them gives the next records.
 
 The record with the smallest head timestamp comes first; between equal ones the queue that was
-added first (topics in name order). Records are taken in runs: as many from one queue as stay
-below the other queues' heads, so that a task with one partition takes whole batches.
+added first (topics in name order). Records are taken in runs (`record_run`): as many as there are
+until one of the queues has none left.
 
 A task whose queues are not all filled may wait (`max.task.idle.ms`), so that records of joined
 topics are processed in timestamp order: 0 waits only while the broker is known to hold more for
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.record_run import MergedRun, QueueRun, Run
 
 NEVER_WAIT = -1
 
@@ -85,30 +86,25 @@ class PartitionGroup:
             return True
         return self._waited_for(empty, now_ms) and any_waits
 
-    def next_run(self, limit: int) -> tuple[RecordQueue, int] | None:
-        """Return the queue to take from and how many records, or None when nothing waits."""
+    @property
+    def at_rest(self) -> bool:
+        """Whether only records that arrive can make it ready: asking again changes nothing."""
+        if self._single is not None or self._max_task_idle_ms <= 0:
+            return not len(self)
+        return not len(self) and len(self._idle_deadlines_ms) == len(self._ordered)
+
+    def next_run(self, limit: int) -> Run | None:
+        """Return the next records to process, at most so many, or None when nothing waits."""
         queue = self._single
-        if queue is not None:
-            waiting = len(queue)
-            return (queue, min(waiting, limit)) if waiting else None
-        best: RecordQueue | None = None
-        best_time = 0
-        bound: int | None = None
-        for candidate in self._ordered:
-            if not len(candidate):
-                continue
-            head = candidate.head_timestamp()
-            if best is None:
-                best, best_time = candidate, head
-            elif head < best_time:
-                # An equal timestamp further down belongs to the queue that comes first.
-                bound = best_time - 1 if bound is None else min(bound, best_time - 1)
-                best, best_time = candidate, head
-            else:
-                bound = head if bound is None else min(bound, head)
-        if best is None:
-            return None
-        return best, max(1, best.run_length(limit, bound))
+        if queue is None:
+            waiting = [queue for queue in self._ordered if len(queue)]
+            if len(waiting) > 1:
+                return MergedRun(waiting, limit)
+            if not waiting:
+                return None
+            [queue] = waiting
+        records = len(queue)
+        return QueueRun(queue, min(records, limit)) if records else None
 
     def stream_time(self) -> int:
         """Return the highest timestamp taken from any queue (ms), -1 before the first."""

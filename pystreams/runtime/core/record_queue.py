@@ -114,9 +114,17 @@ class RecordQueue:
         """Return how many records wait."""
         return len(self._items) - self._position
 
-    def head_timestamp(self) -> int:
-        """Return the timestamp of the next record; the queue must not be empty."""
-        return self._items[self._position][0]
+    def waiting(self, limit: int) -> list[Item]:
+        """Return the next records, at most so many; they go on waiting."""
+        return self._items[self._position : self._position + limit]
+
+    def sizes(self, limit: int) -> list[int]:
+        """Return the bytes of the next records, without overhead, at most so many."""
+        return self._sizes[self._position : self._position + limit]
+
+    def largest_bytes(self, limit: int) -> int:
+        """Return the bytes of the largest of them; the queue must not be empty."""
+        return max(self.sizes(limit))
 
     def add(self, messages: Sequence[ConsumedMessage]) -> None:
         """Decode a batch of messages and put them behind those that wait.
@@ -158,24 +166,6 @@ class RecordQueue:
         elif self.next_offset is None:
             self.next_offset = _offset(self._items[0][4])
 
-    def run_length(self, limit: int, until_timestamp: int | None) -> int:
-        """Return how many of the next records may be taken in one run.
-
-        Args:
-            limit: At most so many.
-            until_timestamp: Stop before the first record with a higher timestamp (ms); None for
-                no such bound.
-        """
-        start = self._position
-        stop = min(start + limit, len(self._items))
-        if until_timestamp is None:
-            return stop - start
-        items = self._items
-        position = start
-        while position < stop and items[position][0] <= until_timestamp:
-            position += 1
-        return position - start
-
     def run_length_to_time(self, limit: int, time: int) -> int:
         """Return how many of the next records end with the first one at or after `time` (ms)."""
         start = self._position
@@ -192,8 +182,7 @@ class RecordQueue:
             limit: At most so many.
             size_bytes: The size, overhead included.
         """
-        start = self._position
-        sizes = self._sizes[start : start + limit]
+        sizes = self.sizes(limit)
         bound = size_bytes - RECORD_OVERHEAD_BYTES
         if max(sizes) <= bound:
             return len(sizes)
@@ -201,8 +190,7 @@ class RecordQueue:
 
     def input_bytes(self, count: int) -> int:
         """Return the bytes of the next `count` records, overhead included."""
-        start = self._position
-        return sum(self._sizes[start : start + count]) + RECORD_OVERHEAD_BYTES * count
+        return sum(self.sizes(count)) + RECORD_OVERHEAD_BYTES * count
 
     def take(self, count: int) -> list[Item]:
         """Return the next `count` records (fewer if fewer wait) and move past them."""
@@ -218,13 +206,12 @@ class RecordQueue:
         return taken
 
     def put_back(self, count: int) -> None:
-        """Let the last `count` records of the last `take`, not all of it, wait again."""
+        """Let the last `count` records of the last `take` wait again."""
         start, partition_time = self._before_take
         self._position -= count
-        kept = self._items[start : self._position]
-        assert kept, "a run that ends early has processed a record"
+        kept = map(_TIMESTAMP, self._items[start : self._position])
         self.next_offset = _offset(self._items[self._position][4])
-        self.partition_time = max(partition_time, max(map(_TIMESTAMP, kept)))
+        self.partition_time = max(partition_time, max(kept, default=-1))
 
     def clear(self) -> None:
         """Forget what waits; partition time stays."""

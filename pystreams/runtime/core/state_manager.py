@@ -14,7 +14,7 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.loggers import get_logger
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.runtime.core.bytes_ledger import BytesLedger, StoreBytes
 from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.store_checkpoint import StoreCheckpoint, holds_state
 from pystreams.runtime.core.store_positions import StorePositions
@@ -55,6 +56,7 @@ class StoreSettings:
         recording: How metrics are recorded.
         exactly_once: Whether what is not committed must leave no trace in a store.
         changelog_loss_policy: `changelog.loss.policy`.
+        ledger: Where it is kept what the stores of one thread hold together.
     """
 
     application_id: str
@@ -67,6 +69,7 @@ class StoreSettings:
     recording: Recording = AT_INFO
     exactly_once: bool = False
     changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
+    ledger: BytesLedger = field(default_factory=BytesLedger)
 
 
 class ProcessorStateManager:
@@ -125,6 +128,7 @@ class ProcessorStateManager:
             self._stores[builder.name] = managed
             if changelog is not None:
                 self._by_changelog[changelog] = managed
+        self._bytes = StoreBytes(settings.ledger, self._stores.values())
         self._writing_through = [
             managed for managed in self._by_changelog.values() if not managed.store.transactional
         ]
@@ -246,29 +250,19 @@ class ProcessorStateManager:
         """Log and forward what the record caches hold, upstream stores first."""
         for managed in self._stores.values():
             managed.store.flush_cache()
+        self.measure()
 
     def cached_bytes(self) -> int:
-        """Return the bytes that caches hold back from changelogs and downstream.
-
-        What each store says is left on its meters, for other threads.
-        """
-        total = 0
-        for managed in self._stores.values():
-            managed.meters.cached_bytes = held_back = managed.store.cached_bytes()
-            total += held_back
-        return total
+        """Return the bytes that caches hold back from changelogs and downstream."""
+        return self.measure()[1]
 
     def uncommitted_bytes(self) -> int:
-        """Return the bytes of keys and values that wait for `commit`, over all stores.
+        """Return the bytes of keys and values that wait for `commit`, over all stores."""
+        return self.measure()[0]
 
-        What each store says is left on its meters, for other threads.
-        """
-        total = 0
-        for managed in self._stores.values():
-            waiting = managed.store.approximate_num_uncommitted_bytes()
-            managed.meters.uncommitted_bytes = waiting
-            total += waiting
-        return total
+    def measure(self) -> tuple[int, int]:
+        """Enter what the stores hold into the thread's ledger; return both (see `StoreBytes`)."""
+        return self._bytes.measure()
 
     def commit(self) -> None:
         """Make all stores durable with their offsets; called after the Kafka commit."""
@@ -291,6 +285,7 @@ class ProcessorStateManager:
                     managed.checkpoint.moved(last_offset)
             else:
                 store.rollback()
+        self.measure()
 
     def rollback(self) -> None:
         """Drop everything written since the last commit, in stores and changelog buffers.
@@ -308,11 +303,11 @@ class ProcessorStateManager:
                 managed.output.last_offset = None
             if holds_uncommitted and self.settings.exactly_once:
                 self._rebuild_because(managed, "it can't go back to the last commit")
-        self.uncommitted_bytes()
-        self.cached_bytes()
+        self.measure()
 
     def close(self) -> None:
         """Close all stores; committed data stays."""
+        self._bytes.leave()
         for managed in self._stores.values():
             managed.store.close()
             if managed.checkpoint is not None:

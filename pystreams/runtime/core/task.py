@@ -5,7 +5,7 @@ in output buffers, which the loop drains. It never talks to Kafka, and it does n
 producer of its own or a thread's sends for it.
 
 A record costs one iteration of `process`: three assignments and one call into the compiled
-chain. Everything else happens once a run of records.
+chain. Everything else happens once a run of records (see `record_run`).
 
 Invariants:
 - Records are processed in the order of `PartitionGroup`; a stream-time punctuation fires right
@@ -33,6 +33,8 @@ from pystreams.runtime.core.offsets import (
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
+from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.topology.compiled import CompiledSource, compile_subtopology
@@ -145,7 +147,7 @@ class StreamTask:
         self.record.stream_time = self._group.stream_time()
         self._move(TaskEvent.START)
         self._operators.init_processors()
-        wrote = self.state_manager.uncommitted_bytes() > 0
+        wrote = any(self.state_manager.measure())
         self._uncommitted_work = wrote or any(output.records for output in self.outputs())
 
     def revive(self) -> None:
@@ -225,8 +227,13 @@ class StreamTask:
         """Return whether a record may be processed now."""
         return self.state is TaskState.RUNNING and self._group.ready(now_ms)
 
-    def next_run(self, limit: int) -> tuple[RecordQueue, int] | None:
-        """Return the queue and the number of records of the next run, or None.
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is processed before more records come, however often it is asked."""
+        return self.state is not TaskState.RUNNING or self._group.at_rest
+
+    def next_run(self, limit: int) -> Run | None:
+        """Return the records to process next, or None without any; `limit` is 1 or more.
 
         A run ends early with the record that makes a stream-time punctuation due.
         """
@@ -234,16 +241,16 @@ class StreamTask:
         due_ms = self._operators.punctuations.next_due_ms(PunctuationType.STREAM_TIME)
         if run is None or due_ms is None:
             return run
-        queue, count = run
-        return queue, queue.run_length_to_time(count, due_ms)
+        records = run.length_to_time(due_ms)
+        return run if records == len(run) else self._group.next_run(records)
 
     @tells_damage
-    def process(self, queue: RecordQueue, count: int, room_bytes: int | None = None) -> int:
-        """Process the next `count` records of one queue.
+    def process(self, run: Run, count: int | None = None, room_bytes: int | None = None) -> int:
+        """Process what comes next.
 
         Args:
-            queue: The queue.
-            count: How many records.
+            run: What `next_run` has returned.
+            count: How many of its records; None for all.
             room_bytes: End with the record that makes the stores write more than that; None for
                 no such end.
 
@@ -256,23 +263,25 @@ class StreamTask:
             SerializationError: A result can't be serialized and the handler says to fail.
         """
         record = self.record
-        step = queue.step
         if room_bytes is not None:
             record.growth.give_room(room_bytes)
-        taken = self._taken = queue.take(count)
+        taken, steps = run.take(len(run) if count is None else count)
+        self._taken = taken
         given = len(taken)
-        for timestamp, key, value, headers, message in taken:
+        for (timestamp, key, value, headers, message), step in zip(taken, steps, strict=False):
             record.message = message
             if timestamp > record.stream_time:
                 record.stream_time = timestamp
             step(key, value, timestamp, headers)
         processed = len(taken)
         if processed < given:
-            queue.put_back(given - processed)
+            run.put_back(given - processed)
         self._taken = []
         self.processed_records += processed
         self._uncommitted_work = True
-        self._note_position(queue)
+        self.state_manager.measure()
+        for queue in run.taken():
+            self._note_position(queue)
         return processed
 
     # ------------------------------------------------------------------ punctuation
@@ -284,10 +293,9 @@ class StreamTask:
             return 0
         return self._fire(PunctuationType.STREAM_TIME, stream_time)
 
-    def wall_clock_due(self, now_ms: int) -> bool:
-        """Return whether the wall clock has made a punctuation due."""
-        due_ms = self._operators.punctuations.next_due_ms(PunctuationType.WALL_CLOCK_TIME)
-        return due_ms is not None and due_ms <= now_ms
+    def wall_clock_due_ms(self) -> int | None:
+        """Return when the wall clock makes the next punctuation due (ms), None without any."""
+        return self._operators.punctuations.next_due_ms(PunctuationType.WALL_CLOCK_TIME)
 
     def punctuate_wall_clock(self, now_ms: int) -> int:
         """Fire what the wall clock has made due; return how many fired."""
@@ -373,22 +381,8 @@ class StreamTask:
         self.state = next_state(self.task_id, self.state, event)
 
     def _queue(self, partition: TopicPartition) -> RecordQueue:
-        node = self._plan.source_of_topic(partition.topic)
-        assert node is not None, f"task {self.task_id} was given {partition}, which it never reads"
-        step = next(source.step for source in self._sources if source.node is node)
-        return RecordQueue(
-            task_id=self.task_id,
-            partition=partition,
-            node=node.name,
-            step=step,
-            deserializers=(
-                self._operators.key_serde(node.key_serde, node.name).deserializer(partition.topic),
-                self._operators.value_serde(node.value_serde, node.name).deserializer(
-                    partition.topic
-                ),
-            ),
-            extractor=node.timestamp_extractor or self._settings.timestamp_extractor,
-            handler=self._settings.deserialization_handler,
+        return source_queue(
+            partition, self._sources, self._operators, plan=self._plan, settings=self._settings
         )
 
     @tells_damage
@@ -396,4 +390,5 @@ class StreamTask:
         fired = self._operators.punctuations.fire(kind, time_ms, self._operators.run_punctuator)
         if fired:
             self._uncommitted_work = True
+            self.state_manager.measure()
         return fired

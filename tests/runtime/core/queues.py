@@ -22,9 +22,13 @@ def decode(raw: bytes) -> str:
 
 
 def message(
-    offset: int, timestamp: int = 0, value: bytes | None = b"v", key: bytes | None = b"k"
+    offset: int,
+    timestamp: int = 0,
+    value: bytes | None = b"v",
+    key: bytes | None = b"k",
+    topic: str = "t",
 ) -> StaticMessage:
-    return StaticMessage("t", 0, offset, key, value, timestamp)
+    return StaticMessage(topic, 0, offset, key, value, timestamp)
 
 
 def queue_of(

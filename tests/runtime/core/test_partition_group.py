@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.record_run import Run
 from tests.runtime.core.queues import message, queue_of
 
 
@@ -24,17 +25,21 @@ def group_of(
 
 def filled(topic: str, *timestamps: int) -> RecordQueue:
     queue = queue_of(topic)
-    queue.add([message(offset, time) for offset, time in enumerate(timestamps)])
+    queue.add([message(offset, time, topic=topic) for offset, time in enumerate(timestamps)])
     return queue
 
 
-def drain(group: PartitionGroup, limit: int = 100) -> list[tuple[str, int]]:
-    order = []
+def drain(group: PartitionGroup, limit: int = 100) -> list[tuple[str | None, int]]:
+    order: list[tuple[str | None, int]] = []
     while (run := group.next_run(limit)) is not None:
-        queue, count = run
-        assert 1 <= count <= limit
-        order += [(queue.partition.topic, item[0]) for item in queue.take(count)]
+        assert 1 <= len(run) <= limit
+        items, _ = run.take(len(run))
+        order += [(item[4].topic(), item[0]) for item in items]
     return order
+
+
+def lengths(*runs: Run | None) -> list[int | None]:
+    return [None if run is None else len(run) for run in runs]
 
 
 # ------------------------------------------------------------------ order
@@ -43,11 +48,7 @@ def drain(group: PartitionGroup, limit: int = 100) -> list[tuple[str, int]]:
 def test_one_queue_gives_all_it_has_in_one_run() -> None:
     group = group_of(filled("a", 5, 1, 9))
 
-    run = group.next_run(100)
-
-    assert run is not None
-    assert run[1] == 3
-    assert group.next_run(2) == (run[0], 2)
+    assert lengths(group.next_run(100), group.next_run(2)) == [3, 2]
 
 
 def test_the_smallest_head_timestamp_comes_first() -> None:

@@ -261,16 +261,6 @@ def test_offsets_never_pass_a_waiting_record_nor_stay_behind_all_taken(
 # ------------------------------------------------------------------ runs
 
 
-def test_a_run_stops_at_the_limit_and_before_a_later_timestamp() -> None:
-    queue = queue_of()
-    queue.add([message(0, 1), message(1, 4), message(2, 2), message(3, 5), message(4, 1)])
-
-    assert queue.run_length(9, None) == 5
-    assert queue.run_length(2, None) == 2
-    assert queue.run_length(9, 4) == 3
-    assert queue.run_length(9, 0) == 0
-
-
 def test_a_run_to_a_time_ends_with_the_record_that_reaches_it() -> None:
     queue = queue_of()
     queue.add([message(0, 1), message(1, 4), message(2, 8), message(3, 5)])

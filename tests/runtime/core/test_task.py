@@ -146,7 +146,7 @@ def add(task: StreamTask, *records: tuple[int, str], first_offset: int = 0) -> N
 
 def process_all(task: StreamTask, run_records: int = 1000) -> None:
     while (run := task.next_run(run_records)) is not None:
-        task.process(*run)
+        task.process(run)
         task.punctuate_stream_time()
 
 
@@ -494,7 +494,7 @@ def test_offsets_cover_what_is_processed_not_what_waits() -> None:
     add(task, (0, "a"), (0, "b"), (0, "c"), first_offset=5)
     run = task.next_run(2)
     assert run is not None
-    task.process(*run)
+    task.process(run)
 
     assert task.offsets_to_commit()[IN].next_offset == 7
     assert task.buffered_records() == 1
@@ -566,7 +566,7 @@ def test_a_revived_task_has_forgotten_records_writes_and_outputs() -> None:
     add(task, (0, "a"), (0, "a"))
     run = task.next_run(1)
     assert run is not None
-    task.process(*run)
+    task.process(run)
     task.revive()
 
     assert task.state is TaskState.RESTORING

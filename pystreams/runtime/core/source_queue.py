@@ -1,0 +1,45 @@
+"""Makes the queue of a partition, with its source node's serdes, extractor and step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.topology.compiled import CompiledSource
+from pystreams.topology.plan import TopologyPlan
+
+
+def source_queue(
+    partition: TopicPartition,
+    sources: Iterable[CompiledSource],
+    operators: OperatorContext,
+    *,
+    plan: TopologyPlan,
+    settings: TaskSettings,
+) -> RecordQueue:
+    """Return an empty queue.
+
+    Args:
+        partition: The partition; its task reads the topic.
+        sources: The task's compiled sources.
+        operators: The context of the task's operators.
+        plan: The topology's plan.
+        settings: What all tasks share.
+    """
+    task_id, topic = operators.task_id, partition.topic
+    node = plan.source_of_topic(topic)
+    assert node is not None, f"task {task_id} was given {partition}, which it never reads"
+    return RecordQueue(
+        task_id=task_id,
+        partition=partition,
+        node=node.name,
+        step=next(source.step for source in sources if source.node is node),
+        deserializers=(
+            operators.key_serde(node.key_serde, node.name).deserializer(topic),
+            operators.value_serde(node.value_serde, node.name).deserializer(topic),
+        ),
+        extractor=node.timestamp_extractor or settings.timestamp_extractor,
+        handler=settings.deserialization_handler,
+    )

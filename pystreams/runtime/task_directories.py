@@ -1,0 +1,22 @@
+"""Locked directories of tasks, as the task manager needs them; an adapter has them on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pystreams.ids import TaskId
+
+
+class TaskDirectories(Protocol):
+    """Locked directories of tasks."""
+
+    def lock_task(self, task_id: TaskId) -> Path:
+        """Return the task's directory, locked for this thread.
+
+        Raises:
+            TaskLockedError: Somebody else holds it.
+        """
+
+    def unlock_task(self, task_id: TaskId) -> None:
+        """Give the directory up; safe to call when it is not held."""
