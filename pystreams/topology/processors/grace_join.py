@@ -24,7 +24,7 @@ from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
-from pystreams.stores.waiting_record import WaitingMessage, WaitingRecord
+from pystreams.stores.waiting_record import WaitingMessage
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 
@@ -81,29 +81,18 @@ class GraceJoinOperator:
                 report_unfit(key, value)
                 return
             message = context.message
-            if message is None:
-                waiting = WaitingRecord(raw_key, raw_value, timestamp, headers)
-            else:
-                waiting = WaitingRecord(
-                    raw_key,
-                    raw_value,
-                    timestamp,
-                    headers,
-                    message.topic() or "",
-                    message.partition() or 0,
-                    message.offset() or 0,
-                )
-            put(waiting)
+            put(raw_key, raw_value, timestamp, headers, message)
             if timestamp > stream_time:
                 stream_time = timestamp
             for waited in leave_until(stream_time - grace_period_ms):
+                waited_since, _, raw_key, raw_value, headers, _, _ = waited
                 context.message = WaitingMessage(waited)
                 try:
-                    key, value = read_key(waited.key), read_value(waited.value)
+                    key, value = read_key(raw_key), read_value(raw_value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything
                     report_error(error, name)
                     continue
-                join(key, value, waited.timestamp, waited.headers)
+                join(key, value, waited_since, headers)
             context.message = message
 
         def report_unfit(key: Any, value: Any) -> None:
