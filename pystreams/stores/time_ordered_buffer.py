@@ -20,7 +20,6 @@ Invariants:
 - Every record is in memory that is not stored, and every stored one below `_beyond`. Nothing that
   has left is at `_beyond` or above it.
 - `_in_order` ascends. What comes below its end goes into `_late`, a heap.
-- `_earliest` is not above any record.
 
 Differs from Kafka: what comes and leaves between two commits is not logged; the changelog records
 carry the record's timestamp, not the producer's time; a sequence number that is taken is not used
@@ -90,7 +89,6 @@ class TimeOrderedBuffer(StateStore):
     __slots__ = (
         "_beyond",
         "_buffer",
-        "_earliest",
         "_in_order",
         "_late",
         "_latest_before",
@@ -109,7 +107,7 @@ class TimeOrderedBuffer(StateStore):
         self._through: list[tuple[Waiting, int]] = []
         self._newest: Waiting | None = None
         self._beyond = _BEGINNING
-        self._sequence = self._earliest = 0
+        self._sequence = 0
         self._latest_before = _UNKNOWN
 
     def put(
@@ -144,20 +142,32 @@ class TimeOrderedBuffer(StateStore):
             in_order.append(waiting)
         else:
             heappush(self._late, waiting)
-        if timestamp < self._earliest:
-            self._earliest = timestamp
-        self._buffer.hold(size_bytes)
+        buffer = self._buffer
+        buffer.uncommitted_bytes = uncommitted = buffer.uncommitted_bytes + size_bytes
+        if uncommitted > buffer.watched_bytes:
+            buffer.note(uncommitted)
 
     def leave_until(self, timestamp: int) -> Iterable[Waiting]:
         """Take out the records with a timestamp (ms) up to this one, in order of time, then key.
 
         What is in memory is gone at once; of the rest each part, once it is asked for.
         """
-        if timestamp < self._earliest:
-            return ()
         if timestamp >= self._beyond[0]:
             return self._leave_in_parts(timestamp)
-        return self._take(timestamp, _NOWHERE)
+        if self._late:
+            return self._take_below((timestamp + 1, b""), timestamp)
+        in_order = self._in_order
+        if not in_order or in_order[0][0] > timestamp:
+            return ()
+        leaving, buffer, newest = [], self._buffer, self._newest
+        while in_order and in_order[0][0] <= timestamp:
+            waiting = in_order.popleft()
+            leaving.append(waiting)
+            if waiting[6] and waiting is not newest:
+                buffer.uncommitted_bytes -= waiting[6]
+            else:
+                self._note_left(waiting, timestamp)
+        return leaving
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -264,40 +274,29 @@ class TimeOrderedBuffer(StateStore):
     def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""
         while timestamp >= self._beyond[0]:
-            yield from self._take(timestamp, self._beyond)
+            yield from self._take_below(self._beyond, timestamp)
             self._read_on()
-        yield from self._take(timestamp, _NOWHERE)
+        yield from self._take_below((timestamp + 1, b""), timestamp)
 
-    def _take(self, timestamp: int, beyond: _Place) -> list[Waiting]:
-        """Take out of memory the records up to a timestamp (ms) that are below a place."""
+    def _take_below(self, place: _Place, timestamp: int) -> list[Waiting]:
+        """Take out of memory the records below a place, at a time (ms)."""
         in_order, late, leaving = self._in_order, self._late, []
-        if not late and beyond is _NOWHERE:
-            while in_order and in_order[0][0] <= timestamp:
-                leaving.append(in_order.popleft())
-        else:
-            bound = min((timestamp + 1, b""), beyond)
-            while in_order or late:
-                from_late = late and not (in_order and in_order[0] < late[0])
-                if (late if from_late else in_order)[0] >= bound:
-                    break
-                leaving.append(heappop(late) if from_late else in_order.popleft())
-        for waiting in leaving:
-            if not waiting[6]:
-                self._left.append((_key_of(waiting), timestamp))
-            elif waiting is self._newest:
-                self._through.append((waiting, timestamp))
-            else:
-                self._buffer.uncommitted_bytes -= waiting[6]
-        self._note_earliest()
+        while in_order or late:
+            from_late = late and not (in_order and in_order[0] < late[0])
+            if (late if from_late else in_order)[0] >= place:
+                break
+            waiting = heappop(late) if from_late else in_order.popleft()
+            leaving.append(waiting)
+            self._note_left(waiting, timestamp)
         return leaving
 
-    def _note_earliest(self) -> None:
-        earliest = self._beyond[0]
-        if self._in_order and self._in_order[0][0] < earliest:
-            earliest = self._in_order[0][0]
-        if self._late and self._late[0][0] < earliest:
-            earliest = self._late[0][0]
-        self._earliest = earliest
+    def _note_left(self, waiting: Waiting, timestamp: int) -> None:
+        if not waiting[6]:
+            self._left.append((_key_of(waiting), timestamp))
+        elif waiting is self._newest:
+            self._through.append((waiting, timestamp))
+        else:
+            self._buffer.uncommitted_bytes -= waiting[6]
 
     def _read_on(self) -> None:
         """Read the next part of what the store alone has."""
@@ -333,7 +332,6 @@ class TimeOrderedBuffer(StateStore):
                     break
         self._in_order = deque(kept)
         self._late.clear()
-        self._note_earliest()
 
     def _pass_earlier_lives(self, key: bytes, timestamp: int) -> None:
         """Let the next number be above those that equal keys and times got before a restart."""
@@ -355,7 +353,7 @@ class TimeOrderedBuffer(StateStore):
         self._in_order.clear()
         self._late.clear()
         self._forget_changes()
-        self._beyond, self._earliest = _BEGINNING, 0
+        self._beyond = _BEGINNING
         self._latest_before = _UNKNOWN
 
     def _forget_changes(self) -> None:

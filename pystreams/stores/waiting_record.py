@@ -63,40 +63,43 @@ are to be stored or 0 when they are). The first two are the order of stored keys
 
 
 class WaitingMessage:
-    """A record that has waited, as the message that is processed now."""
+    """The record that has waited and is processed now, as a message: one object for all of a join.
 
-    __slots__ = ("_waiting",)
+    Attributes:
+        waiting: The record.
+    """
 
-    def __init__(self, waiting: Waiting) -> None:
-        self._waiting = waiting
+    __slots__ = ("waiting",)
+
+    waiting: Waiting
 
     def topic(self) -> str:
         """Return the topic of the message it came of."""
-        return origin_of(self._waiting)[0]
+        return origin_of(self.waiting)[0]
 
     def partition(self) -> int:
         """Return the partition of that."""
-        return origin_of(self._waiting)[1]
+        return origin_of(self.waiting)[1]
 
     def offset(self) -> int:
         """Return the offset of that."""
-        return origin_of(self._waiting)[2]
+        return origin_of(self.waiting)[2]
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self._waiting[2]
+        return self.waiting[2]
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self._waiting[3]
+        return self.waiting[3]
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
-        return (1, self._waiting[0])
+        return (1, self.waiting[0])
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """Return the headers, or None when there are none."""
-        return list(self._waiting[4]) or None
+        return list(self.waiting[4]) or None
 
 
 def origin_of(waiting: Waiting) -> tuple[str, int, int]:

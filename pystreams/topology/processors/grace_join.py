@@ -62,7 +62,7 @@ class GraceJoinOperator:
         serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
         serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
         put, leave_until = buffer.put, buffer.leave_until
-        stream_time = -1
+        present, stream_time = WaitingMessage(), -1
 
         def start() -> None:
             nonlocal stream_time
@@ -81,18 +81,22 @@ class GraceJoinOperator:
                 report_unfit(key, value)
                 return
             message = context.message
-            put(raw_key, raw_value, timestamp, headers, message)
+            origin = message
+            if type(message) is WaitingMessage:  # Of another join: of another record soon.
+                origin = message.waiting[5]
+            put(raw_key, raw_value, timestamp, headers, origin)
             if timestamp > stream_time:
                 stream_time = timestamp
-            for waited in leave_until(stream_time - grace_period_ms):
-                waited_since, _, raw_key, raw_value, headers, _, _ = waited
-                context.message = WaitingMessage(waited)
+            for waiting in leave_until(stream_time - grace_period_ms):
+                present.waiting = waiting
+                context.message = present
+                timestamp, _, raw_key, raw_value, headers, _, _ = waiting
                 try:
                     key, value = read_key(raw_key), read_value(raw_value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything
                     report_error(error, name)
                     continue
-                join(key, value, waited_since, headers)
+                join(key, value, timestamp, headers)
             context.message = message
 
         def report_unfit(key: Any, value: Any) -> None:
