@@ -50,8 +50,7 @@ from pystreams.stores.waiting_record import (
     Waiting,
     bytes_of,
     key_in_order,
-    packed,
-    record_of,
+    packed_waiting,
     sequence_of,
     time_of,
     unpacked,
@@ -217,7 +216,7 @@ class TimeOrderedBuffer(StateStore):
         came += [waiting for waiting, _ in self._through]
         came.sort(key=_sequence_bytes)
         for waiting in came:
-            value = packed(record_of(waiting))
+            value = packed_waiting(waiting)
             buffer.uncommitted_bytes -= waiting[6]
             buffer.write(_key_of(waiting), value, value + _BUFFER_TIME, waiting[0])
         for key, timestamp in left:

@@ -17,7 +17,8 @@ Spec: KIP-923; Kafka BufferValue, ProcessorRecordContext.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from pystreams.record import ConsumedMessage, Headers, StaticMessage
 
@@ -26,6 +27,7 @@ _INT = struct.Struct(">i")
 _CONTEXT_HEAD = struct.Struct(">qqi")
 _TWO_INTS = struct.Struct(">ii")
 _NO_OLD_VALUES = struct.Struct(">iii")
+_NO_HEADERS = struct.Struct(">iiiii")
 FRAME_BYTES = _KEY_HEAD.size + _INT.size + _CONTEXT_HEAD.size + 5 * _INT.size
 """Bytes of an entry without key, topic, headers and value."""
 LAST_SEQUENCE = 0x7FFFFFFF
@@ -152,13 +154,24 @@ def bytes_of(headers: Headers) -> int:
 
 def packed(record: WaitingRecord) -> bytes:
     """Return the value a record is stored as."""
-    _, value, timestamp, headers, topic, partition, offset = record
+    _, value, timestamp, headers, *origin = record
+    return _packed(value, timestamp, headers, origin)
+
+
+def packed_waiting(waiting: Waiting) -> bytes:
+    """Return the same of a record in memory."""
+    timestamp, _, _, value, headers, _, _ = waiting
+    return _packed(value, timestamp, headers, origin_of(waiting))
+
+
+def _packed(value: bytes, timestamp: int, headers: Headers, origin: Sequence[Any]) -> bytes:
+    topic, partition, offset = origin
     encoded_topic = topic.encode()
-    parts = [
-        _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic)),
-        encoded_topic,
-        _TWO_INTS.pack(partition, len(headers)),
-    ]
+    head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))
+    if not headers:
+        rest = _NO_HEADERS.pack(partition, 0, -1, -1, len(value))
+        return b"".join((head, encoded_topic, rest, value))
+    parts = [head, encoded_topic, _TWO_INTS.pack(partition, len(headers))]
     for name, header in headers:
         encoded = name.encode()
         parts += (_INT.pack(len(encoded)), encoded)
