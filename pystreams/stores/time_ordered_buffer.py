@@ -47,6 +47,8 @@ from pystreams.stores.restoring import Changes
 from pystreams.stores.waiting_record import (
     FRAME_BYTES,
     LAST_SEQUENCE,
+    NO_ORIGIN,
+    Origin,
     Waiting,
     bytes_of,
     key_in_order,
@@ -115,7 +117,7 @@ class TimeOrderedBuffer(StateStore):
         value: bytes,
         timestamp: int,
         headers: Headers = (),
-        message: ConsumedMessage | None = None,
+        origin: Origin = NO_ORIGIN,
     ) -> None:
         """Keep a record until `leave_until` is called with its time (ms) or a later one.
 
@@ -124,18 +126,16 @@ class TimeOrderedBuffer(StateStore):
             value: Its value's bytes.
             timestamp: Its time (ms).
             headers: Its headers.
-            message: What it came of; None in a punctuation.
+            origin: Where it came from.
         """
         if timestamp <= self._latest_before:
             self._pass_earlier_lives(key, timestamp)
         self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
-        size_bytes = FRAME_BYTES + len(key) + len(value)
-        if message is not None:
-            size_bytes += len(message.topic() or "")  # Of ASCII, as topics are.
+        size_bytes = FRAME_BYTES + len(key) + len(value) + len(origin[0])  # Topics are ASCII.
         if headers:
             size_bytes += bytes_of(headers)
         place = key + _pack_sequence(sequence)
-        self._newest = waiting = (timestamp, place, key, value, headers, message, size_bytes)
+        self._newest = waiting = (timestamp, place, key, value, headers, origin, size_bytes)
         in_order = self._in_order
         if not in_order or in_order[-1] < waiting:
             in_order.append(waiting)

@@ -17,10 +17,9 @@ Spec: KIP-923; Kafka BufferValue, ProcessorRecordContext.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from pystreams.record import ConsumedMessage, Headers, StaticMessage
+from pystreams.record import Headers
 
 _KEY_HEAD = struct.Struct(">bq")
 _INT = struct.Struct(">i")
@@ -56,11 +55,18 @@ class WaitingRecord(NamedTuple):
     offset: int = -1
 
 
-Waiting = tuple[int, bytes, bytes, bytes, Headers, ConsumedMessage | None, int]
+Origin = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+NO_ORIGIN: Origin = ("", -1, -1)
+"""That of a record that a punctuation has made."""
+
+Waiting = tuple[int, bytes, bytes, bytes, Headers, Origin, int]
 """A record as a buffer has it in memory: a plain tuple, because one is made for each that waits.
 
-(timestamp in ms, key and sequence number, key, value, headers, the message it came of, bytes that
-are to be stored or 0 when they are). The first two are the order of stored keys.
+(timestamp in ms, key and sequence number, key, value, headers, origin, bytes that are to be stored
+or 0 when they are). The first two are the order of stored keys. It does not keep the message it
+came of, which may be much larger.
 """
 
 
@@ -76,16 +82,16 @@ class WaitingMessage:
     waiting: Waiting
 
     def topic(self) -> str:
-        """Return the topic of the message it came of."""
-        return origin_of(self.waiting)[0]
+        """Return the topic."""
+        return self.waiting[5][0]
 
     def partition(self) -> int:
-        """Return the partition of that."""
-        return origin_of(self.waiting)[1]
+        """Return the partition."""
+        return self.waiting[5][1]
 
     def offset(self) -> int:
-        """Return the offset of that."""
-        return origin_of(self.waiting)[2]
+        """Return the offset."""
+        return self.waiting[5][2]
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
@@ -104,25 +110,17 @@ class WaitingMessage:
         return list(self.waiting[4]) or None
 
 
-def origin_of(waiting: Waiting) -> tuple[str, int, int]:
-    """Return topic, partition and offset of where a record came from: of a punctuation, none."""
-    message = waiting[5]
-    if message is None:
-        return "", -1, -1
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
-
-
 def record_of(waiting: Waiting) -> WaitingRecord:
     """Return a record as its stored bytes have it."""
-    timestamp, _, key, value, headers, _, _ = waiting
-    return WaitingRecord(key, value, timestamp, headers, *origin_of(waiting))
+    timestamp, _, key, value, headers, origin, _ = waiting
+    return WaitingRecord(key, value, timestamp, headers, *origin)
 
 
 def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     """Return the record of an entry of the store."""
-    key, value, timestamp, headers, topic, partition, offset = unpacked(stored_key, stored)
-    message = StaticMessage(topic, partition, offset, None, None, timestamp, headers)
-    return timestamp, stored_key[_KEY_HEAD.size :], key, value, headers, message, 0
+    key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
+    origin = (record.topic, record.partition, record.offset)
+    return timestamp, stored_key[_KEY_HEAD.size :], key, value, headers, origin, 0
 
 
 def stored_key(record: WaitingRecord, sequence: int) -> bytes:
@@ -154,17 +152,17 @@ def bytes_of(headers: Headers) -> int:
 
 def packed(record: WaitingRecord) -> bytes:
     """Return the value a record is stored as."""
-    _, value, timestamp, headers, *origin = record
-    return _packed(value, timestamp, headers, origin)
+    _, value, timestamp, headers, topic, partition, offset = record
+    return _packed(value, timestamp, headers, (topic, partition, offset))
 
 
 def packed_waiting(waiting: Waiting) -> bytes:
     """Return the same of a record in memory."""
-    timestamp, _, _, value, headers, _, _ = waiting
-    return _packed(value, timestamp, headers, origin_of(waiting))
+    timestamp, _, _, value, headers, origin, _ = waiting
+    return _packed(value, timestamp, headers, origin)
 
 
-def _packed(value: bytes, timestamp: int, headers: Headers, origin: Sequence[Any]) -> bytes:
+def _packed(value: bytes, timestamp: int, headers: Headers, origin: Origin) -> bytes:
     topic, partition, offset = origin
     encoded_topic = topic.encode()
     head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))

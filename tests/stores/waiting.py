@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.record import StaticMessage
 from pystreams.stores.waiting_record import WaitingRecord, record_of
 
 if TYPE_CHECKING:
@@ -15,10 +14,9 @@ HELD_BYTES = 502
 
 
 def put(buffer: TimeOrderedBuffer, record: WaitingRecord) -> None:
-    """Put a record as if it came of a message; of a punctuation, when it has no topic."""
+    """Put a record as a join does."""
     key, value, timestamp, headers, topic, partition, offset = record
-    message = StaticMessage(topic, partition, offset, key, value, timestamp, headers)
-    buffer.put(key, value, timestamp, headers, message if topic else None)
+    buffer.put(key, value, timestamp, headers, (topic, partition, offset))
 
 
 def let_leave(buffer: TimeOrderedBuffer, timestamp: int) -> list[WaitingRecord]:

@@ -81,10 +81,12 @@ class GraceJoinOperator:
                 report_unfit(key, value)
                 return
             message = context.message
-            origin = message
-            if type(message) is WaitingMessage:  # Of another join: of another record soon.
-                origin = message.waiting[5]
-            put(raw_key, raw_value, timestamp, headers, origin)
+            if message is None:
+                put(raw_key, raw_value, timestamp, headers)
+            else:
+                topic, partition = message.topic() or "", message.partition() or 0
+                origin = (topic, partition, message.offset() or 0)
+                put(raw_key, raw_value, timestamp, headers, origin)
             if timestamp > stream_time:
                 stream_time = timestamp
             for waiting in leave_until(stream_time - grace_period_ms):
