@@ -1,14 +1,40 @@
-"""A record that waits in the buffer of a join, and the message it is while it is joined."""
+"""A record that waits in the buffer of a join: in memory, as stored bytes, and as a message.
+
+    stored key    00 | int64 timestamp | key | int32 sequence number
+    stored value  context | int32 -1 | int32 -1 | int32 length | value
+    context       int64 timestamp | int64 offset | int32 length | topic | int32 partition |
+                  int32 headers | { int32 length | name | int32 length (-1: null) | value }
+
+All integers are big-endian. Example: key "k" at timestamp 1, the first one put, is stored under
+00 00 00 00 00 00 00 00 01 6b 00 00 00 01. The two -1 stand for a prior and an old value, which a
+suppressing buffer of this format would have.
+
+The order of stored keys is that of timestamps, then of keys.
+
+Spec: KIP-923; Kafka BufferValue, ProcessorRecordContext.
+"""
 
 from __future__ import annotations
 
+import struct
 from typing import NamedTuple
 
 from pystreams.record import Headers
 
+_KEY_HEAD = struct.Struct(">bq")
+_INT = struct.Struct(">i")
+_CONTEXT_HEAD = struct.Struct(">qqi")
+_TWO_INTS = struct.Struct(">ii")
+_NO_OLD_VALUES = struct.Struct(">iii")
+_NO_HEADERS = struct.Struct(">iiiii")
+FRAME_BYTES = _KEY_HEAD.size + _INT.size + _CONTEXT_HEAD.size + 5 * _INT.size
+"""Bytes of an entry without key, topic, headers and value."""
+LAST_SEQUENCE = 0x7FFFFFFF
+"""The highest sequence number."""
+
 
 class WaitingRecord(NamedTuple):
-    """A record in the buffer.
+    """A record as its stored bytes have it.
 
     Attributes:
         key: Its key's bytes.
@@ -29,38 +55,152 @@ class WaitingRecord(NamedTuple):
     offset: int = -1
 
 
+Origin = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+NO_ORIGIN: Origin = ("", -1, -1)
+"""That of a record that a punctuation has made."""
+
+Waiting = tuple[int, bytes, bytes, bytes, Headers, Origin, int]
+"""A record as a buffer has it in memory: a plain tuple, because one is made for each that waits.
+
+(timestamp in ms, key and sequence number, key, value, headers, origin, bytes that are to be stored
+or 0 when they are). The first two are the order of stored keys. It does not keep the message it
+came of, which may be much larger.
+"""
+
+
 class WaitingMessage:
-    """A record that has waited, as the message that is processed now."""
+    """The record that has waited and is processed now, as a message: one object for all of a join.
 
-    __slots__ = ("_record",)
+    Attributes:
+        waiting: The record.
+    """
 
-    def __init__(self, record: WaitingRecord) -> None:
-        self._record = record
+    __slots__ = ("waiting",)
+
+    waiting: Waiting
 
     def topic(self) -> str:
         """Return the topic."""
-        return self._record.topic
+        return self.waiting[5][0]
 
     def partition(self) -> int:
         """Return the partition."""
-        return self._record.partition
+        return self.waiting[5][1]
 
     def offset(self) -> int:
         """Return the offset."""
-        return self._record.offset
+        return self.waiting[5][2]
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self._record.key
+        return self.waiting[2]
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self._record.value
+        return self.waiting[3]
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
-        return (1, self._record.timestamp)
+        return (1, self.waiting[0])
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """Return the headers, or None when there are none."""
-        return list(self._record.headers) or None
+        return list(self.waiting[4]) or None
+
+
+def record_of(waiting: Waiting) -> WaitingRecord:
+    """Return a record as its stored bytes have it."""
+    timestamp, _, key, value, headers, origin, _ = waiting
+    return WaitingRecord(key, value, timestamp, headers, *origin)
+
+
+def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
+    """Return the record of an entry of the store."""
+    key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
+    origin = (record.topic, record.partition, record.offset)
+    return timestamp, stored_key[_KEY_HEAD.size :], key, value, headers, origin, 0
+
+
+def stored_key(record: WaitingRecord, sequence: int) -> bytes:
+    """Return the key a record is stored under."""
+    return key_in_order(record.timestamp, record.key + _INT.pack(sequence))
+
+
+def key_in_order(timestamp: int, key_and_sequence: bytes) -> bytes:
+    """Return the stored key of a timestamp (ms), a key and its sequence number."""
+    return _KEY_HEAD.pack(0, timestamp) + key_and_sequence
+
+
+def time_of(stored_key: bytes) -> int:
+    """Return the timestamp (ms) of a stored key."""
+    timestamp: int = _KEY_HEAD.unpack_from(stored_key)[1]
+    return timestamp
+
+
+def sequence_of(stored_key: bytes) -> int:
+    """Return the sequence number of a stored key."""
+    sequence: int = _INT.unpack_from(stored_key, len(stored_key) - _INT.size)[0]
+    return sequence
+
+
+def bytes_of(headers: Headers) -> int:
+    """Return how long headers are in a stored value."""
+    return sum(2 * _INT.size + len(name.encode()) + len(header or b"") for name, header in headers)
+
+
+def packed(record: WaitingRecord) -> bytes:
+    """Return the value a record is stored as."""
+    _, value, timestamp, headers, topic, partition, offset = record
+    return _packed(value, timestamp, headers, (topic, partition, offset))
+
+
+def packed_waiting(waiting: Waiting) -> bytes:
+    """Return the same of a record in memory."""
+    timestamp, _, _, value, headers, origin, _ = waiting
+    return _packed(value, timestamp, headers, origin)
+
+
+def _packed(value: bytes, timestamp: int, headers: Headers, origin: Origin) -> bytes:
+    topic, partition, offset = origin
+    encoded_topic = topic.encode()
+    head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))
+    if not headers:
+        rest = _NO_HEADERS.pack(partition, 0, -1, -1, len(value))
+        return b"".join((head, encoded_topic, rest, value))
+    parts = [head, encoded_topic, _TWO_INTS.pack(partition, len(headers))]
+    for name, header in headers:
+        encoded = name.encode()
+        parts += (_INT.pack(len(encoded)), encoded)
+        parts += (_INT.pack(-1),) if header is None else (_INT.pack(len(header)), header)
+    parts += (_NO_OLD_VALUES.pack(-1, -1, len(value)), value)
+    return b"".join(parts)
+
+
+def unpacked(stored_key: bytes, stored: bytes) -> WaitingRecord:
+    """Return the record stored under a key."""
+    timestamp, offset, length = _CONTEXT_HEAD.unpack_from(stored)
+    at = _CONTEXT_HEAD.size
+    topic, at = stored[at : at + length].decode(), at + length
+    partition, count = _TWO_INTS.unpack_from(stored, at)
+    at += _TWO_INTS.size
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _bytes_at(stored, at)
+        header, at = _bytes_at(stored, at)
+        headers.append(((name or b"").decode(), header))
+    _, at = _bytes_at(stored, at)
+    _, at = _bytes_at(stored, at)
+    newest, _ = _bytes_at(stored, at)
+    plain_key = stored_key[_KEY_HEAD.size : -_INT.size]
+    return WaitingRecord(
+        plain_key, newest or b"", timestamp, tuple(headers), topic, partition, offset
+    )
+
+
+def _bytes_at(value: bytes, at: int) -> tuple[bytes | None, int]:
+    """Return the bytes behind their length, and where they end; None for a length of -1."""
+    length: int = _INT.unpack_from(value, at)[0]
+    at += _INT.size
+    return (None, at) if length < 0 else (value[at : at + length], at + length)

@@ -21,8 +21,7 @@ from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.session_keys import session_key
 from pystreams.stores.spec import Retention, StoreKind
-from pystreams.stores.time_ordered_buffer import packed, stored_key
-from pystreams.stores.waiting_record import WaitingRecord
+from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key
 from pystreams.stores.window_keys import window_key
 from tests.backfill.logged_stores import frame
 from tests.stores.support import Message

@@ -16,8 +16,7 @@ from pystreams.backfill.store_changelogs import StoreChangelog
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
 from pystreams.stores.kinds.buffer.kind import BUFFER
-from pystreams.stores.time_ordered_buffer import packed, stored_key
-from pystreams.stores.waiting_record import WaitingRecord
+from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message

@@ -21,14 +21,14 @@ from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.list_value import ListValueStore
-from pystreams.stores.lowest_keys import KNOWN_KEYS
 from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
+from pystreams.stores.time_ordered_buffer import KEPT_BYTES, TimeOrderedBuffer
 from pystreams.stores.waiting_record import WaitingRecord
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.counting import UncompactedEngine, Walked, walked
 from tests.stores.support import CHANGELOG, Home
+from tests.stores.waiting import HELD_BYTES, let_leave, put
 
 __all__ = ["walked"]
 
@@ -89,8 +89,8 @@ def test_record_that_comes_into_a_buffer_and_lets_one_go_walks_over_nothing(
 
         def work() -> None:
             time = next(times)
-            buffer.put(waiting(time))
-            assert len(list(buffer.leave_until(time - WAITING))) == (time >= WAITING)
+            put(buffer, waiting(time))
+            assert len(list(let_leave(buffer, time - WAITING))) == (time >= WAITING)
             if committed:
                 commit(buffer)
 
@@ -108,12 +108,12 @@ def test_records_of_one_time_that_come_too_late_to_wait_walk_over_nothing(
 
     def made(left: int) -> Callable[[], object]:
         buffer = opened(StoreSpec("s", kind=BUFFER), walked, tmp_path / str(left))
-        buffer.put(waiting(WAITING))
+        put(buffer, waiting(WAITING))
         numbers = iter(range(10**9))
 
         def work() -> None:
-            buffer.put(waiting(0, b"%09d" % next(numbers)))
-            assert len(list(buffer.leave_until(0))) == 1
+            put(buffer, waiting(0, b"%09d" % next(numbers)))
+            assert len(list(let_leave(buffer, 0))) == 1
 
         for _ in range(left):
             work()
@@ -126,19 +126,20 @@ def test_records_of_one_time_that_come_too_late_to_wait_walk_over_nothing(
 def test_buffer_in_which_many_wait_looks_for_the_next_ones_now_and_then(
     walked: Walked, tmp_path: Path
 ) -> None:
-    count = 20 * KNOWN_KEYS
+    read_at_once = KEPT_BYTES // 2 // HELD_BYTES
+    count = 20 * read_at_once
     buffer = opened(StoreSpec("s", kind=BUFFER), walked, tmp_path)
     for time in range(count):
-        buffer.put(waiting(time))
+        put(buffer, waiting(time))
     commit(buffer)
     walked.forget()
 
     for time in range(count):
-        assert [record.timestamp for record in buffer.leave_until(time)] == [time]
+        assert [record.timestamp for record in let_leave(buffer, time)] == [time]
         if time % 100 == 0:
             commit(buffer)
 
-    assert walked.iterators <= count / KNOWN_KEYS + 1
+    assert walked.iterators <= count / read_at_once + 1
     assert walked.keys < 1.5 * count
 
 
@@ -147,19 +148,19 @@ def test_reopened_buffer_walks_once_over_what_had_left(walked: Walked, tmp_path:
     buffer = home.open_builder(builder_of(StoreSpec("s", kind=BUFFER), walked))
     assert isinstance(buffer, TimeOrderedBuffer)
     for time in range(MANY):
-        buffer.put(waiting(time))
+        put(buffer, waiting(time))
     commit(buffer)
-    assert len(list(buffer.leave_until(MANY - WAITING))) == MANY - WAITING + 1
+    assert len(list(let_leave(buffer, MANY - WAITING))) == MANY - WAITING + 1
     commit(buffer)
     buffer.close()
     buffer.init(home.context())
 
-    buffer.put(waiting(MANY))
-    assert list(buffer.leave_until(MANY - WAITING)) == []
+    put(buffer, waiting(MANY))
+    assert list(let_leave(buffer, MANY - WAITING)) == []
     walked.forget()
     for time in range(MANY + 1, MANY + 100):
-        buffer.put(waiting(time))
-        assert len(list(buffer.leave_until(time - WAITING))) == 1
+        put(buffer, waiting(time))
+        assert len(list(let_leave(buffer, time - WAITING))) == 1
 
     assert walked.keys == 0
 

@@ -30,6 +30,7 @@ from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.waiting_record import WaitingRecord
 from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
+from tests.stores.waiting import let_leave, put
 
 RETENTION = Retention(100, 50, window_size_ms=10)
 WAIT_MS = 100
@@ -55,8 +56,8 @@ def put_in_list(store: Any, write: Write) -> None:
 
 def wait_in_buffer(store: Any, write: Write) -> list[WaitingRecord]:
     key, time, number = write
-    store.put(WaitingRecord(key.encode(), b"%d" % (number or 0), time))
-    return list(store.leave_until(time - WAIT_MS))
+    put(store, WaitingRecord(key.encode(), b"%d" % (number or 0), time))
+    return let_leave(store, time - WAIT_MS)
 
 
 @dataclass(frozen=True)

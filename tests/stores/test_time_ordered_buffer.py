@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores import lowest_keys
+from pystreams.stores import time_ordered_buffer
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.time_ordered_buffer import (
-    TimeOrderedBuffer,
-    packed,
-    restored_records,
-    stored_key,
-    unpacked,
-)
-from pystreams.stores.waiting_record import WaitingRecord
+from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
+from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key, unpacked
 from tests.stores.support import CHANGELOG, Home, Message
+from tests.stores.waiting import HELD_BYTES, let_leave, put
 
 
 def opened(home: Home) -> TimeOrderedBuffer:
@@ -53,76 +48,76 @@ def home(tmp_path: Path) -> Home:
 def test_records_leave_in_order_of_time_and_then_of_key(home: Home) -> None:
     buffer = opened(home)
     for record in (at(30), at(10, b"b"), at(10, b"a"), at(20)):
-        buffer.put(record)
+        put(buffer, record)
 
-    left = [(record.timestamp, record.key) for record in buffer.leave_until(20)]
+    left = [(record.timestamp, record.key) for record in let_leave(buffer, 20)]
 
     assert left == [(10, b"a"), (10, b"b"), (20, b"k")]
-    assert [record.timestamp for record in buffer.leave_until(100)] == [30]
+    assert [record.timestamp for record in let_leave(buffer, 100)] == [30]
     buffer.close()
 
 
 def test_record_leaves_once(home: Home) -> None:
     buffer = opened(home)
-    buffer.put(at(10))
+    put(buffer, at(10))
 
-    assert len(list(buffer.leave_until(10))) == 1
-    assert list(buffer.leave_until(10)) == []
+    assert len(list(let_leave(buffer, 10))) == 1
+    assert list(let_leave(buffer, 10)) == []
     buffer.close()
 
 
 def test_late_record_leaves_after_newer_ones_have_left(home: Home) -> None:
     buffer = opened(home)
-    buffer.put(at(50))
-    assert [record.timestamp for record in buffer.leave_until(60)] == [50]
+    put(buffer, at(50))
+    assert [record.timestamp for record in let_leave(buffer, 60)] == [50]
 
-    buffer.put(at(40))
+    put(buffer, at(40))
 
-    assert [record.timestamp for record in buffer.leave_until(60)] == [40]
+    assert [record.timestamp for record in let_leave(buffer, 60)] == [40]
     buffer.close()
 
 
 def test_equal_keys_and_times_are_kept_apart_in_order_of_arrival(home: Home) -> None:
     buffer = opened(home)
     for value in (b"first", b"second", b"third"):
-        buffer.put(at(10, value=value))
+        put(buffer, at(10, value=value))
 
-    assert [record.value for record in buffer.leave_until(10)] == [b"first", b"second", b"third"]
+    assert [record.value for record in let_leave(buffer, 10)] == [b"first", b"second", b"third"]
     buffer.close()
 
 
 def test_record_keeps_its_headers_and_its_origin(home: Home) -> None:
     buffer = opened(home)
     record = WaitingRecord(b"k", b"", 7, (("a", b"1"), ("a", None), ("é", b"")), "ü", 3, 12)
-    buffer.put(record)
+    put(buffer, record)
 
-    assert list(buffer.leave_until(7)) == [record]
+    assert list(let_leave(buffer, 7)) == [record]
     buffer.close()
 
 
 def test_rollback_brings_back_what_left_and_drops_what_came(home: Home) -> None:
     buffer = opened(home)
-    buffer.put(at(10))
+    put(buffer, at(10))
     commit(buffer)
-    assert len(list(buffer.leave_until(10))) == 1
-    buffer.put(at(20))
+    assert len(list(let_leave(buffer, 10))) == 1
+    put(buffer, at(20))
 
     buffer.rollback()
 
-    assert [record.timestamp for record in buffer.leave_until(100)] == [10]
+    assert [record.timestamp for record in let_leave(buffer, 100)] == [10]
     buffer.close()
 
 
 def test_reopened_buffer_overwrites_nothing_it_held(home: Home) -> None:
     buffer = opened(home)
-    buffer.put(at(10, value=b"before"))
+    put(buffer, at(10, value=b"before"))
     commit(buffer)
     buffer.close()
 
     buffer = opened(home)
-    buffer.put(at(10, value=b"after"))
+    put(buffer, at(10, value=b"after"))
 
-    assert sorted(record.value for record in buffer.leave_until(10)) == [b"after", b"before"]
+    assert sorted(record.value for record in let_leave(buffer, 10)) == [b"after", b"before"]
     buffer.close()
 
 
@@ -130,26 +125,26 @@ def test_records_of_one_key_and_time_leave_in_order_over_a_restart(home: Home) -
     """Although numbers begin anew."""
     buffer = opened(home)
     for time in range(3):
-        buffer.put(at(time))
-    buffer.put(at(10, value=b"1"))
-    buffer.put(at(10, b"k\x00", b"other key"))
+        put(buffer, at(time))
+    put(buffer, at(10, value=b"1"))
+    put(buffer, at(10, b"k\x00", b"other key"))
     commit(buffer)
     buffer.close()
 
     buffer = opened(home)
-    buffer.put(at(10, value=b"2"))
+    put(buffer, at(10, value=b"2"))
     commit(buffer)
 
-    assert len(list(buffer.leave_until(9))) == 3
-    assert [record.value for record in buffer.leave_until(10) if record.key == b"k"] == [b"1", b"2"]
+    assert len(list(let_leave(buffer, 9))) == 3
+    assert [record.value for record in let_leave(buffer, 10) if record.key == b"k"] == [b"1", b"2"]
     buffer.close()
 
 
 def test_record_that_comes_and_leaves_between_two_commits_is_not_logged(home: Home) -> None:
     buffer = opened(home)
     for time in (10, 20, 30):
-        buffer.put(at(time, value=b"%d" % time))
-    assert len(list(buffer.leave_until(20))) == 2
+        put(buffer, at(time, value=b"%d" % time))
+    assert len(list(let_leave(buffer, 20))) == 2
     commit(buffer)
 
     assert [timestamp for _, _, timestamp in home.logged()] == [30]
@@ -160,8 +155,8 @@ def test_record_that_comes_and_leaves_between_two_commits_is_not_logged(home: Ho
 def test_record_that_leaves_as_it_comes_is_logged_both_ways(home: Home) -> None:
     """As Kafka does with a grace period of 0."""
     buffer = opened(home)
-    buffer.put(at(10))
-    assert len(list(buffer.leave_until(10))) == 1
+    put(buffer, at(10))
+    assert len(list(let_leave(buffer, 10))) == 1
     commit(buffer)
 
     assert [value is None for _, value, _ in home.logged()] == [False, True]
@@ -171,9 +166,9 @@ def test_record_that_leaves_as_it_comes_is_logged_both_ways(home: Home) -> None:
 def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> None:
     buffer = opened(home)
     record = at(10)._replace(topic="topic", headers=(("a", b"1"), ("é", None)))
-    buffer.put(record)
-    buffer.put(record._replace(timestamp=20))
-    assert len(list(buffer.leave_until(10))) == 1
+    put(buffer, record)
+    put(buffer, record._replace(timestamp=20))
+    assert len(list(let_leave(buffer, 10))) == 1
 
     waiting = buffer.approximate_num_uncommitted_bytes()
     buffer.flush_cache()
@@ -188,7 +183,7 @@ def test_records_leave_as_out_of_a_sorted_list(
     seed: int, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While only the lowest few are known: commits, rollbacks and restarts change nothing."""
-    monkeypatch.setattr(lowest_keys, "KNOWN_KEYS", 2)
+    monkeypatch.setattr(time_ordered_buffer, "KEPT_BYTES", 2 * HELD_BYTES)
     chooser = random.Random(seed)
     buffer = opened(home)
     now: list[tuple[int, bytes, int]] = []
@@ -199,11 +194,11 @@ def test_records_leave_as_out_of_a_sorted_list(
         if action == "put":
             entry = (due + chooser.randrange(-3, 12), chooser.choice([b"a", b"b", b"ab"]), number)
             if entry[0] >= 0:
-                buffer.put(at(*entry[:2], b"%d" % number))
+                put(buffer, at(*entry[:2], b"%d" % number))
                 now.append(entry)
         elif action == "leave":
             due += chooser.randrange(4)
-            left = [(gone.timestamp, gone.key, int(gone.value)) for gone in buffer.leave_until(due)]
+            left = [(gone.timestamp, gone.key, int(gone.value)) for gone in let_leave(buffer, due)]
             assert sorted(left) == sorted(entry for entry in now if entry[0] <= due)
             assert [time for time, _, _ in left] == sorted(time for time, _, _ in left)
             for key in (b"a", b"b", b"ab"):
@@ -228,8 +223,8 @@ def test_restored_buffer_holds_what_was_logged(tmp_path: Path) -> None:
     home = Home(tmp_path / "first")
     buffer = opened(home)
     for timestamp in (30, 10, 20):
-        buffer.put(at(timestamp, value=b"%d" % timestamp))
-    assert [record.timestamp for record in buffer.leave_until(10)] == [10]
+        put(buffer, at(timestamp, value=b"%d" % timestamp))
+    assert [record.timestamp for record in let_leave(buffer, 10)] == [10]
     buffer.flush_cache()
     buffer.close()
 
@@ -240,7 +235,7 @@ def test_restored_buffer_holds_what_was_logged(tmp_path: Path) -> None:
     restored = opened(Home(tmp_path / "second"))
     restored.restore(logged)
 
-    assert [(record.timestamp, record.value) for record in restored.leave_until(100)] == [
+    assert [(record.timestamp, record.value) for record in let_leave(restored, 100)] == [
         (20, b"20"),
         (30, b"30"),
     ]

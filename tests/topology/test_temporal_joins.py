@@ -8,9 +8,11 @@ import pytest
 
 from pystreams import serdes
 from pystreams.errors import TopologyError
+from pystreams.record import Record, RecordMetadata
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import Materialized
+from pystreams.topology.processor import Processor, ProcessorContext
 from pystreams.topology.topology import Topology
 
 HISTORY_MS = 600_000
@@ -127,6 +129,42 @@ def test_headers_and_origin_are_those_of_the_waiting_record() -> None:
 
     assert [record.headers for record in driven.joined.read_records()] == [(("trace", b"one"),)]
     driven.driver.close()
+
+
+def test_records_that_wait_in_two_joins_keep_their_origins() -> None:
+    """Both leave the first in one step, and are stored by the second after it."""
+    builder = StreamsBuilder()
+    joined = builder.stream("stream", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    for name in ("one", "two"):
+        table = builder.table(
+            name,
+            materialized=Materialized(name=name, history_retention_ms=HISTORY_MS),
+            key_serde=serdes.STRING,
+            value_serde=serdes.STRING,
+        )
+        joined = joined.left_join(
+            table,
+            lambda value, _: value,
+            key_serde=serdes.STRING,
+            value_serde=serdes.STRING,
+            grace_period_ms=GRACE_MS,
+        )
+    origins: list[tuple[str, RecordMetadata | None]] = []
+
+    class Witness(Processor[str, str, None, None]):
+        def init(self, context: ProcessorContext[None, None]) -> None:
+            self.context = context
+
+        def process(self, record: Record[str, str]) -> None:
+            origins.append((record.value, self.context.record_metadata()))
+
+    joined.process(Witness)
+    with TopologyTestDriver(builder.build()) as driver:
+        stream = driver.create_input_topic("stream", serdes.STRING, serdes.STRING)
+        for timestamp in (5, 6, 100, 200):
+            stream.pipe_input("k", str(timestamp), timestamp=timestamp)
+
+    assert origins == [("5", ("stream", 0, 0)), ("6", ("stream", 0, 1))]
 
 
 def test_restarted_join_lets_go_what_it_held(tmp_path: Path) -> None:

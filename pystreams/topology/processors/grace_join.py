@@ -24,7 +24,7 @@ from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
-from pystreams.stores.waiting_record import WaitingMessage, WaitingRecord
+from pystreams.stores.waiting_record import WaitingMessage
 from pystreams.topology.operator import NodeContext, Step
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 
@@ -62,7 +62,7 @@ class GraceJoinOperator:
         serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
         serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
         put, leave_until = buffer.put, buffer.leave_until
-        stream_time = -1
+        present, stream_time = WaitingMessage(), -1
 
         def start() -> None:
             nonlocal stream_time
@@ -82,28 +82,23 @@ class GraceJoinOperator:
                 return
             message = context.message
             if message is None:
-                waiting = WaitingRecord(raw_key, raw_value, timestamp, headers)
+                put(raw_key, raw_value, timestamp, headers)
             else:
-                waiting = WaitingRecord(
-                    raw_key,
-                    raw_value,
-                    timestamp,
-                    headers,
-                    message.topic() or "",
-                    message.partition() or 0,
-                    message.offset() or 0,
-                )
-            put(waiting)
+                topic, partition = message.topic() or "", message.partition() or 0
+                origin = (topic, partition, message.offset() or 0)
+                put(raw_key, raw_value, timestamp, headers, origin)
             if timestamp > stream_time:
                 stream_time = timestamp
-            for waited in leave_until(stream_time - grace_period_ms):
-                context.message = WaitingMessage(waited)
+            for waiting in leave_until(stream_time - grace_period_ms):
+                present.waiting = waiting
+                context.message = present
+                timestamp, _, raw_key, raw_value, headers, _, _ = waiting
                 try:
-                    key, value = read_key(waited.key), read_value(waited.value)
+                    key, value = read_key(raw_key), read_value(raw_value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything
                     report_error(error, name)
                     continue
-                join(key, value, waited.timestamp, waited.headers)
+                join(key, value, timestamp, headers)
             context.message = message
 
         def report_unfit(key: Any, value: Any) -> None:
