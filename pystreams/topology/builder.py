@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from pystreams.errors import TopologyError
 from pystreams.stores.spec import StoreBuilder
 from pystreams.topology import naming
+from pystreams.topology.checks import check_store_builder
 from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
 from pystreams.topology.kstream import KStream
@@ -17,7 +18,7 @@ from pystreams.topology.materialization import TableStore
 from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
 from pystreams.topology.processors.table import TableSourceOperator
 from pystreams.topology.source_topics import compiled_pattern
-from pystreams.topology.topology import Topology, check_store_builder
+from pystreams.topology.topology import Topology
 from pystreams.topology.type_variables import K, V
 
 
