@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pystreams.stores.spec import StoreKind
-from pystreams.topology.kstream import KStream
+from pystreams.topology.streams_and_tables import KStream
 from pystreams.topology.topology import Topology
 from tests.backfill.covered import CASES, COMPARED, Case, own_timestamps
 from tests.backfill.surface import (

@@ -14,8 +14,8 @@ from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine, StoreKind
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.ktable import KTable
 from pystreams.topology.options import Materialized
+from pystreams.topology.streams_and_tables import KTable
 
 RETENTION_MS = 100
 Input = tuple[str, str | None, str | None, int]
