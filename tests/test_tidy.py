@@ -26,7 +26,7 @@ LONG_MODULES: dict[str, str] = {
 LONG_FUNCTIONS: dict[str, str] = {}
 MANY_PARAMETERS: dict[str, str] = {
     "pystreams/backfill/running.py:run": "a user's one call; all but two have a name and a default",
-    "pystreams/runtime/task_manager.py:__init__": "wiring of the parts of one thread, by keyword",
+    "pystreams/runtime/task_manager.py:__init__": "wiring of one thread, by keyword",
 }
 
 # Names that say nothing about what is inside.

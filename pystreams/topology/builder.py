@@ -12,11 +12,11 @@ from pystreams.topology import naming
 from pystreams.topology.checks import check_store_builder
 from pystreams.topology.declared_stream import DeclaredStream
 from pystreams.topology.declared_table import table_of_topic
-from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode
 from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
 from pystreams.topology.source_topics import compiled_pattern
 from pystreams.topology.streams_and_tables import KStream, KTable
+from pystreams.topology.streams_graph import StreamsGraph
 from pystreams.topology.topology import Topology
 from pystreams.topology.type_variables import K, V
 

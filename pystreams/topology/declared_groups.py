@@ -12,7 +12,6 @@ from pystreams.serdes import Serde
 from pystreams.topology import naming
 from pystreams.topology.declared_stream import DeclaredStream, behind
 from pystreams.topology.declared_table import DeclaredTable, aggregated_table
-from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_node import GraphNode
 from pystreams.topology.graph_nodes import RepartitionNode
 from pystreams.topology.materialization import TableStore
@@ -20,6 +19,7 @@ from pystreams.topology.options import Grouped, Materialized, Repartitioned
 from pystreams.topology.processors.change_serde import ChangeSerde
 from pystreams.topology.processors.table_operator import TableOperator
 from pystreams.topology.repartitioning import new_repartition
+from pystreams.topology.streams_graph import StreamsGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)

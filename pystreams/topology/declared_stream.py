@@ -14,7 +14,6 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology import naming
 from pystreams.topology.functions import checked_supplier
-from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_node import GraphNode
 from pystreams.topology.graph_nodes import (
     ProcessorGraphNode,
@@ -28,6 +27,7 @@ from pystreams.topology.options import Produced, Repartitioned
 from pystreams.topology.processors.stateless import PassThroughOperator
 from pystreams.topology.processors.user_processor import AnyProcessor
 from pystreams.topology.repartitioning import new_repartition
+from pystreams.topology.streams_graph import StreamsGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)

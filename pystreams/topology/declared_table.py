@@ -12,7 +12,6 @@ from typing import Any
 from pystreams.serdes import Serde
 from pystreams.topology import naming
 from pystreams.topology.declared_stream import DeclaredStream
-from pystreams.topology.graph import StreamsGraph
 from pystreams.topology.graph_node import GraphNode, TableNeed, TableNode, Wanted
 from pystreams.topology.graph_nodes import ProcessorGraphNode, TableSourceNode
 from pystreams.topology.materialization import TableStore
@@ -26,6 +25,7 @@ from pystreams.topology.processors.table import (
     TableToStreamOperator,
 )
 from pystreams.topology.processors.table_operator import TableOperator
+from pystreams.topology.streams_graph import StreamsGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
