@@ -86,7 +86,6 @@ class StreamsBuilder:
         a grouping). Records without a key are dropped.
 
         Args:
-            topic: The topic.
             consumed: How to read; or give the same as keywords.
             materialized: Name and options of the table's store.
             options: Keywords of `Consumed`, but for `name`, which names the table, that is its

@@ -96,13 +96,13 @@ def _describe_subtopology(nodes: Mapping[str, Node], part: Subtopology) -> Subto
     sizes, predecessors, successors = _links(nodes, part)
     described = [
         NodeDescription(
-            name,
-            _kind(node),
-            _topics(node),
-            node.pattern.pattern if isinstance(node, SourceNode) and node.pattern else None,
-            tuple(hash_order(node.stores)) if isinstance(node, ProcessorNode) else (),
-            tuple(predecessors[name]),
-            tuple(successors[name]),
+            name=name,
+            kind=_kind(node),
+            topics=_topics(node),
+            pattern=node.pattern.pattern if isinstance(node, SourceNode) and node.pattern else None,
+            stores=tuple(hash_order(node.stores)) if isinstance(node, ProcessorNode) else (),
+            predecessors=tuple(predecessors[name]),
+            successors=tuple(successors[name]),
         )
         for name in sorted(part.nodes, key=lambda name: (-sizes[name], name))
         for node in [nodes[name]]

@@ -31,7 +31,6 @@ class TopologyPlan:
             its sources read one topic.
 
     Attributes:
-        topology: The topology.
         application_id: The application's id.
         subtopologies: Its parts, by id.
     """

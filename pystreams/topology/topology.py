@@ -100,12 +100,12 @@ class Topology:
         )
         source = SourceNode(
             name,
-            tuple(dict.fromkeys(topics)),
-            compiled_pattern(pattern, f"source {name!r}"),
-            key_serde,
-            value_serde,
-            timestamp_extractor,
-            offset_reset,
+            topics=tuple(dict.fromkeys(topics)),
+            pattern=compiled_pattern(pattern, f"source {name!r}"),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
         )
         for other in self._nodes.values():
             if isinstance(other, SourceNode):

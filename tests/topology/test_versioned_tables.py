@@ -307,7 +307,7 @@ def test_aggregated_groups_keep_their_history(builder: StreamsBuilder, drive: An
     homes.group_by(lambda key, city: (city, key), key_serde=STRING, value_serde=STRING).aggregate(
         list,
         lambda group, row, rows: [*rows, row],
-        lambda group, row, rows: [one for one in rows if one != row],
+        lambda group, row, rows: [kept for kept in rows if kept != row],
         materialized=kept("groups", value_serde=JSON),
     )
 
