@@ -94,7 +94,6 @@ if TYPE_CHECKING:
         Windowed,
         WindowStore,
     )
-    from pystreams.topology.branched import BranchedKStream
     from pystreams.topology.builder import StreamsBuilder
     from pystreams.topology.extractors import (
         ConsumerRecord,
@@ -103,11 +102,7 @@ if TYPE_CHECKING:
         use_partition_time_on_invalid_timestamp,
         wallclock_timestamp,
     )
-    from pystreams.topology.grouped import KGroupedStream
-    from pystreams.topology.grouped_table import KGroupedTable
     from pystreams.topology.join_windows import JoinWindows
-    from pystreams.topology.kstream import KStream
-    from pystreams.topology.ktable import KTable
     from pystreams.topology.options import (
         Consumed,
         Grouped,
@@ -123,11 +118,18 @@ if TYPE_CHECKING:
         PunctuationType,
     )
     from pystreams.topology.stream_joined import StreamJoined
+    from pystreams.topology.streams_and_tables import (
+        BranchedKStream,
+        KGroupedStream,
+        KGroupedTable,
+        KStream,
+        KTable,
+    )
     from pystreams.topology.topology import Topology
 
 _HOME_OF = {
     "AuthenticationError": "errors",
-    "BranchedKStream": "topology.branched",
+    "BranchedKStream": "topology.streams_and_tables",
     "BrokerNotAvailableError": "errors",
     "ChangelogLossError": "errors",
     "ConfigError": "errors",
@@ -143,10 +145,10 @@ _HOME_OF = {
     "IsolationLevel": "config",
     "JoinWindows": "topology.join_windows",
     "Joined": "topology.options",
-    "KGroupedStream": "topology.grouped",
-    "KGroupedTable": "topology.grouped_table",
-    "KStream": "topology.kstream",
-    "KTable": "topology.ktable",
+    "KGroupedStream": "topology.streams_and_tables",
+    "KGroupedTable": "topology.streams_and_tables",
+    "KStream": "topology.streams_and_tables",
+    "KTable": "topology.streams_and_tables",
     "KafkaStreams": "runtime.client",
     "KeyQuery": "stores.queries",
     "KeyValueStore": "stores.api",

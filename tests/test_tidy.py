@@ -13,20 +13,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULE_LINES_MAX = 400
-MODULE_LINES_HARD_MAX = 800
+MODULE_LINES_HARD_MAX = 900
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 7
 
-# Between 400 and 800 lines: why the module is still one concept.
+# Between 400 and 900 lines: why the module is still one concept.
 LONG_MODULES: dict[str, str] = {
     "pystreams/config/streams_config.py": "one class, one field a key; most of it is their text",
-    "pystreams/topology/kstream.py": "one class, one short method an operation; half is docstrings",
+    "pystreams/topology/streams_and_tables.py": "classes that name each other, see ADR 7",
 }
 # Above 70 lines or 7 parameters: why it can't be split.
 LONG_FUNCTIONS: dict[str, str] = {}
 MANY_PARAMETERS: dict[str, str] = {
     "pystreams/backfill/running.py:run": "a user's one call; all but two have a name and a default",
-    "pystreams/runtime/task_manager.py:__init__": "wiring of the parts of one thread, by keyword",
+    "pystreams/runtime/task_manager.py:__init__": "wiring of one thread, by keyword",
 }
 
 # Names that say nothing about what is inside.

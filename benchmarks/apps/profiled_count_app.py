@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pystreams.topology.compiled
 from benchmarks.apps import count_app
 from benchmarks.apps.stopwatch import Stopwatch, calibrate
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
@@ -27,7 +28,6 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.thread import StreamThread
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
-from pystreams.topology import compiled
 
 BATCH_STAGES: list[tuple[Any, str, str]] = [
     (StreamThread, "run_once", "the loop itself"),
@@ -72,8 +72,10 @@ class Profile:
         if self._detail:
             for owner, attribute, stage in DETAIL_STAGES:
                 stopwatch.wrap(owner, attribute, stage)
-            attach_sink: Callable[..., Any] = compiled._attach_sink
-            compiled._attach_sink = lambda *parts: stopwatch.timed(attach_sink(*parts), SINK_STAGE)
+            attach_sink: Callable[..., Any] = pystreams.topology.compiled._attach_sink
+            pystreams.topology.compiled._attach_sink = lambda *parts: stopwatch.timed(
+                attach_sink(*parts), SINK_STAGE
+            )
         self._count_records()
         self._keep_at_commit()
         stopwatch.watch_garbage_collection()

@@ -26,7 +26,8 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import UNKNOWN_TIME, CommittedOffset, decode_partition_time
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.partitions import PartitionPlan, plan_partitions, topics_of_source
-from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.subtopologies import Subtopology
 
 
 class RescaleRefusedError(StreamsError):

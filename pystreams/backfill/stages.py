@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pystreams.errors import TopologyError
 from pystreams.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.partitions import topics_of_source
-from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.subtopologies import Subtopology
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 A topic that is deleted and created again has the same name and holds other records: read from its
 start into the state that is there, it counts twice what both hold. Two things tell:
 
-- the ids that the group's committed offsets note (`core.topic_ids`): those of other topics,
+- the ids that the group's committed offsets note (`topic_ids`): those of other topics,
   repartition topics among them, outlive the deletion. They are compared once, before any thread
   starts, and again every `metadata.max.age.ms`;
 - a local store that holds what was read of a partition without a committed offset: Kafka deletes

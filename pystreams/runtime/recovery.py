@@ -1,7 +1,7 @@
 """What the stores in a state directory hold, beside what their changelogs do; and what was decided.
 
 For an application that is stopped: the directories of its tasks are locked meanwhile. Nothing is
-changed but the decisions, which the next start carries out (see `core.loss_decisions`).
+changed but the decisions, which the next start carries out (see `loss_decisions`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes stores to their changelogs anew, a chunk at a time, before their tasks start.
 
-What was decided about a store that holds more than its changelog (see `core.changelog_loss`) is
+What was decided about a store that holds more than its changelog (see `changelog_loss`) is
 done here, once the store is restored:
 
 - KEEP: a record for each key it holds, as a backfill hands over state;

@@ -3,7 +3,7 @@
 A task restores the delta between what its stores have committed and the end of their changelogs.
 A transaction that the last owner has left there is waited for: it may be committed, in which case
 the committed offsets cover it, even if its markers are still to be written. What becomes of a
-store that its changelog can't continue is said in `core.changelog_loss`.
+store that its changelog can't continue is said in `changelog_loss`.
 
 Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 """

@@ -38,16 +38,18 @@ from pystreams.runtime.committer import CommitFailure, Committer
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.failing_tasks import FailingTasks
 from pystreams.runtime.group_watch import GroupWatch
-from pystreams.runtime.housekeeping import Housekeeping
+from pystreams.runtime.input_flow import InputFlow
 from pystreams.runtime.membership import Membership
 from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.processing import Processing
 from pystreams.runtime.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.repartition_purge import RepartitionPurge
 from pystreams.runtime.restorer import Restorer
 from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.side_by_side import SideBySide
 from pystreams.runtime.statistics import ThreadStatistics
+from pystreams.runtime.summary_line import SummaryLine
 from pystreams.runtime.task_manager import TaskManager
 from pystreams.runtime.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.thread_parts import ThreadParts
@@ -121,15 +123,11 @@ class StreamThread:
             pace=self._pace,
             commit=self._commit,
         )
-        self._housekeeping = Housekeeping(
-            name=self.name,
-            plan=parts.plan,
-            settings=parts.settings,
-            manager=self._manager,
-            consumer=lambda: self._consumer,
-            admin=parts.admin,
-            clock=parts.clock,
+        self._input = InputFlow(parts.settings, self._manager, lambda: self._consumer)
+        self._purge = RepartitionPurge(
+            parts.plan, parts.settings, self._manager, parts.admin, parts.clock
         )
+        self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
         self._report = ThreadReport(
             manager=self._manager,
             restorer=self._restorer,
@@ -210,7 +208,7 @@ class StreamThread:
         now_ms = self._clock.now_ms()
         busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
         waiting = busy or self._restorer.active
-        timeout_s = 0.0 if waiting else self._housekeeping.poll_timeout_s(self._pace)
+        timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
         self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
@@ -229,9 +227,9 @@ class StreamThread:
                 break
         self._processing.punctuate(now_ms)
         self._maybe_commit()
-        self._housekeeping.balance_buffers()
+        self._input.balance()
         self._report.publish_if_due()
-        self._housekeeping.maybe_summarize(self._report.latest)
+        self._summary.log_if_due(self._report.latest)
         return processed
 
     # ------------------------------------------------------------------ rebalance listener
@@ -254,7 +252,7 @@ class StreamThread:
         self._group.joins()
         keep = self._settings.static_membership and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)
-        self._housekeeping.forget(partitions)
+        self._input.forget(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Drop partitions that belong to somebody else; called from within `poll`."""
@@ -262,7 +260,7 @@ class StreamThread:
         self._absence.begins()
         before = self._manager.running()
         self._manager.lose(partitions)
-        self._housekeeping.forget(partitions)
+        self._input.forget(partitions)
         if self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
             for producer in self._producers.all():
                 if producer.in_transaction:
@@ -294,7 +292,7 @@ class StreamThread:
         self._failing.keep(self._manager.tasks, succeeded)
         if failures:  # One pause for all, when none of them holds a transaction open any more.
             self._stop.wait(max(map(self._recover, failures)))
-        self._housekeeping.maybe_purge(self._pace.committed_ms)
+        self._purge.after_commit(self._pace.committed_ms)
         return not failures
 
     def _recover(self, failure: CommitFailure) -> float:
@@ -320,7 +318,7 @@ class StreamThread:
         revived = list(tasks)
         self._manager.revive(revived)
         for task in revived:
-            self._housekeeping.forget(task.partitions)
+            self._input.forget(task.partitions)
 
     def _abort(self, producer: StreamsProducer, tasks: Iterable[StreamTask]) -> None:
         """Abort the transaction of tasks, waiting for the broker as long as they may fail."""
@@ -347,7 +345,7 @@ class StreamThread:
         self._manager.close_all()
         self._producers.close()
         self._consumer.close()
-        self._housekeeping.forget_all()
+        self._input.forget_all()
         self._consumer = self._make_consumer()
         self.join_group()
 

@@ -1,6 +1,6 @@
 """Topologies: what a user writes, and the plan the runtime executes.
 
-Read `processor` (what a user implements), `operator` (how a node becomes a function), `topology`
-(the graph), `plan` (sub-topologies, internal topics), `compiled` (one task's functions), then the
-DSL: `builder`, `kstream`, `ktable`, `grouped`.
+Read `Processor` (what a user implements), `Operator` (how a node becomes a function), `Topology`
+(the graph), `TopologyPlan` (sub-topologies, internal topics), `compile_subtopology` (one task's
+functions); then the DSL: `StreamsBuilder`, `KStream`, below them `DeclaredStream`, `StreamsGraph`.
 """

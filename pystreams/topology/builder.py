@@ -9,20 +9,15 @@ from typing import Any, Unpack
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology import naming
-from pystreams.topology.graph import StreamsGraph
-from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode, TableSourceNode
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
-from pystreams.topology.materialization import TableStore
-from pystreams.topology.options import (
-    Consumed,
-    ConsumedOptions,
-    Materialized,
-    options_of,
-)
-from pystreams.topology.processors.table import TableSourceOperator
+from pystreams.topology.checks import check_store_builder
+from pystreams.topology.declared_stream import DeclaredStream
+from pystreams.topology.declared_table import table_of_topic
+from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode
+from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
 from pystreams.topology.source_topics import compiled_pattern
-from pystreams.topology.topology import Topology, check_store_builder
+from pystreams.topology.streams_and_tables import KStream, KTable
+from pystreams.topology.streams_graph import StreamsGraph
+from pystreams.topology.topology import Topology
 from pystreams.topology.type_variables import K, V
 
 
@@ -72,13 +67,10 @@ class StreamsBuilder:
         name = self._graph.names.node_or(chosen.name, naming.STREAM_SOURCE)
         node = StreamSourceNode(name, names, compiled, chosen)
         self._graph.add(node)
-        return KStream(
-            self._graph,
-            node,
-            sources=frozenset((name,)),
-            key_serde=chosen.key_serde,
-            value_serde=chosen.value_serde,
+        declared = DeclaredStream(
+            self._graph, node, frozenset((name,)), chosen.key_serde, chosen.value_serde
         )
+        return KStream(declared)
 
     def table(
         self,
@@ -94,7 +86,6 @@ class StreamsBuilder:
         a grouping). Records without a key are dropped.
 
         Args:
-            topic: The topic.
             consumed: How to read; or give the same as keywords.
             materialized: Name and options of the table's store.
             options: Keywords of `Consumed`, but for `name`, which names the table, that is its
@@ -105,36 +96,7 @@ class StreamsBuilder:
         store_name = keywords.pop("name", None)
         chosen = options_of(Consumed, consumed, keywords, "table")
         kept = _table_options(materialized, store_name)
-        names = self._graph.names
-        store = TableStore.of(
-            kept,
-            names,
-            f"{topic}-",
-            key_serde=chosen.key_serde,
-            value_serde=chosen.value_serde,
-        )
-        consumed_as = Consumed(
-            chosen.key_serde or store.key_serde,
-            chosen.value_serde or store.value_serde,
-            chosen.timestamp_extractor,
-            chosen.offset_reset,
-            chosen.name,
-        )
-        source_name = names.suffixed_or(chosen.name, "-source", naming.STREAM_SOURCE)
-        name = names.node_or(chosen.name, naming.TABLE_SOURCE)
-        operator = TableSourceOperator(store.name, materialized=store.queryable_name is not None)
-        node = TableSourceNode(name, source_name, topic, consumed_as, operator, store.builder())
-        self._graph.add(node)
-        node.versioned = store.versioned
-        return KTable(
-            self._graph,
-            node,
-            operator,
-            sources=frozenset((source_name,)),
-            key_serde=consumed_as.key_serde,
-            value_serde=consumed_as.value_serde,
-            queryable_store_name=store.queryable_name,
-        )
+        return KTable(table_of_topic(self._graph, topic, chosen, kept))
 
     def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
         """Add a store that processors may name in `process(..., stores=[...])`.
@@ -146,7 +108,7 @@ class StreamsBuilder:
             TopologyError: It is not a store builder.
         """
         check_store_builder(builder, "add_state_store")
-        self._graph.add(StateStoreNode(builder))
+        self._graph.add(StateStoreNode(builder.name, builder))
         return self
 
     def build(self) -> Topology:

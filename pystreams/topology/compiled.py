@@ -11,7 +11,8 @@ from pystreams.record import Headers, OutputBuffer
 from pystreams.serdes import serialize_or_raise
 from pystreams.topology.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.operator import NodeContext, Step, TaskContext, fan_out
-from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.subtopologies import Subtopology
 
 Serialize = Callable[[Any], bytes]
 

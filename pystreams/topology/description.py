@@ -6,12 +6,12 @@ listed by the size of the tree below them, largest first, then by name; `java_or
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pystreams.topology.java_order import InsertionOrderedTree, hash_order
-from pystreams.topology.nodes import ProcessorNode, SinkNode, SourceNode
-from pystreams.topology.plan import Subtopology, subtopologies_of
-from pystreams.topology.topology import Topology
+from pystreams.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from pystreams.topology.subtopologies import Subtopology, subtopologies_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class TopologyDescription:
         return "Topologies:\n " + "".join(f"  {part}" for part in self.subtopologies)
 
 
-def describe(topology: Topology) -> TopologyDescription:
-    """Describe a topology."""
-    parts = [_describe_subtopology(topology, part) for part in subtopologies_of(topology)]
+def describe(nodes: Mapping[str, Node], stores: Iterable[str]) -> TopologyDescription:
+    """Describe a topology; the arguments are those of `subtopologies_of`."""
+    parts = [_describe_subtopology(nodes, part) for part in subtopologies_of(nodes, stores)]
     return TopologyDescription(tuple(parts))
 
 
@@ -92,26 +92,26 @@ def _names(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "none"
 
 
-def _describe_subtopology(topology: Topology, part: Subtopology) -> SubtopologyDescription:
-    sizes, predecessors, successors = _links(topology, part)
-    nodes = [
+def _describe_subtopology(nodes: Mapping[str, Node], part: Subtopology) -> SubtopologyDescription:
+    sizes, predecessors, successors = _links(nodes, part)
+    described = [
         NodeDescription(
-            name,
-            _kind(node),
-            _topics(node),
-            node.pattern.pattern if isinstance(node, SourceNode) and node.pattern else None,
-            tuple(hash_order(node.stores)) if isinstance(node, ProcessorNode) else (),
-            tuple(predecessors[name]),
-            tuple(successors[name]),
+            name=name,
+            kind=_kind(node),
+            topics=_topics(node),
+            pattern=node.pattern.pattern if isinstance(node, SourceNode) and node.pattern else None,
+            stores=tuple(hash_order(node.stores)) if isinstance(node, ProcessorNode) else (),
+            predecessors=tuple(predecessors[name]),
+            successors=tuple(successors[name]),
         )
         for name in sorted(part.nodes, key=lambda name: (-sizes[name], name))
-        for node in [topology.nodes[name]]
+        for node in [nodes[name]]
     ]
-    return SubtopologyDescription(part.id, tuple(nodes))
+    return SubtopologyDescription(part.id, tuple(described))
 
 
 def _links(
-    topology: Topology, part: Subtopology
+    nodes: Mapping[str, Node], part: Subtopology
 ) -> tuple[dict[str, int], dict[str, InsertionOrderedTree], dict[str, InsertionOrderedTree]]:
     """Return sizes, predecessors and successors as Kafka Streams works them out.
 
@@ -120,12 +120,12 @@ def _links(
     """
     sizes = dict.fromkeys(part.nodes, 1)
 
-    def compare(one: str, other: str) -> int:
-        if one == other:
+    def compare(name: str, other: str) -> int:
+        if name == other:
             return 0
-        if sizes[one] != sizes[other]:
-            return sizes[other] - sizes[one]
-        return -1 if one < other else 1
+        if sizes[name] != sizes[other]:
+            return sizes[other] - sizes[name]
+        return -1 if name < other else 1
 
     predecessors = {name: InsertionOrderedTree(compare) for name in part.nodes}
     successors = {name: InsertionOrderedTree(compare) for name in part.nodes}
@@ -136,7 +136,7 @@ def _links(
             grow(predecessor, by)
 
     for name in hash_order(hash_order(part.nodes)):
-        node = topology.nodes[name]
+        node = nodes[name]
         for parent in () if isinstance(node, SourceNode) else node.parents:
             predecessors[name].add(parent)
             successors[parent].add(name)
@@ -144,13 +144,13 @@ def _links(
     return sizes, predecessors, successors
 
 
-def _kind(node: SourceNode | ProcessorNode | SinkNode) -> str:
+def _kind(node: Node) -> str:
     if isinstance(node, SourceNode):
         return "source"
     return "sink" if isinstance(node, SinkNode) else "processor"
 
 
-def _topics(node: SourceNode | ProcessorNode | SinkNode) -> tuple[str, ...]:
+def _topics(node: Node) -> tuple[str, ...]:
     if isinstance(node, SourceNode):
         return tuple(hash_order(node.topics))
     if isinstance(node, SinkNode) and isinstance(node.topic, str):

@@ -25,7 +25,6 @@ class ConsumerRecord:
         timestamp: The message's timestamp (ms); -1 when it has none.
         key: The key, deserialized.
         value: The value, deserialized.
-        headers: The headers.
         now_ms: Wall-clock time at the start of the loop iteration (ms).
     """
 

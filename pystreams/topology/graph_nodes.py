@@ -1,92 +1,52 @@
 """The nodes of the logical graph: one declared operation each, and how it is written down.
 
-Source: Kafka Streams' `GraphNode` and its sub-classes.
+Source: Kafka Streams' sub-classes of `GraphNode`.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pystreams.errors import TopologyError
+from pystreams.serdes import Serde
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.extractors import fail_on_invalid_timestamp
+from pystreams.topology.graph_node import GraphNode, Place, TableNode
 from pystreams.topology.nodes import RepartitionTopic, StreamPartitioner, TopicNameExtractor
 from pystreams.topology.operator import Operator
 from pystreams.topology.options import Consumed
-from pystreams.topology.processors.stateless import DropNullKeysOperator, PassThroughOperator
+from pystreams.topology.processors.grace_join import GraceJoinOperator
+from pystreams.topology.processors.stateless import (
+    BranchOperator,
+    DropNullKeysOperator,
+    KeyValueFunction,
+    PassThroughOperator,
+)
+from pystreams.topology.processors.user_processor import AnyProcessor
 from pystreams.topology.topology import Topology
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from pystreams.serdes import Serde
-    from pystreams.stores.store_builder import StoreBuilder
-    from pystreams.topology.processors.grace_join import GraceJoinOperator
-    from pystreams.topology.processors.table import TableSourceOperator
-    from pystreams.topology.processors.user_processor import AnyProcessor
-    from pystreams.tracebacks import UsersCall
-
-
-class GraphNode:
-    """One declared operation.
-
-    Args:
-        name: The node's name in the topology; for a repartition, the name of its source.
-
-    Attributes:
-        name: See above.
-        parents: Operations it follows, in order of declaration.
-        children: Operations that follow it.
-        priority: When it was declared.
-        call: The user's call that declared it first; None before it is added to the graph.
-        keeps_null_keys: Whether it wants records without a key (left joins do), so that
-            repartitions upstream must not drop them.
-        versioned: Whether it makes a table of which late updates are history, see `LateChange`.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.parents: list[GraphNode] = []
-        self.children: list[GraphNode] = []
-        self.priority = -1
-        self.call: UsersCall | None = None
-        self.keeps_null_keys = False
-        self.versioned = False
-
-    def write(self, topology: Topology) -> None:
-        """Add the nodes, stores and topics of this operation to the topology."""
-
-    def parent_names(self) -> tuple[str, ...]:
-        """Return the names of the nodes this one reads from."""
-        return tuple(parent.name for parent in self.parents)
-
-
+@dataclass(frozen=True, eq=False)
 class StreamSourceNode(GraphNode):
     """A stream read from topics or from a pattern."""
 
-    def __init__(
-        self,
-        name: str,
-        topics: tuple[str, ...],
-        pattern: re.Pattern[str] | None,
-        consumed: Consumed[Any, Any],
-    ) -> None:
-        super().__init__(name)
-        self.topics = topics
-        self.pattern = pattern
-        self.consumed = consumed
+    topics: tuple[str, ...]
+    pattern: re.Pattern[str] | None
+    consumed: Consumed[Any, Any]
 
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the source."""
         _add_source(topology, self.name, self.topics, self.pattern, self.consumed)
 
-    def take_over(self, other: StreamSourceNode) -> None:
-        """Adopt the children of another source of the same topics.
+    def check_reads_as(self, other: StreamSourceNode) -> None:
+        """Refuse to read for another source of the same topics that asks for another offset reset.
 
         Raises:
-            TopologyError: The two ask for different offset resets.
+            TopologyError: It does.
         """
         if self.consumed.offset_reset != other.consumed.offset_reset:
             what = self.pattern.pattern if self.pattern else ", ".join(self.topics)
@@ -96,179 +56,158 @@ class StreamSourceNode(GraphNode):
                 "use the same for both"
             )
             raise TopologyError(message)
-        for child in list(other.children):
-            disconnect(other, child)
-            connect(self, child)
 
 
-class TableSourceNode(GraphNode):
-    """A table read from a topic; its store is added only if something needs it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TableSourceNode(TableNode):
+    """A table read from a topic."""
 
-    def __init__(
-        self,
-        name: str,
-        source_name: str,
-        topic: str,
-        consumed: Consumed[Any, Any],
-        operator: TableSourceOperator,
-        store: StoreBuilder,
-    ) -> None:
-        super().__init__(name)
-        self._source_name = source_name
-        self._topic = topic
-        self._consumed = consumed
-        self._operator = operator
-        self._store = store
+    source_name: str
+    topic: str
+    consumed: Consumed[Any, Any]
 
-    def write(self, topology: Topology) -> None:
-        """Add the source, the table's node and, when it is materialized, its store."""
-        _add_source(topology, self._source_name, (self._topic,), None, self._consumed)
-        topology.add_operator(self.name, self._operator, (self._source_name,))
-        if self._operator.materialized:
-            topology.add_state_store(self._store, self.name)
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the source, then the table below it."""
+        _add_source(topology, self.source_name, (self.topic,), None, self.consumed)
+        self.write_below(topology, place, (self.source_name,))
 
 
+@dataclass(frozen=True, eq=False)
 class ProcessorGraphNode(GraphNode):
     """One operator, with the stores it uses.
 
-    Args:
-        name: The node's name.
+    Attributes:
         operator: What it does.
         stores: Names of stores that others add and this node reads or writes.
-        own_store: A store that is added with this node; with a `materialized` attribute on the
-            operator, only if that is true when the topology is built.
     """
 
-    def __init__(
-        self,
-        name: str,
-        operator: Operator,
-        *,
-        stores: tuple[str, ...] = (),
-        own_store: StoreBuilder | None = None,
-    ) -> None:
-        super().__init__(name)
-        self._operator = operator
-        self._stores = stores
-        self._own_store = own_store
+    operator: Operator
+    stores: tuple[str, ...] = ()
 
-    def write(self, topology: Topology) -> None:
-        """Add the operator and connect its stores, its own first: descriptions list them so."""
-        topology.add_operator(self.name, self._operator, self.parent_names())
-        if self._own_store is not None and getattr(self._operator, "materialized", True):
-            topology.add_state_store(self._own_store, self.name)
-        topology.connect_processor_and_state_stores(self.name, *self._stores)
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the operator and connect its stores."""
+        topology.add_operator(self.name, self.operator, place.parents, self.stores)
 
 
-class GraceJoinNode(ProcessorGraphNode):
+@dataclass(frozen=True, eq=False)
+class GraceJoinNode(GraphNode):
     """A join of a stream with a versioned table, with the buffer its records wait in."""
 
-    def __init__(
-        self,
-        name: str,
-        operator: GraceJoinOperator,
-        *,
-        stores: tuple[str, ...],
-        buffer: StoreBuilder,
-    ) -> None:
-        super().__init__(name, operator, stores=stores, own_store=buffer)
-        self._table_stores = stores
-        self._grace_period_ms = operator.grace_period_ms
+    operator: GraceJoinOperator
+    table_stores: tuple[str, ...]
+    buffer: StoreBuilder
 
-    def write(self, topology: Topology) -> None:
-        """Add the operator and connect its stores.
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the operator and connect its stores, its own first: descriptions list them so.
 
         Raises:
             TopologyError: The table's history is shorter than the grace period.
         """
-        super().write(topology)
-        for store in self._table_stores:
+        topology.add_operator(self.name, self.operator, place.parents)
+        topology.add_state_store(self.buffer, self.name)
+        topology.connect_processor_and_state_stores(self.name, *self.table_stores)
+        grace_period_ms = self.operator.grace_period_ms
+        for store in self.table_stores:
             builder = topology.stores[store]
             assert isinstance(builder, StoreSpecBuilder), f"store {store} is versioned"
             retention = builder.spec.retention
             assert retention is not None, f"store {store} is versioned"
-            if retention.retention_ms < self._grace_period_ms:
+            if retention.retention_ms < grace_period_ms:
                 message = (
-                    f"join {self.name!r} waits {self._grace_period_ms} ms for late updates, but "
+                    f"join {self.name!r} waits {grace_period_ms} ms for late updates, but "
                     f"store {store!r} keeps a history of {retention.retention_ms} ms: make "
                     "history_retention_ms of the table at least as long as grace_period_ms"
                 )
                 raise TopologyError(message)
 
 
+@dataclass(frozen=True, eq=False)
+class BranchNode(GraphNode):
+    """Sends each record to one of its children, which are all `BranchChildNode`s."""
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the node that chooses."""
+        children = [child for child in place.children if isinstance(child, BranchChildNode)]
+        branches = tuple(
+            (child.predicate, child.name) for child in children if child.predicate is not None
+        )
+        default = next((child.name for child in children if child.predicate is None), None)
+        topology.add_operator(self.name, BranchOperator(branches, default), place.parents)
+
+
+@dataclass(frozen=True, eq=False)
+class BranchChildNode(GraphNode):
+    """One branch.
+
+    Attributes:
+        predicate: Chooses its records; None for the default branch, which takes the rest.
+    """
+
+    predicate: KeyValueFunction | None
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the node that the branch begins with."""
+        topology.add_operator(self.name, PassThroughOperator(), place.parents)
+
+
+@dataclass(frozen=True, eq=False)
 class UserProcessorNode(GraphNode):
     """A processor of the user's, with the names of the stores it uses."""
 
-    def __init__(
-        self,
-        name: str,
-        supplier: Callable[[], AnyProcessor],
-        stores: tuple[str, ...],
-        *,
-        fixed_key: bool,
-    ) -> None:
-        super().__init__(name)
-        self._supplier = supplier
-        self._stores = stores
-        self._fixed_key = fixed_key
+    supplier: Callable[[], AnyProcessor]
+    stores: tuple[str, ...]
+    fixed_key: bool
 
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the processor, the stores it brings, and connect those it names."""
-        parents = self.parent_names()
-        topology.add_user_processor(self.name, self._supplier, parents, fixed_key=self._fixed_key)
-        topology.connect_processor_and_state_stores(self.name, *self._stores)
+        topology.add_user_processor(
+            self.name, self.supplier, place.parents, fixed_key=self.fixed_key
+        )
+        topology.connect_processor_and_state_stores(self.name, *self.stores)
 
 
+@dataclass(frozen=True, eq=False)
 class StateStoreNode(GraphNode):
     """A store that processors will name."""
 
-    def __init__(self, store: StoreBuilder) -> None:
-        super().__init__(store.name)
-        self._store = store
+    store: StoreBuilder
 
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the store, connected to nothing yet."""
-        topology.add_state_store(self._store)
+        topology.add_state_store(self.store)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
 class SinkGraphNode(GraphNode):
     """Writes a stream to a topic."""
 
-    def __init__(
-        self,
-        name: str,
-        topic: str | TopicNameExtractor,
-        key_serde: Serde[Any] | None,
-        value_serde: Serde[Any] | None,
-        partitioner: StreamPartitioner | None,
-    ) -> None:
-        super().__init__(name)
-        self._topic = topic
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._partitioner = partitioner
+    topic: str | TopicNameExtractor
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+    partitioner: StreamPartitioner | None
 
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the sink."""
         topology.add_sink(
             self.name,
-            self._topic,
-            *self.parent_names(),
-            key_serde=self._key_serde,
-            value_serde=self._value_serde,
-            partitioner=self._partitioner,
+            self.topic,
+            *place.parents,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
+            partitioner=self.partitioner,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Repartition:
-    """What a repartition consists of.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RepartitionNode(GraphNode):
+    """Sends records through an internal topic, so that equal keys meet in one task.
+
+    It is called as the node that reads the topic.
 
     Attributes:
         topic: The internal topic, without the application's prefix.
         filter_name: Node that drops records without a key; None writes them all.
         sink_name: Node that writes the topic.
-        source_name: Node that reads it.
         key_serde: How keys are written and read.
         value_serde: How values are written and read.
         partitioner: Chooses the partition; murmur2 of the key when None.
@@ -278,72 +217,34 @@ class Repartition:
     topic: str
     filter_name: str | None
     sink_name: str
-    source_name: str
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
     partitioner: StreamPartitioner | None = None
     num_partitions: int | None = None
 
-
-class RepartitionNode(GraphNode):
-    """Sends records through an internal topic, so that equal keys meet in one task."""
-
-    def __init__(self, repartition: Repartition) -> None:
-        super().__init__(repartition.source_name)
-        self._repartition = repartition
-
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the topic, the filter, the sink and the source."""
-        part = self._repartition
-        parents = self.parent_names()
-        topology.add_repartition_topic(RepartitionTopic(part.topic, part.num_partitions))
-        if part.filter_name is not None:
-            keep_all = _has_null_key_reader(self)
-            operator = PassThroughOperator() if keep_all else DropNullKeysOperator()
-            topology.add_operator(part.filter_name, operator, parents)
-            parents = (part.filter_name,)
+        parents = place.parents
+        topology.add_repartition_topic(RepartitionTopic(self.topic, self.num_partitions))
+        if self.filter_name is not None:
+            operator = PassThroughOperator() if place.feeds_null_keys else DropNullKeysOperator()
+            topology.add_operator(self.filter_name, operator, parents)
+            parents = (self.filter_name,)
         topology.add_sink(
-            part.sink_name,
-            part.topic,
+            self.sink_name,
+            self.topic,
             *parents,
-            key_serde=part.key_serde,
-            value_serde=part.value_serde,
-            partitioner=part.partitioner,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
+            partitioner=self.partitioner,
         )
         topology.add_source(
-            part.source_name,
-            part.topic,
-            key_serde=part.key_serde,
-            value_serde=part.value_serde,
+            self.name,
+            self.topic,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
             timestamp_extractor=fail_on_invalid_timestamp,
         )
-
-
-def connect(parent: GraphNode, child: GraphNode) -> None:
-    """Make one node follow another; no change when it does already."""
-    if child not in parent.children:
-        parent.children.append(child)
-        child.parents.append(parent)
-
-
-def disconnect(parent: GraphNode, child: GraphNode) -> None:
-    """Undo `connect`."""
-    parent.children.remove(child)
-    child.parents.remove(parent)
-
-
-def _has_null_key_reader(node: GraphNode) -> bool:
-    """Return whether anything downstream wants records without a key."""
-    seen: set[GraphNode] = set()
-    waiting = list(node.children)
-    while waiting:
-        child = waiting.pop()
-        if child.keeps_null_keys:
-            return True
-        if child not in seen:
-            seen.add(child)
-            waiting.extend(child.children)
-    return False
 
 
 def _add_source(

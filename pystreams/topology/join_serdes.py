@@ -41,7 +41,6 @@ class LeftOrRightValue(NamedTuple):
 
     Attributes:
         left: Whether it is of the left stream.
-        value: The value.
     """
 
     left: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pystreams.record import Headers
@@ -39,7 +39,7 @@ class RecordForRouting:
     offset: int | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SourceNode:
     """Reads topics. Exactly one of `topics` and `pattern` is set."""
 
@@ -58,17 +58,17 @@ class SourceNode:
         return topic in self.topics
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ProcessorNode:
     """Runs an operator between its parents and its children."""
 
     name: str
     operator: Operator
     parents: tuple[str, ...]
-    stores: list[str] = field(default_factory=list)
+    stores: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SinkNode:
     """Writes to a topic, or to the topic an extractor chooses."""
 

@@ -37,7 +37,6 @@ class TaskContext(Protocol):
 
     Attributes:
         application_id: The application's id.
-        task_id: The task.
         record: The task's record context.
         outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
             streams waits until it looks again for what has found no match.

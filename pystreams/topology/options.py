@@ -13,26 +13,27 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.retentions import versioned_retention
 from pystreams.stores.spec import StoreEngine, StoreSupplier
+from pystreams.topology.checks import check_values
 from pystreams.topology.extractors import TimestampExtractor
-from pystreams.topology.functions import refuse_async
-from pystreams.topology.naming import check_name
 from pystreams.topology.nodes import StreamPartitioner
 from pystreams.topology.type_variables import K, V, VOther
 
 OffsetReset = Literal["earliest", "latest", "none"]
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
-AnyOptions = TypeVar("AnyOptions", bound="DataclassInstance")
+class _Options(Protocol):
+    """Any class of options: a dataclass."""
 
-_OFFSET_RESETS = ("earliest", "latest", "none")
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+AnyOptions = TypeVar("AnyOptions", bound=_Options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,43 +323,17 @@ def _fitting(options: AnyOptions, where: str) -> AnyOptions:
     return options
 
 
+def optional_options(
+    kind: type[AnyOptions], given: AnyOptions | None, keywords: Mapping[str, Any], where: str
+) -> AnyOptions | None:
+    """Do as `options_of`; return None when there are no options at all."""
+    return options_of(kind, given, keywords, where) if given is not None or keywords else None
+
+
 def check_options(options: Any) -> None:
     """Refuse values that would only fail when the first record arrives."""
     values = {option.name: getattr(options, option.name) for option in fields(options)}
     check_values(type(options).__name__, **values)
-
-
-def check_values(operation: str, **values: object) -> None:
-    """Refuse values of options, by their names; None is always right.
-
-    Args:
-        operation: The operation or the node they are for; begins the error's message.
-        values: The options.
-
-    Raises:
-        TopologyError: One is of a wrong type; says which, and what it should be.
-    """
-    for option, value in values.items():
-        if value is None:
-            continue
-        where = f"{operation}: {option}"
-        if option.endswith("serde"):
-            if isinstance(value, type) or not _is_serde(value):
-                message = (
-                    f"{where} must be a serde, an object with serializer(topic) and "
-                    f"deserializer(topic) such as serdes.STRING, not {value!r}"
-                )
-                raise TopologyError(message)
-        elif option in {"timestamp_extractor", "partitioner"}:
-            if not callable(value):
-                raise TopologyError(f"{where} must be a function, not {value!r}")
-            refuse_async(value, where)
-        elif option in {"name", "store_name"}:
-            check_name(value, "a node or store")
-        elif option == "offset_reset" and value not in _OFFSET_RESETS:
-            raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")
-        elif option == "store_type" and not isinstance(value, StoreEngine):
-            raise TopologyError(f"{where} must be a StoreEngine, not {value!r}")
 
 
 def _check_supplier(options: Materialized[Any, Any], supplier: StoreSupplier) -> None:
@@ -373,9 +348,3 @@ def _check_supplier(options: Materialized[Any, Any], supplier: StoreSupplier) ->
                 f"Materialized: the supplier of {supplier.name!r} says what {option}= would say: "
                 "leave one of them out"
             )
-
-
-def _is_serde(value: object) -> bool:
-    return callable(getattr(value, "serializer", None)) and callable(
-        getattr(value, "deserializer", None)
-    )

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SourceNode
-from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.source_topics import read_by_two
+from pystreams.topology.subtopologies import Subtopology
 
 
 @dataclass(frozen=True, slots=True)

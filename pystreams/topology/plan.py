@@ -4,70 +4,19 @@ Sub-topologies (parts of the graph that share no edge and no store) become tasks
 partition; they are joined only through topics. Internal topics carry the application's id as
 prefix: `<application.id>-<name>-repartition`, `<application.id>-<store>-changelog`.
 
-Source: Kafka Streams' `InternalTopologyBuilder.makeNodeGroups` and `topicGroups`.
+Source: Kafka Streams' `InternalTopologyBuilder.topicGroups`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from pystreams.topology.source_topics import read_by_two
+from pystreams.topology.subtopologies import Subtopology, subtopologies_of
 from pystreams.topology.topology import Topology
-
-
-@dataclass(frozen=True, slots=True)
-class Subtopology:
-    """One connected part of a topology.
-
-    Attributes:
-        id: Its number, by the order in which its first node was added.
-        nodes: Names of its nodes, parents before children.
-        stores: Names of the stores its processors use, in the order they were added.
-    """
-
-    id: int
-    nodes: tuple[str, ...]
-    stores: tuple[str, ...]
-
-
-def subtopologies_of(topology: Topology) -> list[Subtopology]:
-    """Split a topology into its connected parts, numbered by insertion order of nodes."""
-    root: dict[str, str] = {name: name for name in topology.nodes}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            root[name] = root[root[name]]
-            name = root[name]
-        return name
-
-    store_user: dict[str, str] = {}
-    for name, node in topology.nodes.items():
-        if not isinstance(node, SourceNode):
-            for parent in node.parents:
-                root[find(name)] = find(parent)
-        if isinstance(node, ProcessorNode):
-            for store in node.stores:
-                root[find(name)] = find(store_user.setdefault(store, name))
-    groups: dict[str, list[str]] = {}
-    for name in topology.nodes:
-        groups.setdefault(find(name), []).append(name)
-    return [
-        Subtopology(number, tuple(names), _stores_used(topology, names))
-        for number, names in enumerate(groups.values())
-    ]
-
-
-def _stores_used(topology: Topology, names: list[str]) -> tuple[str, ...]:
-    used: set[str] = set()
-    for name in names:
-        node = topology.nodes[name]
-        if isinstance(node, ProcessorNode):
-            used.update(node.stores)
-    return tuple(store for store in topology.stores if store in used)
 
 
 class TopologyPlan:
@@ -82,7 +31,6 @@ class TopologyPlan:
             its sources read one topic.
 
     Attributes:
-        topology: The topology.
         application_id: The application's id.
         subtopologies: Its parts, by id.
     """
@@ -90,7 +38,7 @@ class TopologyPlan:
     def __init__(self, topology: Topology, application_id: str) -> None:
         self.topology = topology
         self.application_id = application_id
-        self.subtopologies = subtopologies_of(topology)
+        self.subtopologies = subtopologies_of(topology.nodes, topology.stores)
         self._check()
         self._subtopology_of_node = {
             name: part.id for part in self.subtopologies for name in part.nodes

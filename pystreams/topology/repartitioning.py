@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams.topology.graph_nodes import Repartition, RepartitionNode
+from pystreams.topology.graph_nodes import RepartitionNode
 from pystreams.topology.naming import (
     GENERATED_STREAM_NAME,
     REPARTITION_SUFFIX,
@@ -36,14 +36,12 @@ def new_repartition(
     if not GENERATED_STREAM_NAME.fullmatch(topic_prefix):
         sink, null_key_filter, source = f"{topic}-sink", f"{topic}-filter", f"{topic}-source"
     return RepartitionNode(
-        Repartition(
-            topic,
-            null_key_filter,
-            sink,
-            source,
-            options.key_serde,
-            options.value_serde,
-            options.partitioner,
-            options.num_partitions,
-        )
+        source,
+        topic=topic,
+        filter_name=null_key_filter,
+        sink_name=sink,
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+        partitioner=options.partitioner,
+        num_partitions=options.num_partitions,
     )

@@ -67,7 +67,6 @@ def check_serdes(
     """Refuse a topology in which a serde is missing.
 
     Args:
-        topology: The topology.
         default_key_serde: The configured `default.key.serde`.
         default_value_serde: The configured `default.value.serde`.
 

@@ -27,12 +27,16 @@ from pystreams.stores.retentions import window_retention
 from pystreams.stores.spec import StoreEngine, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
-from pystreams.topology.graph import StreamsGraph
-from pystreams.topology.graph_nodes import GraphNode, ProcessorGraphNode
+from pystreams.topology.declared_stream import DeclaredStream
+from pystreams.topology.functions import with_or_without_key
+from pystreams.topology.graph_node import GraphNode, Place
+from pystreams.topology.graph_nodes import ProcessorGraphNode
+from pystreams.topology.join_call import JoinCall
 from pystreams.topology.join_serdes import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
 from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.naming import NameCounter
 from pystreams.topology.operator import Operator
+from pystreams.topology.options import options_of
 from pystreams.topology.processors.outer_join import OuterJoinOperator
 from pystreams.topology.processors.stateless import PassThroughOperator
 from pystreams.topology.processors.stream_stream_join import (
@@ -114,38 +118,36 @@ class JoinNames:
         if joined.name is not None:
             this, other = joined.name + this_suffix, joined.name + other_suffix
         return cls(
-            this_windowed,
-            other_windowed,
-            this,
-            other,
-            names.suffixed_or(joined.name, "-merge", naming.STREAM_MERGE),
-            this_store,
-            other_store,
-            f"{held_back}-store",
+            this_windowed=this_windowed,
+            other_windowed=other_windowed,
+            this=this,
+            other=other,
+            merge=names.suffixed_or(joined.name, "-merge", naming.STREAM_MERGE),
+            this_store=this_store,
+            other_store=other_store,
+            held_back=f"{held_back}-store",
         )
 
 
+@dataclass(frozen=True, eq=False)
 class StreamStreamJoinNode(GraphNode):
     """The joins of both sides and the node that merges them; the window nodes are its siblings.
 
-    Args:
-        names: The names.
+    Attributes:
+        names: The names of its nodes and stores.
         join: What is joined, and how.
     """
 
-    def __init__(self, names: JoinNames, join: StreamJoin) -> None:
-        super().__init__(names.merge)
-        self._names = names
-        self._join = join
-        self.keeps_null_keys = join.left_outer or join.right_outer
+    names: JoinNames
+    join: StreamJoin
 
-    def write(self, topology: Topology) -> None:
+    def write(self, topology: Topology, place: Place) -> None:
         """Add the joins, the merge and the stores, connected to all that use them.
 
         Raises:
             TopologyError: A store has the name of another operation's.
         """
-        names, join = self._names, self._join
+        names, join = self.names, self.join
         this, other = self._sides()
         topology.add_operator(names.this, this, (names.this_windowed,))
         topology.add_operator(names.other, other, (names.other_windowed,))
@@ -172,10 +174,10 @@ class StreamStreamJoinNode(GraphNode):
         topology.add_state_store(builder, *users)
 
     def _sides(self) -> tuple[Operator, Operator]:
-        names, windows, joiner = self._names, self._join.windows, self._join.joiner
+        names, windows, joiner = self.names, self.join.windows, self.join.joiner
         before_ms, after_ms = windows.before_ms, windows.after_ms
         mirrored = _mirrored(joiner)
-        left_outer, right_outer = self._join.left_outer, self._join.right_outer
+        left_outer, right_outer = self.join.left_outer, self.join.right_outer
         if not left_outer:
             return (
                 StreamStreamJoinOperator(names.other_store, joiner, before_ms, after_ms),
@@ -211,7 +213,7 @@ class StreamStreamJoinNode(GraphNode):
         self, name: str, supplier: StoreSupplier | None, value_serde: Any
     ) -> StoreSpecBuilder:
         """Return the builder of one side's store; no changelog of unique keys is compacted."""
-        joined, windows = self._join.joined, self._join.windows
+        joined, windows = self.join.joined, self.join.windows
         if supplier is None:
             supplier = StoreSupplier(
                 name,
@@ -227,12 +229,12 @@ class StreamStreamJoinNode(GraphNode):
 
     def _held_back_store(self) -> StoreSpecBuilder:
         """Return the builder of the store that both sides share."""
-        joined = self._join.joined
+        joined = self.join.joined
         engine = joined.store_type
         if engine is None and joined.this_store_supplier is not None:
             engine = joined.this_store_supplier.engine
         spec = StoreSpec(
-            self._names.held_back,
+            self.names.held_back,
             kind=LIST,
             engine=engine or StoreEngine.ROCKSDB,
             key_serde=TimestampedKeyAndJoinSideSerde(joined.key_serde),
@@ -242,7 +244,7 @@ class StreamStreamJoinNode(GraphNode):
 
     def _as_asked(self, builder: StoreSpecBuilder, log_config: dict[str, str]) -> StoreSpecBuilder:
         """Return the builder with the user's options of logging and transactions."""
-        joined = self._join.joined
+        joined = self.join.joined
         if not joined.transactional:
             builder = builder.with_transactional_disabled()
         if joined.logging:
@@ -250,28 +252,55 @@ class StreamStreamJoinNode(GraphNode):
         return builder.with_logging_disabled()
 
 
-def add_stream_join(
-    graph: StreamsGraph, this: GraphNode, other: GraphNode, join: StreamJoin
-) -> GraphNode:
-    """Declare a join of two streams; return its node.
+def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) -> DeclaredStream:
+    """Declare a join of two streams, which may be the same; return its results.
 
-    Args:
-        graph: What the builder has declared.
-        this: The left stream's node, behind its repartition if it needs one.
-        other: The right stream's node, likewise; it may be the same.
-        join: What is joined, and how.
+    Raises:
+        TopologyError: The call does not fit two streams, or they come from different builders.
     """
-    names = JoinNames.of(join, graph.names)
+    windows = call.windows
+    if not isinstance(windows, JoinWindows):
+        raise TopologyError(
+            f"{call.kind} of two streams needs windows, such as "
+            f"JoinWindows.of_time_difference_with_no_grace(60_000), not {windows!r}"
+        )
+    left.check_same_builder(right.graph, right.node, call.kind)
+    with_or_without_key(call.joiner, call.kind, ("value", "other_value"), with_key=call.with_key)
+    chosen: StreamJoined[Any, Any, Any] = options_of(
+        StreamJoined, call.joined, call.options, call.kind
+    )
+    chosen.check_suppliers(windows)
+    # Differs from Kafka: serdes that are left open are the streams', not the defaults.
+    joined = replace(
+        chosen,
+        key_serde=chosen.key_serde or left.key_serde or right.key_serde,
+        value_serde=chosen.value_serde or left.value_serde,
+        other_value_serde=chosen.other_value_serde or right.value_serde,
+    )
+    name = joined.name
+    this = left.copartitioned(name and f"{name}-left", joined.key_serde, joined.value_serde)
+    that = right.copartitioned(name and f"{name}-right", joined.key_serde, joined.other_value_serde)
+    join = StreamJoin(
+        windows,
+        _keyed(call.joiner, with_key=call.with_key),
+        left_outer=call.kind != "join",
+        right_outer=call.kind == "outer_join",
+        joined=joined,
+    )
+    graph, names = left.graph, JoinNames.of(join, left.graph.names)
     this_window = JoinWindowOperator(names.this_store)
     other_window = JoinWindowOperator(names.other_store)
-    graph.add(ProcessorGraphNode(names.this_windowed, this_window), this)
-    graph.add(ProcessorGraphNode(names.other_windowed, other_window), other)
-    node = StreamStreamJoinNode(names, join)
-    graph.add(node, this, other)
-    return node
+    graph.add(ProcessorGraphNode(names.this_windowed, this_window), this.node)
+    graph.add(ProcessorGraphNode(names.other_windowed, other_window), that.node)
+    keeps_null_keys = join.left_outer or join.right_outer
+    node = StreamStreamJoinNode(names.merge, names, join, keeps_null_keys=keeps_null_keys)
+    graph.add(node, this.node, that.node)
+    sources = this.sources | that.sources
+    graph.require_copartition(sources, node.name)
+    return DeclaredStream(graph, node, sources, joined.key_serde, None)
 
 
-def keyed_joiner(joiner: Callable[..., Any], *, with_key: bool) -> PairJoiner:
+def _keyed(joiner: Callable[..., Any], *, with_key: bool) -> PairJoiner:
     """Return the user's joiner as one of (key, left value, right value)."""
     if with_key:
         return joiner

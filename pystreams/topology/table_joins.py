@@ -1,10 +1,8 @@
 """Declares a join of a stream with a table. Source: Kafka's `KStreamImpl.doStreamTableJoin`."""
 
-# ruff: noqa: SLF001 - a join looks into its table.
-
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -12,68 +10,65 @@ from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology import naming
-from pystreams.topology.graph import StreamsGraph
-from pystreams.topology.graph_nodes import GraceJoinNode, GraphNode, ProcessorGraphNode
-from pystreams.topology.ktable import KTable
-from pystreams.topology.options import Joined
+from pystreams.topology.declared_stream import DeclaredStream
+from pystreams.topology.declared_table import DeclaredTable
+from pystreams.topology.functions import with_or_without_key
+from pystreams.topology.graph_node import GraphNode, TableNeed, TableNode, Wanted
+from pystreams.topology.graph_nodes import GraceJoinNode, ProcessorGraphNode
+from pystreams.topology.join_call import JoinCall
+from pystreams.topology.options import Joined, options_of
 from pystreams.topology.processors.grace_join import GraceJoinOperator
 from pystreams.topology.processors.stream_table_join import StreamTableJoinOperator
 
 
-def add_table_join(
-    graph: StreamsGraph,
-    stream: GraphNode,
-    table: KTable[Any, Any],
-    joiner: Callable[..., Any],
-    joined: Joined[Any, Any, Any],
-    *,
-    left: bool,
-    with_key: bool,
-) -> GraphNode:
-    """Declare a join; return its node.
-
-    Args:
-        graph: What the builder has declared.
-        stream: The stream's node, behind its repartition if it needs one.
-        table: The table.
-        joiner: The user's function.
-        joined: The user's options, with the stream's serdes filled in.
-        left: Whether records without a row are joined with None.
-        with_key: Whether the joiner takes the key too.
+def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> DeclaredStream:
+    """Declare a join; return its results.
 
     Raises:
-        TopologyError: There is a grace period, and the table is not versioned.
+        TopologyError: The call does not fit a table, the two come from different builders, or
+            there is a grace period and the table is not versioned.
     """
-    prefix = naming.STREAM_LEFT_JOIN if left else naming.STREAM_JOIN
-    name = graph.names.node_or(joined.name, prefix)
-    view = table._operator.view()
-    operator = StreamTableJoinOperator(view, joiner, left=left, with_key=with_key)
-    node = (
-        ProcessorGraphNode(name, operator, stores=view.stores)
-        if joined.grace_period_ms is None
-        else _waiting_join(name, operator, table, joined, joined.grace_period_ms)
+    if call.windows is not None:
+        raise TopologyError(
+            f"{call.kind} with the table {table.node.name!r} has no windows: a record meets the "
+            "row there is when it arrives; leave windows out"
+        )
+    joined = options_of(Joined, call.joined, call.options, call.kind)
+    with_or_without_key(call.joiner, call.kind, ("value", "row"), with_key=call.with_key)
+    stream.check_same_builder(table.graph, table.node, "join")
+    joined = replace(
+        joined,
+        key_serde=joined.key_serde or stream.key_serde,
+        value_serde=joined.value_serde or stream.value_serde,
     )
-    node.keeps_null_keys = left
-    graph.add(node, stream)
-    return node
+    stream = stream.copartitioned(joined.name, joined.key_serde, joined.value_serde)
+    node = _join_node(stream, table.node, joined, call)
+    joined_stream = stream.followed_by(node, joined.key_serde, None)
+    sources = stream.sources | table.sources
+    stream.graph.require_copartition(sources, node.name)
+    return replace(joined_stream, sources=sources)
 
 
-def _waiting_join(
-    name: str,
-    join: StreamTableJoinOperator,
-    table: KTable[Any, Any],
-    joined: Joined[Any, Any, Any],
-    grace_period_ms: int,
-) -> GraceJoinNode:
-    if not table._versioned:
+def _join_node(
+    stream: DeclaredStream, table: TableNode, joined: Joined[Any, Any, Any], call: JoinCall
+) -> GraphNode:
+    left = call.kind == "left_join"
+    prefix = naming.STREAM_LEFT_JOIN if left else naming.STREAM_JOIN
+    name = stream.graph.names.node_or(joined.name, prefix)
+    view = table.view()
+    join = StreamTableJoinOperator(view, call.joiner, left=left, with_key=call.with_key)
+    needs = (TableNeed(table, Wanted.LOOKUP),)
+    if joined.grace_period_ms is None:
+        return ProcessorGraphNode(name, join, view.stores, keeps_null_keys=left, needs=needs)
+    if not table.versioned:
         message = (
-            f"join {name!r} has a grace_period_ms, and {table._node.name!r} is not a versioned "
+            f"join {name!r} has a grace_period_ms, and {table.name!r} is not a versioned "
             "table: keep its history with history_retention_ms=..., or join without grace"
         )
         raise TopologyError(message)
     buffer = f"{name}-Buffer"
     operator = GraceJoinOperator(
-        join, buffer, grace_period_ms, joined.key_serde, joined.value_serde
+        join, buffer, joined.grace_period_ms, joined.key_serde, joined.value_serde
     )
     builder = StoreSpecBuilder(StoreSpec(buffer, BUFFER))
-    return GraceJoinNode(name, operator, stores=join.table.stores, buffer=builder)
+    return GraceJoinNode(name, operator, view.stores, builder, keeps_null_keys=left, needs=needs)

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.checks import check_store_builder, check_values
+from pystreams.topology.description import TopologyDescription, describe
 from pystreams.topology.extractors import TimestampExtractor
 from pystreams.topology.functions import KEY_VALUE, checked, checked_supplier
 from pystreams.topology.naming import check_name
@@ -32,16 +35,10 @@ from pystreams.topology.nodes import (
     TopicNameExtractor,
 )
 from pystreams.topology.operator import Operator
-from pystreams.topology.options import check_values
-from pystreams.topology.processor import ConnectsStores, FixedKeyProcessor, Processor
-from pystreams.topology.processors.user_processor import UserProcessorOperator
+from pystreams.topology.processor import ConnectsStores
+from pystreams.topology.processors.user_processor import AnyProcessor, UserProcessorOperator
 from pystreams.topology.source_topics import compiled_pattern, refuse_overlap
 from pystreams.tracebacks import UsersCall, users_call
-
-if TYPE_CHECKING:
-    from pystreams.topology.description import TopologyDescription
-
-AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 
 
 class Topology:
@@ -103,12 +100,12 @@ class Topology:
         )
         source = SourceNode(
             name,
-            tuple(dict.fromkeys(topics)),
-            compiled_pattern(pattern, f"source {name!r}"),
-            key_serde,
-            value_serde,
-            timestamp_extractor,
-            offset_reset,
+            topics=tuple(dict.fromkeys(topics)),
+            pattern=compiled_pattern(pattern, f"source {name!r}"),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
         )
         for other in self._nodes.values():
             if isinstance(other, SourceNode):
@@ -225,15 +222,13 @@ class Topology:
                     f"add it first with add_state_store(...); known: {sorted(self._stores)}"
                 )
                 raise TopologyError(message)
-            if store not in node.stores:
-                node.stores.append(store)
+        connected = tuple(dict.fromkeys((*node.stores, *stores)))
+        self._nodes[processor] = replace(node, stores=connected)
         return self
 
     def describe(self) -> TopologyDescription:
         """Return the description; its `str` is Kafka Streams' text."""
-        from pystreams.topology.description import describe  # noqa: PLC0415 - it imports the plan
-
-        return describe(self)
+        return describe(self._nodes, self._stores)
 
     # ------------------------------------------------------------------ what the DSL calls
 
@@ -358,22 +353,3 @@ class Topology:
             f"two different state stores are named {store!r}{used_by}: rename one of them; to "
             "share a store, make one builder, and give that same object wherever it is added"
         )
-
-
-def check_store_builder(builder: object, operation: str) -> None:
-    """Refuse what can't build a store.
-
-    Args:
-        builder: What the user gave.
-        operation: Where; begins the error's message.
-
-    Raises:
-        TopologyError: It is not a store builder.
-    """
-    if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
-        message = (
-            f"{operation} takes a store builder, not {builder!r}: make one with "
-            "Stores.key_value_store_builder(...)"
-        )
-        raise TopologyError(message)
-    check_name(builder.name, "a state store")

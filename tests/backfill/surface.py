@@ -17,7 +17,8 @@ from pystreams.stores.spec import StoreKind
 from pystreams.topology import nodes
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.nodes import ProcessorNode
-from pystreams.topology.processors.table_view import TableOperator
+from pystreams.topology.processors.table import DerivedTableOperator
+from pystreams.topology.processors.table_operator import TableOperator
 from pystreams.topology.topology import Topology
 
 TOPOLOGY = pystreams.topology.__name__
@@ -31,7 +32,7 @@ def operators(package: ModuleType = pystreams.topology) -> set[type]:
             is_protocol = getattr(member, "_is_protocol", False)
             if hasattr(member, "attach") and not is_protocol:
                 found.add(member)
-    return found - {TableOperator}
+    return found - {TableOperator, DerivedTableOperator}
 
 
 def node_classes() -> set[type]:

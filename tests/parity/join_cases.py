@@ -11,8 +11,8 @@ from pystreams.serdes import STRING
 from pystreams.testing.topology_test_driver import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
 from pystreams.topology.options import Materialized
+from pystreams.topology.streams_and_tables import KStream
 from pystreams.topology.topology import Topology
 from tests.parity.golden import GOLDEN, decoded
 

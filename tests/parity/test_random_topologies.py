@@ -16,9 +16,9 @@ from pystreams.stores.factories import Stores
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
 from pystreams.topology.options import Materialized
 from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
+from pystreams.topology.streams_and_tables import KStream
 from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.parity

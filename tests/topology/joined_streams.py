@@ -68,9 +68,9 @@ class JoinedStreams:
         return self.pipe("right", key, value, timestamp)
 
     def pipe(self, side: str, key: str | None, value: str | None, timestamp: int) -> list[Result]:
-        raw = [None if one is None else one.encode() for one in (key, value)]
+        raw = [None if text is None else text.encode() for text in (key, value)]
         self.driver.pipe_raw(side, raw[0], raw[1], timestamp)
-        return [(one.key, one.value, one.timestamp) for one in self._out.read_records()]
+        return [(record.key, record.value, record.timestamp) for record in self._out.read_records()]
 
     def dropped(self) -> int:
         """How many records were dropped, of all that were piped."""

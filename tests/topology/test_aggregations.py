@@ -13,8 +13,7 @@ from pystreams.record import Record
 from pystreams.serdes import JSON, LONG, STRING
 from pystreams.stores.spec import StoreEngine
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.grouped import KGroupedStream
-from pystreams.topology.ktable import KTable
+from pystreams.topology.streams_and_tables import KGroupedStream, KTable
 
 
 @pytest.fixture

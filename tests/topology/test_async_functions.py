@@ -12,13 +12,13 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, TopologyError
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
 from pystreams.topology.processor import (
     FixedKeyProcessor,
     Processor,
     ProcessorContext,
     PunctuationType,
 )
+from pystreams.topology.streams_and_tables import KStream
 from pystreams.topology.topology import Topology
 
 SERDES = {"default.key.serde": "string", "default.value.serde": "string"}

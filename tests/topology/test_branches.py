@@ -11,7 +11,7 @@ import pytest
 from pystreams.errors import TopologyError
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
+from pystreams.topology.streams_and_tables import KStream
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pystreams.record import Record
 from pystreams.stores.factories import Stores
 from pystreams.testing import TopologyTestDriver
 from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
 from pystreams.topology.processor import Processor, ProcessorContext
+from pystreams.topology.streams_and_tables import KStream
 
 Strings = KStream[str, str]
 KEY: dict[str, Any] = {"key_serde": serdes.STRING}

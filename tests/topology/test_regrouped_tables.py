@@ -10,8 +10,7 @@ import pytest
 
 from pystreams.serdes import JSON, LONG, STRING
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.grouped_table import KGroupedTable
-from pystreams.topology.ktable import KTable
+from pystreams.topology.streams_and_tables import KGroupedTable, KTable
 
 REPARTITION = "app-residents-repartition"
 

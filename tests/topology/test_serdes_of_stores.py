@@ -17,10 +17,9 @@ from pystreams.serdes import STRING, serde_of
 from pystreams.stores.factories import Stores
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
 from pystreams.topology.options import Materialized
 from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
+from pystreams.topology.streams_and_tables import KStream, KTable
 
 Strings = KStream[str, str]
 Topology = Callable[[StreamsBuilder, Strings], Strings]

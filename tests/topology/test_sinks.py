@@ -9,7 +9,7 @@ import pytest
 
 from pystreams.serdes import STRING, serde_of
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
+from pystreams.topology.streams_and_tables import KStream
 
 Strings = KStream[str, str]
 To = Callable[..., None]

@@ -12,7 +12,7 @@ import pytest
 from pystreams.errors import ProcessingError
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
+from pystreams.topology.streams_and_tables import KStream
 
 
 @pytest.fixture

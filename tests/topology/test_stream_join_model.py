@@ -43,25 +43,27 @@ class Came(NamedTuple):
     value: str
 
 
-def meet(windows: JoinWindows, one: Came, other: Came) -> bool:
+def meet(windows: JoinWindows, record: Came, other: Came) -> bool:
     """Whether two records of a key are within each other's window."""
-    left, right = (one, other) if one.side == "left" else (other, one)
+    left, right = (record, other) if record.side == "left" else (other, record)
     return (
-        one.key == other.key
-        and one.side != other.side
+        record.key == other.key
+        and record.side != other.side
         and left.time - windows.before_ms <= right.time <= left.time + windows.after_ms
     )
 
 
 def kept_until(windows: JoinWindows, came: list[Came], kept: Came, number: int) -> bool:
     """Whether the store of a record's side still gives it out when record `number` comes."""
-    side_time = max(one.time for one in came if one.side == kept.side and one.number < number)
+    side_time = max(
+        record.time for record in came if record.side == kept.side and record.number < number
+    )
     return kept.time > side_time - windows.retention_ms
 
 
 def pairs(windows: JoinWindows, came: list[Came]) -> dict[int, set[int]]:
     """Which records each record meets: by number, both ways."""
-    found: dict[int, set[int]] = {one.number: set() for one in came}
+    found: dict[int, set[int]] = {record.number: set() for record in came}
     for later in came:
         for earlier in came[: later.number]:
             if meet(windows, later, earlier) and kept_until(windows, came, earlier, later.number):
@@ -70,11 +72,11 @@ def pairs(windows: JoinWindows, came: list[Came]) -> dict[int, set[int]]:
     return found
 
 
-def joined(came: list[Came], one: int, other: int) -> Result:
+def joined(came: list[Came], number: int, other: int) -> Result:
     """The result of a pair."""
-    left, right = (one, other) if came[one].side == "left" else (other, one)
-    time = max(came[one].time, came[other].time)
-    return came[one].key, f"{came[left].value}+{came[right].value}", time
+    left, right = (number, other) if came[number].side == "left" else (other, number)
+    time = max(came[number].time, came[other].time)
+    return came[number].key, f"{came[left].value}+{came[right].value}", time
 
 
 def alone(record: Came) -> Result:
@@ -87,8 +89,8 @@ def alone(record: Came) -> Result:
 def play(kind: Kind, windows: JoinWindows, came: list[Came]) -> list[Result]:
     with JoinedStreams(kind, windows) as streams:
         results = []
-        for one in came:
-            results += streams.pipe(one.side, one.key, one.value, one.time)
+        for record in came:
+            results += streams.pipe(record.side, record.key, record.value, record.time)
         # Of both sides: the first may be what the last look was for.
         for number, side in enumerate(("left", "right", "left", "right")):
             results += streams.pipe(side, f"end{number}", "end", END * (number + 1))
@@ -115,7 +117,7 @@ def test_each_pair_in_a_window_meets_once(
     expected = [
         joined(came, later, earlier)
         for later, earlier_ones in met.items()
-        for earlier in sorted(earlier_ones, key=lambda one: (came[one].time, one))
+        for earlier in sorted(earlier_ones, key=lambda number: (came[number].time, number))
         if earlier < later
     ]
     assert results == expected
@@ -137,15 +139,15 @@ def test_each_record_comes_out_with_a_match_or_alone_and_alone_once(
     results = Counter(result for result in play(kind, windows, came) if "none" in result[1])
 
     assert set(results.values()) <= {1}
-    for one in came:
-        is_alone = alone(one) in results
-        if one.side not in outer_sides:
+    for record in came:
+        is_alone = alone(record) in results
+        if record.side not in outer_sides:
             assert not is_alone
-        elif not met[one.number]:
+        elif not met[record.number]:
             assert is_alone
         elif is_alone:
             # A match came after it was let go; the first did, or it would have been forgotten.
-            assert min(met[one.number]) > one.number
+            assert min(met[record.number]) > record.number
 
 
 @settings(max_examples=40, deadline=None)
@@ -159,12 +161,12 @@ def test_a_record_whose_match_comes_within_window_and_grace_is_never_alone(
 
     results = set(play("outer_join", windows, came))
 
-    for one in came:
-        reach = windows.after_ms if one.side == "left" else windows.before_ms
-        now = max(other.time for other in came[: one.number + 1])
-        over_when_it_came = one.time + reach < now
-        for match in sorted(met[one.number]):
+    for record in came:
+        reach = windows.after_ms if record.side == "left" else windows.before_ms
+        now = max(other.time for other in came[: record.number + 1])
+        over_when_it_came = record.time + reach < now
+        for match in sorted(met[record.number]):
             before_match = max(other.time for other in came[: match + 1])
-            in_time = one.time + reach + windows.grace_period_ms >= before_match
+            in_time = record.time + reach + windows.grace_period_ms >= before_match
             if in_time and not over_when_it_came:
-                assert alone(one) not in results
+                assert alone(record) not in results

@@ -11,10 +11,9 @@ import pytest
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.streams_and_tables import KStream, KTable
 
 
 @pytest.fixture

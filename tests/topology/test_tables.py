@@ -10,7 +10,7 @@ import pytest
 
 from pystreams.serdes import STRING
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.ktable import KTable
+from pystreams.topology.streams_and_tables import KTable
 
 
 @pytest.fixture

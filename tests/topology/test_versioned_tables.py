@@ -15,8 +15,8 @@ from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.spec import StoreEngine
 from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.ktable import KTable
 from pystreams.topology.options import Materialized
+from pystreams.topology.streams_and_tables import KTable
 
 RETENTION_MS = 100
 Input = tuple[str, str | None, str | None, int]
@@ -308,7 +308,7 @@ def test_aggregated_groups_keep_their_history(builder: StreamsBuilder, drive: An
     homes.group_by(lambda key, city: (city, key), key_serde=STRING, value_serde=STRING).aggregate(
         list,
         lambda group, row, rows: [*rows, row],
-        lambda group, row, rows: [one for one in rows if one != row],
+        lambda group, row, rows: [kept for kept in rows if kept != row],
         materialized=kept("groups", value_serde=JSON),
     )
 

@@ -38,8 +38,9 @@ from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.topology.compiled import CompiledSource, compile_subtopology
-from pystreams.topology.plan import Subtopology, TopologyPlan
+from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.processor import PunctuationType
+from pystreams.topology.subtopologies import Subtopology
 
 
 class StreamTask:

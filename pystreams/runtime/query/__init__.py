@@ -1,5 +1,5 @@
-"""Interactive queries: questions to the stores of this instance, answered partition by partition.
+"""Reads of local stores by other threads: interactive queries and read-only stores.
 
-`queries` has what can be asked, `results` what comes back, `execution` puts one to one store.
-Spec: KIP-796 (Interactive Query v2), KIP-892 "Interactive Queries".
+Which local task's store answers, and what comes back. May import the core; only the client imports
+it. Spec: KIP-796 (Interactive Query v2), KIP-892 "Interactive Queries".
 """

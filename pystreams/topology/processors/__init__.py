@@ -1,1 +1,4 @@
-"""Operators: the pure logic of each DSL operation, one closure a record."""
+"""What each operation does with a record: operators, made into one task's steps by `attach`.
+
+Frozen descriptions that know no topics and no graph; the graph's nodes hold them.
+"""

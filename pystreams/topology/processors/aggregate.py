@@ -2,7 +2,8 @@
 
 Timestamps: a result carries the highest timestamp among its inputs, as far as they are known. The
 store learns the record's own timestamp and headers through the task's record context: a deletion is
-logged with that timestamp, and a cached update is forwarded with those headers.
+logged with that timestamp, and a cached update is forwarded with those headers. Each aggregation
+has a store; it is named first.
 
 A record whose key or result does not fit the store's serdes, and one whose stored value can't be
 read, is an error of the node like one of the user's function: the processing handler decides.
@@ -16,47 +17,31 @@ Source: Kafka Streams' `KStreamAggregate`, `KStreamReduce`, `KTableAggregate`, `
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.operator import NodeContext, Step
-from pystreams.topology.processors.table_view import Change, StoreView, TableView, table_access
+from pystreams.topology.processors.table_operator import TableOperator
+from pystreams.topology.processors.table_view import Change, table_access
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
 Reducer = Callable[[Any, Any], Any]
 
 
-class _AggregateOperator:
-    """What all aggregations have in common: a store, always.
-
-    Args:
-        store: The store's name.
-    """
-
-    def __init__(self, store: str) -> None:
-        self._store = store
-        self._send_old_values = False
-
-    def enable_sending_old_values(self, *, force: bool) -> bool:
-        """Send old values; the store has them."""
-        self._send_old_values = True
-        return True
-
-    def view(self) -> TableView:
-        """Return the store."""
-        return StoreView(self._store)
-
-
-class CountOperator(_AggregateOperator):
+@dataclass(frozen=True, slots=True)
+class CountOperator(TableOperator):
     """Counts the records of each key; one without key or value is dropped."""
+
+    store: str
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
-        send_old_values, report_error = self._send_old_values, node.task.report_error
+        send_old_values, report_error = self.send_old_values, node.task.report_error
         get, put, forward, forwards = table_access(
-            node, self._store, send_old_values=send_old_values
+            node, self.store, send_old_values=send_old_values
         )
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -81,27 +66,26 @@ class CountOperator(_AggregateOperator):
         return step
 
 
-class AggregateOperator(_AggregateOperator):
+@dataclass(frozen=True, slots=True)
+class AggregateOperator(TableOperator):
     """Folds the records of each key into a value; one without key or value is dropped.
 
-    Args:
-        store: The store's name.
+    Attributes:
         initializer: Returns the value a key begins with.
         aggregator: Called with (key, value, value so far); returns the new value, None to delete.
     """
 
-    def __init__(self, store: str, initializer: Initializer, aggregator: Aggregator) -> None:
-        super().__init__(store)
-        self._initializer = initializer
-        self._aggregator = aggregator
+    store: str
+    initializer: Initializer
+    aggregator: Aggregator
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        initializer, aggregator = self._initializer, self._aggregator
+        initializer, aggregator = self.initializer, self.aggregator
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
-        send_old_values, report_error = self._send_old_values, node.task.report_error
+        send_old_values, report_error = self.send_old_values, node.task.report_error
         get, put, forward, forwards = table_access(
-            node, self._store, send_old_values=send_old_values
+            node, self.store, send_old_values=send_old_values
         )
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -126,25 +110,24 @@ class AggregateOperator(_AggregateOperator):
         return step
 
 
-class ReduceOperator(_AggregateOperator):
+@dataclass(frozen=True, slots=True)
+class ReduceOperator(TableOperator):
     """Combines the values of each key; one without key or value is dropped.
 
-    Args:
-        store: The store's name.
+    Attributes:
         reducer: Called with (value so far, value) from a key's second record on.
     """
 
-    def __init__(self, store: str, reducer: Reducer) -> None:
-        super().__init__(store)
-        self._reducer = reducer
+    store: str
+    reducer: Reducer
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        reducer, report_error = self._reducer, node.task.report_error
+        reducer, report_error = self.reducer, node.task.report_error
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
-        send_old_values = self._send_old_values
+        send_old_values = self.send_old_values
         get, put, forward, forwards = table_access(
-            node, self._store, send_old_values=send_old_values
+            node, self.store, send_old_values=send_old_values
         )
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
@@ -170,27 +153,24 @@ class ReduceOperator(_AggregateOperator):
         return step
 
 
-class TableAggregateOperator(_AggregateOperator):
+@dataclass(frozen=True, slots=True)
+class TableAggregateOperator(TableOperator):
     """Keeps an aggregate of a regrouped table: old rows are subtracted, new ones added.
 
-    Args:
-        store: The store's name.
+    Attributes:
         initializer: Returns the value a group begins with.
         adder: Called with (group, new value, value so far).
         subtractor: Called with (group, old value, value so far).
     """
 
-    def __init__(
-        self, store: str, initializer: Initializer, adder: Aggregator, subtractor: Aggregator
-    ) -> None:
-        super().__init__(store)
-        self._initializer = initializer
-        self._adder = adder
-        self._subtractor = subtractor
+    store: str
+    initializer: Initializer
+    adder: Aggregator
+    subtractor: Aggregator
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        initializer, adder, subtractor = self._initializer, self._adder, self._subtractor
+        initializer, adder, subtractor = self.initializer, self.adder, self.subtractor
 
         def update(group: Any, change: Change, old: Any) -> Any:
             added, removed = change
@@ -201,28 +181,25 @@ class TableAggregateOperator(_AggregateOperator):
                 new = adder(group, added, initializer() if new is None else new)
             return new
 
-        return _attach_table_update(
-            self._store, node, update, send_old_values=self._send_old_values
-        )
+        return _attach_table_update(self.store, node, update, send_old_values=self.send_old_values)
 
 
-class TableReduceOperator(_AggregateOperator):
+@dataclass(frozen=True, slots=True)
+class TableReduceOperator(TableOperator):
     """Combines the rows of a regrouped table: old rows are subtracted, new ones added.
 
-    Args:
-        store: The store's name.
+    Attributes:
         adder: Called with (value so far, new value) unless the group is empty.
         subtractor: Called with (value so far, old value).
     """
 
-    def __init__(self, store: str, adder: Reducer, subtractor: Reducer) -> None:
-        super().__init__(store)
-        self._adder = adder
-        self._subtractor = subtractor
+    store: str
+    adder: Reducer
+    subtractor: Reducer
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        adder, subtractor = self._adder, self._subtractor
+        adder, subtractor = self.adder, self.subtractor
 
         def update(group: Any, change: Change, old: Any) -> Any:  # noqa: ARG001 - as in aggregates
             added, removed = change
@@ -233,9 +210,19 @@ class TableReduceOperator(_AggregateOperator):
                 new = added if new is None else adder(new, added)
             return new
 
-        return _attach_table_update(
-            self._store, node, update, send_old_values=self._send_old_values
-        )
+        return _attach_table_update(self.store, node, update, send_old_values=self.send_old_values)
+
+
+def table_count(store: str) -> TableAggregateOperator:
+    """Return the operator that counts the rows of a regrouped table."""
+
+    def one_more(group: Any, value: Any, count: int) -> int:  # noqa: ARG001 - the form of an adder
+        return count + 1
+
+    def one_less(group: Any, value: Any, count: int) -> int:  # noqa: ARG001 - as above
+        return count - 1
+
+    return TableAggregateOperator(store, int, one_more, one_less)
 
 
 def _attach_table_update(

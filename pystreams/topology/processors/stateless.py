@@ -20,6 +20,7 @@ from pystreams.topology.operator import NodeContext, Step
 KeyValueFunction = Callable[[Any, Any], Any]
 
 
+@dataclass(frozen=True, slots=True)
 class PassThroughOperator:
     """Hands every record on: a merge, a branch."""
 
@@ -28,6 +29,7 @@ class PassThroughOperator:
         return node.forward
 
 
+@dataclass(frozen=True, slots=True)
 class DropNullKeysOperator:
     """Keeps records that have a key: before a repartition, which could place no other."""
 
@@ -245,19 +247,17 @@ class PeekOperator:
         return step
 
 
+@dataclass(frozen=True, slots=True)
 class BranchOperator:
     """Sends a record to the first branch whose predicate is true, else to the default branch.
-
-    Filled while the branches are declared, fixed once the topology is built.
 
     Attributes:
         branches: (predicate, name of the branch's node), in order.
         default: Name of the default branch's node; None drops what no branch takes.
     """
 
-    def __init__(self) -> None:
-        self.branches: list[tuple[KeyValueFunction, str]] = []
-        self.default: str | None = None
+    branches: tuple[tuple[KeyValueFunction, str], ...]
+    default: str | None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""

@@ -56,26 +56,6 @@ class TableView(Protocol):
         """Return the lookup by time; None if the table keeps the latest rows only."""
 
 
-class TableOperator(Protocol):
-    """An operator whose output is a table."""
-
-    def enable_sending_old_values(self, *, force: bool) -> bool:
-        """Ask that changes carry old values.
-
-        Args:
-            force: Materialize what must be; without it, only ask if that costs no store.
-
-        Returns:
-            Whether changes will carry old values.
-        """
-
-    def view(self) -> TableView:
-        """Return a view of the table; materializes what the view needs."""
-
-    def attach(self, node: NodeContext) -> Step:
-        """Return the step of this node for one task."""
-
-
 @dataclass(frozen=True, slots=True)
 class StoreView:
     """The view of a table that has a store: the store itself."""

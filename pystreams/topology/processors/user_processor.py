@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.errors import ProcessingError, TopologyError
@@ -21,17 +22,17 @@ from pystreams.topology.processor import (
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 
 
+@dataclass(frozen=True, slots=True)
 class UserProcessorOperator:
     """The operator of `process`, `process_values` and `Topology.add_processor`.
 
-    Args:
+    Attributes:
         supplier: Makes a new processor for each task.
         fixed_key: Refuse to forward a record whose key is not the input's.
     """
 
-    def __init__(self, supplier: Callable[[], AnyProcessor], *, fixed_key: bool = False) -> None:
-        self._supplier = supplier
-        self.fixed_key = fixed_key
+    supplier: Callable[[], AnyProcessor]
+    fixed_key: bool = field(default=False, kw_only=True)
 
     def attach(self, node: NodeContext) -> Step:
         """Make the task's processor and return the step that feeds it."""
@@ -58,7 +59,7 @@ class UserProcessorOperator:
 
     def _supplied(self, node: NodeContext) -> AnyProcessor:
         try:
-            return self._supplier()
+            return self.supplier()
         except Exception as error:
             task_id, name = node.task.task_id, node.name
             message = f"task {task_id}: the supplier of processor {name!r} raised {error!r}"

@@ -1,0 +1,28 @@
+"""What the user's call of a join says, whatever it is that is joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCall:
+    """A call of `join`, `left_join` or `outer_join`.
+
+    Attributes:
+        kind: Which of them.
+        joiner: The user's function.
+        windows: What was given as such; None for a join with a table.
+        with_key: Whether the joiner takes the key too.
+        joined: Options as an object, if they are given so.
+        options: Options as keywords.
+    """
+
+    kind: Literal["join", "left_join", "outer_join"]
+    joiner: Callable[..., Any]
+    windows: object
+    with_key: bool
+    joined: Any
+    options: Mapping[str, Any]
