@@ -106,10 +106,11 @@ class FirstBackfill:
 
     def _need(self, loaded: LoadedTopology, config: StreamsConfig, output: Path) -> BackfillNeed:
         from pystreams.backfill.need import Lookout
+        from pystreams.config import clients
         from pystreams.runtime.adapters.factory import ConfluentClients
         from pystreams.topology.plan import TopologyPlan
 
-        consumer = config.consumer_config(client_id="lookout", group_instance_id=None)
+        consumer = clients.consumer_config(config)
         plan = TopologyPlan(loaded.topology, config.application_id)
         admin = ConfluentClients(config).admin()
         lookout = Lookout(plan, admin, str(consumer["auto.offset.reset"]))

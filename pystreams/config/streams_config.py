@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams.config import clients
+from pystreams.config import client_overrides
 from pystreams.config.builtin_functions import EXTRACTOR, HANDLER
 from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
 from pystreams.config.guarantee import (
@@ -419,45 +419,16 @@ class StreamsConfig:
     @property
     def transaction_timeout_ms(self) -> int:
         """How long the broker keeps a transaction open before it aborts it."""
-        return clients.transaction_timeout_ms(self.overrides)
+        return client_overrides.transaction_timeout_ms(self.overrides)
 
     @property
     def group_instance_id(self) -> str | None:
         """The user's `group.instance.id`; each thread appends its number to it."""
-        return clients.group_instance_id(self.overrides)
-
-    def consumer_config(
-        self, *, client_id: str | None = None, group_instance_id: str | None = None
-    ) -> dict[str, Any]:
-        """Return librdkafka's configuration of a thread's main consumer.
-
-        Args:
-            client_id: The client's id.
-            group_instance_id: Makes the member static; unique among all threads of the group.
-        """
-        return clients.consumer_config(self, client_id, group_instance_id)
-
-    def restore_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of a consumer that reads changelogs, by `assign`."""
-        return clients.restore_consumer_config(self, client_id)
-
-    def history_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of a consumer that reads history, by `assign`."""
-        return clients.history_consumer_config(self, client_id)
-
-    def producer_config(
-        self, transactional_id: str | None = None, *, client_id: str | None = None
-    ) -> dict[str, Any]:
-        """Return librdkafka's configuration of a producer; transactional when given an id."""
-        return clients.producer_config(self, transactional_id, client_id)
-
-    def admin_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of the admin client."""
-        return clients.admin_config(self, client_id)
+        return client_overrides.group_instance_id(self.overrides)
 
     def topic_config(self) -> dict[str, str]:
         """Return what the user set for internal topics with the prefix `topic.`."""
-        return clients.topic_config(self.overrides)
+        return client_overrides.topic_config(self.overrides)
 
 
 KEY_DEFINITIONS = definitions_of(StreamsConfig)
