@@ -34,5 +34,8 @@ def metrics(*, markdown: bool) -> None:
         Column("Level"),
         Column("Meaning", ratio=1),
     ]
-    rows = [(one.name, prometheus_name(one), one.level.value, one.doc) for one in DEFINITIONS]
+    rows = [
+        (metric.name, prometheus_name(metric), metric.level.value, metric.doc)
+        for metric in DEFINITIONS
+    ]
     show_reference(columns, rows, narrowest=_NARROWEST)

@@ -73,7 +73,7 @@ class ChildReports:
     def statistics(self) -> Statistics:
         """Return the sum over all children; its state says where they differ."""
         latest = list(self._latest.values())
-        states = Counter(one.state for one in latest)
+        states = Counter(statistics.state for statistics in latest)
         states[_STARTING] += self._count - len(latest)
         return together(_in_words(+states), latest)
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from pystreams.cli.display import LiveDisplay
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.process_reports import REPORT_OPTION, ChildReports
-from pystreams.cli.running import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.cli.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.clock import SystemClock
 from pystreams.loggers import get_logger
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.cli.backfill_options import FOR_RUN_OPTION, staging_path
+from pystreams.cli.options import ApplicationOptions, LogOptions, SparkOptions, grouped
 
 if TYPE_CHECKING:
     from pystreams.backfill.need import BackfillNeed
     from pystreams.cli.loading import LoadedTopology
-    from pystreams.cli.run import RunOptions
     from pystreams.config import StreamsConfig
 
 ABOVE_RECORDS = 1_000_000
@@ -28,56 +28,73 @@ ABOVE_RECORDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class FirstBackfill:
-    """What the command line said of a backfill before the run.
+class FirstBackfillOptions:
+    """Whether there is a backfill before the run, and what becomes of its results.
 
     Attributes:
         backfill: Whether there may be one.
-        backfill_above: With no more records waiting there is none; None for the default.
+        backfill_above: With no more records waiting there is none.
         backfill_output: Where its results are staged and kept; None for a directory that goes.
-        master: Spark's master.
-        spark_conf: Configuration of Spark, as `KEY=VALUE`.
     """
 
-    backfill: bool
-    backfill_above: int | None
-    backfill_output: Path | None
-    master: str | None
-    spark_conf: tuple[str, ...]
+    backfill: bool = False
+    backfill_above: int | None = None
+    backfill_output: Path | None = None
 
-    def check(self) -> None:
+    def check(self, spark: SparkOptions) -> None:
         """Refuse options that would have no effect.
 
         Raises:
-            UsageError: They would.
+            UsageError: One of them would have none.
         """
         given = {
             "--backfill-above": self.backfill_above is not None,
             "--backfill-output": self.backfill_output is not None,
-            "--master": self.master is not None,
-            "--spark-conf": bool(self.spark_conf),
+            "--master": spark.master is not None,
+            "--spark-conf": bool(spark.spark_conf),
         }
         for name, is_given in given.items():
             if is_given and not self.backfill:
                 raise click.UsageError(f"{name} is for --backfill: add it, or leave {name} out")
 
-    def do(
-        self,
-        options: RunOptions,
-        loaded: LoadedTopology,
-        config: StreamsConfig,
-        log_level: str,
-        *,
-        is_readable: bool,
-    ) -> int | None:
-        """Do the backfill, if there is one to do.
 
-        Args:
-            options: How the application is run.
-            loaded: Its topology.
-            config: Its configuration.
-            log_level: The least level of the log.
-            is_readable: Whether the log is for readers, or JSON.
+first_backfill_options = grouped(
+    "backfill",
+    FirstBackfillOptions,
+    click.option(
+        "--backfill",
+        is_flag=True,
+        help="Where the application has not run yet, and much waits for it: first run it over what "
+        "is there on Spark, as `pystreams backfill --publish-outputs` does, then go on live.",
+    ),
+    click.option(
+        "--backfill-above",
+        type=click.IntRange(0),
+        metavar="N",
+        help="For --backfill: with N records or fewer waiting, start live. "
+        f"Default: {ABOVE_RECORDS:,}.",
+    ),
+    click.option(
+        "--backfill-output",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="For --backfill: stage its results here and keep them. "
+        "Default: <application.id>-backfill here, removed once it is published.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstBackfill:
+    """The backfill of an application that is then run."""
+
+    application: ApplicationOptions
+    options: FirstBackfillOptions
+    spark: SparkOptions
+    log: LogOptions
+
+    def do(self, loaded: LoadedTopology, config: StreamsConfig) -> int | None:
+        """Do the backfill, if there is one to do.
 
         Returns:
             What this process is to end with; None to go on and stream.
@@ -89,17 +106,17 @@ class FirstBackfill:
         from pystreams.loggers import get_logger
 
         log = get_logger("pystreams.cli")
-        output = staging_path(self.backfill_output, config.application_id)
+        output = staging_path(self.options.backfill_output, config.application_id)
         need = self._need(loaded, config, output)
         if not need.is_needed:
             log.info("no backfill before the run", why=need.why, lag_records=need.lag_records)
-            if self.backfill_output is None and output.exists():
+            if self.options.backfill_output is None and output.exists():
                 log.warning("results of an earlier backfill are not needed any more", path=output)
             return None
         log.info("a backfill first", why=need.why, lag_records=need.lag_records, results=output)
-        command = self.command(options, log_level, need, is_readable=is_readable)
         # Its tables are not what the application prints.
-        code = run_before(command, stdout=2 if is_readable else subprocess.DEVNULL)
+        stdout = 2 if self.log.is_readable else subprocess.DEVNULL
+        code = run_before(self.command(need), stdout=stdout)
         if code is None:
             log.info("the backfill is done, and the application goes on behind it")
         return code
@@ -114,21 +131,21 @@ class FirstBackfill:
         plan = TopologyPlan(loaded.topology, config.application_id)
         admin = ConfluentClients(config).admin()
         lookout = Lookout(plan, admin, str(consumer["auto.offset.reset"]))
-        above = ABOVE_RECORDS if self.backfill_above is None else self.backfill_above
-        return lookout.need(above, output)
+        above = self.options.backfill_above
+        return lookout.need(ABOVE_RECORDS if above is None else above, output)
 
-    def command(
-        self, options: RunOptions, log_level: str, need: BackfillNeed, *, is_readable: bool
-    ) -> list[str]:
+    def command(self, need: BackfillNeed) -> list[str]:
         """Return the command line of the backfill: the same application, and Spark's options."""
-        words = [sys.executable, "-m", "pystreams", "backfill", options.topology, FOR_RUN_OPTION]
-        words += ["--log-level", log_level, "--log-format", "console" if is_readable else "json"]
-        words += ["--dev"] if options.dev else []
-        words += [word for setting in options.settings for word in ("-c", setting)]
-        words += ["--config", str(options.config_file)] if options.config_file else []
-        words += ["--master", self.master] if self.master is not None else []
-        words += [word for setting in self.spark_conf for word in ("--spark-conf", setting)]
-        words += ["--output", str(self.backfill_output)] if self.backfill_output else []
+        application, output = self.application, self.options.backfill_output
+        log_format = "console" if self.log.is_readable else "json"
+        words = [sys.executable, "-m", "pystreams", "backfill", application.topology]
+        words += [FOR_RUN_OPTION, "--log-level", self.log.log_level, "--log-format", log_format]
+        words += ["--dev"] if application.dev else []
+        words += [word for setting in application.settings for word in ("-c", setting)]
+        words += ["--config", str(application.config_file)] if application.config_file else []
+        words += ["--master", self.spark.master] if self.spark.master is not None else []
+        words += [word for setting in self.spark.spark_conf for word in ("--spark-conf", setting)]
+        words += ["--output", str(output)] if output else []
         words += ["--publish-outputs"] if need.with_outputs else []
         # The application runs right here: it need not restore what is on this machine.
         words += ["--seed-state"]

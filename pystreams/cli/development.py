@@ -1,8 +1,10 @@
-"""The topics that `pystreams run --dev` creates, so that a topology can be tried at once."""
+"""What `--dev` does so that a topology can be tried at once: it starts a broker, creates topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import click
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -10,6 +12,21 @@ if TYPE_CHECKING:
 
 _PARTITIONS = 4
 """Where nothing else says how many: enough to see tasks, processes and threads share them."""
+
+
+def bootstrap_servers() -> str:
+    """Return the address of the development broker; start it when none runs.
+
+    Raises:
+        StreamsError: It can't be started.
+    """
+    from pystreams.broker import BrokerRegistry, DevelopmentBroker
+
+    broker = DevelopmentBroker.find()
+    if broker is None:
+        click.echo("Starting the development broker (`pystreams broker stop` ends it)", err=True)
+        broker = DevelopmentBroker.start(registry=BrokerRegistry())
+    return broker.bootstrap_servers
 
 
 def create_missing_topics(
