@@ -24,7 +24,6 @@ class RateMeter:
         A total that falls (tasks moved away) starts anew.
 
         Args:
-            total: The total.
             now_s: The time of it, of any origin (s).
         """
         samples = self._samples

@@ -74,9 +74,10 @@ def traceback_lines(error: BaseException) -> str:
     told: list[str] = []
     # A message of ours that has a cause tells of it already.
     raised = error.__cause__ or error if isinstance(error, StreamsError) else error
-    for one in _with_causes(raised):
-        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if is_users(frame)]
-        lines = traceback.format_list(frames) + traceback.format_exception_only(one)
+    for raised_error in _with_causes(raised):
+        trace = traceback.extract_tb(raised_error.__traceback__)
+        frames = [frame for frame in trace if is_users(frame)]
+        lines = traceback.format_list(frames) + traceback.format_exception_only(raised_error)
         text = "".join(lines).rstrip()
         # What was tried twice, to find out more, has failed twice.
         if frames and text not in told:

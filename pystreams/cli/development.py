@@ -37,8 +37,6 @@ def create_missing_topics(
     All get one number of partitions, so that they can be joined.
 
     Args:
-        topology: The topology.
-        config: The application's configuration.
         partitions: How many; None for as many as the largest source topic that exists has, else
             four, and one for each process at least.
         processes: How many processes share them.

@@ -61,7 +61,6 @@ class LiveDisplay:
 
     Args:
         statistics: Tells how the client is doing.
-        monotonic_ms: The clock.
     """
 
     def __init__(

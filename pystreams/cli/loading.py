@@ -38,7 +38,6 @@ class LoadedTopology:
     """What a reference led to.
 
     Attributes:
-        topology: The topology.
         name: The file's stem, or the last part of the module's name.
         config: The module's `config`; empty when it has none.
     """

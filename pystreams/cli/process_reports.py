@@ -51,11 +51,7 @@ def report_to_parent(statistics: Callable[[], Statistics]) -> None:
 
 
 class ChildReports:
-    """What the children last told, and what they print; the parent's.
-
-    Args:
-        count: How many children there are.
-    """
+    """What the children last told, and what they print; the parent's."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -83,7 +83,6 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
     so that a terminal's Ctrl-C comes to it once, from here.
 
     Args:
-        command: The command.
         stdout: Where its standard output goes; None for where ours goes.
 
     Returns:

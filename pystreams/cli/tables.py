@@ -22,8 +22,6 @@ def show_table(
     """Print a table without lines, as wide as the terminal; elsewhere as wide as it needs.
 
     Args:
-        columns: The columns' headings.
-        rows: The cells of each row.
         right: Headings of the columns that are set to the right, as numbers are.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")

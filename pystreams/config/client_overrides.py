@@ -95,7 +95,6 @@ def override_problem(name: str, value: object, *, exactly_once: bool) -> str | N
 
     Args:
         name: The key with its prefix, or a shared one without.
-        value: What it is set to.
         exactly_once: Whether the processing guarantee is one of the exactly-once ones.
     """
     prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")

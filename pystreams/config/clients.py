@@ -48,7 +48,6 @@ def consumer_config(
     """Return librdkafka's configuration of a thread's main consumer.
 
     Args:
-        config: The application's configuration.
         client_id: How the client is called in the brokers' logs and metrics.
         group_instance_id: Makes the member static; unique among all threads of the group.
     """

@@ -18,7 +18,6 @@ class PlainValues:
     """Reads and writes a key-value store, plain or timestamped, as plain values.
 
     Args:
-        store: The store.
         timestamped: Whether it takes and gives timestamps.
     """
 
@@ -80,7 +79,6 @@ class PlainWindows:
     Times are in ms and inclusive on both ends; see `ReadOnlyWindowStore` for the order.
 
     Args:
-        store: The store.
         timestamped: Whether it takes and gives timestamps.
     """
 

@@ -41,8 +41,6 @@ class SimulatedBroker:
     Attributes:
         clock: For timeouts.
         faults: Decides what happens in the background.
-        group: The consumer group.
-        transactions: The transaction coordinator.
         topic_settings: The settings of each topic. They are kept and shown, and not followed.
     """
 
@@ -124,9 +122,7 @@ class SimulatedBroker:
         """Append records.
 
         Args:
-            topic: The topic.
             partition: The partition; None lets each record's key choose.
-            records: The records.
             producer: Transactional id and epoch; None outside of transactions.
 
         Returns:

@@ -24,7 +24,6 @@ class LogEntry:
     """One offset of a partition.
 
     Attributes:
-        offset: The offset.
         record: The record; None for a marker.
         transaction: Number of the transaction it belongs to; None outside of any.
     """
@@ -37,11 +36,7 @@ class LogEntry:
 class PartitionLog:
     """The records of one partition.
 
-    Args:
-        partition: Its name.
-
     Attributes:
-        partition: Its name.
         beginning: The first offset that was not deleted.
         high_watermark: The offset after the last entry.
     """

@@ -45,7 +45,6 @@ class SimulatedProcess:
     Args:
         topology: What it runs.
         config: Its configuration; `bootstrap.servers` has a default here.
-        broker: The broker.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
@@ -53,8 +52,6 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
-        plan: The topology's plan.
-        process_id: Its identity.
         disk: Its machine's disk.
         threads: Its stream threads while it runs.
         clients: What made the clients of this life.
