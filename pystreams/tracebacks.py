@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pystreams.errors import InternalError, StreamsError
 
 _NOT_THE_USERS = (
-    str(Path(__file__).resolve().parent) + os.sep,
+    str(Path(sys.modules["pystreams"].__path__[0]).resolve()) + os.sep,
     str(Path(importlib.__file__).resolve().parent) + os.sep,
 )
 

@@ -10,7 +10,7 @@ With `--processes` the parent does nothing else:
   that is the work of whoever started the parent, who also sees the exit code.
 - A child's standard input is a socket whose other end only the parent has. When the parent dies,
   however that happens, children see its end and stop. On a terminal they tell the parent through
-  it how they are doing, and the parent shows one live line (`process_reports`).
+  it how they are doing, and the parent shows one live line (`ChildReports`).
 """
 
 from __future__ import annotations
