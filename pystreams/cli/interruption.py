@@ -1,10 +1,9 @@
 """How a command that works in its main thread is interrupted by a signal.
 
-`run` has threads that work while its main thread waits (`run_until_stopped`). `backfill`, `export` and
-`rescale` work themselves: in Spark, in the Kafka client, in files. There the first signal becomes
-an exception in the main thread, so that each step cleans up behind it: the Spark session ends, an
-open transaction is aborted, the terminal gets its cursor back. The second signal ends the process
-at once.
+`run` has threads that work while its main thread waits. `backfill`, `export` and `rescale` work in
+the main thread: in Spark, in the Kafka client, in files. There the first signal becomes an
+exception, so that each step cleans up behind it: the Spark session ends, an open transaction is
+aborted, the terminal gets its cursor back. The second signal ends the process at once.
 """
 
 from __future__ import annotations
