@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import load_application
 from pystreams.cli.backfill_options import (
     FOR_RUN_OPTION,
     BackfillOptions,
@@ -17,11 +16,11 @@ from pystreams.cli.backfill_options import (
     result_options,
     staging_path,
 )
-from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.interruption import InterruptBySignal, exit_when_interrupted
 from pystreams.cli.logs import configure_spark_logging, set_up_in_workers
-from pystreams.cli.option_values import bound_of, columns_of, counts, pairs
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
     ApplicationOptions,
     LogOptions,
     SparkOptions,
@@ -30,12 +29,13 @@ from pystreams.cli.options import (
     spark_options,
     topology_argument,
 )
+from pystreams.cli.option_values import bound_of, columns_of, counts, pairs
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
     from pystreams.backfill.staging import Manifest
     from pystreams.cli.backfill_progress import BackfillDisplay
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
     from pystreams.runtime.ports import AdminPort
 
@@ -94,7 +94,7 @@ def backfill(
     configure_spark_logging(log.log_level, log.log_format)
     stop = InterruptBySignal()
     if is_before_run:
-        from pystreams.cli.processes import stop_with_parent
+        from pystreams.cli.children import stop_with_parent
 
         stop_with_parent(stop)
     if not (application.dev or chosen.needs_broker):
@@ -136,13 +136,13 @@ class _Backfill:
 
     def run(self) -> None:
         from pystreams.backfill.staging import StagingDirectory
-        from pystreams.cli.backfill_display import (
+        from pystreams.cli.backfill_progress import display_for
+        from pystreams.cli.backfill_results import (
             show_next,
             show_place,
             show_published,
             show_summary,
         )
-        from pystreams.cli.backfill_progress import display_for
 
         if self._results.dry_run:
             self._show_plan()
@@ -241,7 +241,7 @@ class _Backfill:
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
         from pystreams.backfill.store_checks import refuse_stores_without_dump
-        from pystreams.cli.backfill_display import show_age, show_plan
+        from pystreams.cli.backfill_results import show_age, show_plan
         from pystreams.clock import SystemClock
 
         refuse_stores_without_dump(self._plan)
@@ -302,7 +302,7 @@ class _Backfill:
         from pystreams.backfill.dataset import write_dataset
         from pystreams.backfill.dataset_place import is_dataset_of
         from pystreams.backfill.spark import SparkNotAvailableError
-        from pystreams.cli.backfill_display import show_dataset, show_no_dataset
+        from pystreams.cli.backfill_results import show_dataset, show_no_dataset
 
         path = self._path / "dataset"
         if is_dataset_of(path, self._path):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from pystreams.cli.option_groups import SparkOptions, grouped
 from pystreams.cli.option_values import columns_of
-from pystreams.cli.options import SparkOptions, grouped
 
 FOR_RUN_OPTION = "--before-run"
 """Hidden option of `pystreams backfill`: `pystreams run` waits for its end, and goes on."""

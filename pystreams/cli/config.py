@@ -23,7 +23,7 @@ def config(key: str | None, *, markdown: bool) -> None:
     environment variable (PYSTREAMS_COMMIT_INTERVAL_MS=100), or a file (--config).
     """
     if markdown:
-        from pystreams.cli.config_reference import reference_page
+        from pystreams.cli.configuration_page import reference_page
 
         click.echo(reference_page(), nl=False)
     elif key is None:

@@ -14,9 +14,9 @@ from typing import NamedTuple, NoReturn
 
 import click
 
+from pystreams.cli.errors import CommandFailure
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.failures import CommandFailure
-from pystreams.cli.output import forget_output, reader_has_gone
+from pystreams.cli.standard_output import forget_output, reader_has_gone
 from pystreams.errors import StreamsError
 
 

@@ -20,7 +20,7 @@ def metrics(*, markdown: bool) -> None:
     under the names of Prometheus. Metrics of level DEBUG need -c metrics.recording.level=DEBUG.
     """
     if markdown:
-        from pystreams.cli.metrics_reference import reference_page
+        from pystreams.cli.metrics_page import reference_page
 
         click.echo(reference_page(), nl=False)
         return

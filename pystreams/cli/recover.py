@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import load_application
-from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
     ApplicationOptions,
     LogOptions,
     application_options,

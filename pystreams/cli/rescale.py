@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import load_application
-from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.interruption import InterruptBySignal, exit_when_interrupted
 from pystreams.cli.logs import configure_spark_logging
-from pystreams.cli.option_values import counts, pairs
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
     ApplicationOptions,
     LogOptions,
     SparkOptions,
@@ -25,11 +24,12 @@ from pystreams.cli.options import (
     spark_options,
     topology_argument,
 )
+from pystreams.cli.option_values import counts, pairs
 
 if TYPE_CHECKING:
     from pystreams.backfill import Published, RescaleSettings
     from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import configuration_of, load_application
-from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.configuration import configuration_of, load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.options import ApplicationOptions, application_options, grouped
+from pystreams.cli.option_groups import ApplicationOptions, application_options, grouped
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import configuration
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import configuration
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.first_backfill import FirstBackfill, FirstBackfillOptions, first_backfill_options
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
     ApplicationOptions,
     LogOptions,
     SparkOptions,
@@ -22,12 +22,12 @@ from pystreams.cli.options import (
     spark_options,
     topology_argument,
 )
-from pystreams.cli.run_backfill import FirstBackfill, FirstBackfillOptions, first_backfill_options
+from pystreams.cli.topology_loader import load_topology
 
 if TYPE_CHECKING:
-    from pystreams.cli.display import LiveDisplay
-    from pystreams.cli.loading import LoadedTopology
-    from pystreams.cli.running import RunningStreams
+    from pystreams.cli.client_run import RunningStreams
+    from pystreams.cli.live_line import LiveDisplay
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
 
 _PORT_MAX = 65_535
@@ -194,7 +194,7 @@ def run(
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options))
         if application.dev:
-            from pystreams.cli.development import create_missing_topics
+            from pystreams.cli.development_broker import create_missing_topics
 
             create_missing_topics(
                 loaded.topology, config, partitions=options.partitions, processes=options.processes
@@ -204,7 +204,7 @@ def run(
             if code is not None:
                 ctx.exit(code)
         if options.processes > 1:
-            from pystreams.cli.processes import run_processes
+            from pystreams.cli.children import run_processes
 
             ctx.exit(run_processes(options.processes))
         ctx.exit(_run_here(loaded, config, options))
@@ -246,9 +246,9 @@ def configuration_of_run(
 
 def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
     """Run the client in this process; return the exit code."""
-    from pystreams.cli.process_reports import report_to_parent
-    from pystreams.cli.processes import stop_with_parent
-    from pystreams.cli.running import run_until_stopped
+    from pystreams.cli.child_reports import report_to_parent
+    from pystreams.cli.children import stop_with_parent
+    from pystreams.cli.client_run import run_until_stopped
     from pystreams.cli.stop_request import StopRequest
     from pystreams.loggers import get_logger
     from pystreams.runtime.client import KafkaStreams
@@ -269,7 +269,7 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
     """Return the live line; None without a terminal, and in a child, whose parent shows it."""
-    from pystreams.cli.display import LiveDisplay
+    from pystreams.cli.live_line import LiveDisplay
     from pystreams.clock import SystemClock
 
     if is_child or not sys.stderr.isatty():

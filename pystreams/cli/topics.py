@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.application import configuration_of
-from pystreams.cli.failures import streams_errors_as_exit_codes
+from pystreams.cli.configuration import configuration_of
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.option_groups import ApplicationOptions, application_options
 from pystreams.cli.option_values import pairs
-from pystreams.cli.options import ApplicationOptions, application_options
 
 if TYPE_CHECKING:
     from pystreams.runtime.ports import AdminPort

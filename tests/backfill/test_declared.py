@@ -219,7 +219,7 @@ if __name__ == "__main__":
 LOAD = """
 import sys
 from pathlib import Path
-from pystreams.cli.loading import _import_file
+from pystreams.cli.topology_loader import _import_file
 """
 
 

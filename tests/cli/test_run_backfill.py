@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from pystreams.backfill.need import BackfillNeed
 from pystreams.cli.backfill import backfill
 from pystreams.cli.backfill_options import FOR_RUN_OPTION
-from pystreams.cli.options import ApplicationOptions, LogOptions, SparkOptions
+from pystreams.cli.first_backfill import FirstBackfill, FirstBackfillOptions
+from pystreams.cli.option_groups import ApplicationOptions, LogOptions, SparkOptions
 from pystreams.cli.run import run
-from pystreams.cli.run_backfill import FirstBackfill, FirstBackfillOptions
 from pystreams.ids import TopicPartition
 
 FLOW = """

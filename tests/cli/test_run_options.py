@@ -11,11 +11,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.cli import development
-from pystreams.cli.application import configuration
-from pystreams.cli.loading import LoadedTopology
-from pystreams.cli.options import ApplicationOptions
+from pystreams.cli import development_broker
+from pystreams.cli.configuration import configuration
+from pystreams.cli.option_groups import ApplicationOptions
 from pystreams.cli.run import RunOptions, configuration_of_run, run
+from pystreams.cli.topology_loader import LoadedTopology
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError
 from pystreams.topology.topology import Topology
@@ -113,7 +113,7 @@ def test_what_may_be_a_secret_is_not_repeated(setting: str) -> None:
 
 
 def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(development, "bootstrap_servers", lambda: "127.0.0.1:29092")
+    monkeypatch.setattr(development_broker, "bootstrap_servers", lambda: "127.0.0.1:29092")
     monkeypatch.setenv("PYSTREAMS_BOOTSTRAP_SERVERS", "production:9092")
 
     made = configuration(options(dev=True), loaded("my flow"))
@@ -123,7 +123,7 @@ def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_dev_keeps_the_application_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(development, "bootstrap_servers", lambda: "127.0.0.1:29092")
+    monkeypatch.setattr(development_broker, "bootstrap_servers", lambda: "127.0.0.1:29092")
 
     made = configuration(options(dev=True), loaded(application_id="orders"))
 

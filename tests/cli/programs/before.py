@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 
+from pystreams.cli.children import run_before, stop_with_parent
 from pystreams.cli.interruption import InterruptBySignal, Interrupted
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.processes import run_before, stop_with_parent
 
 
 def tell(step: str) -> None:

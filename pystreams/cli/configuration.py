@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli import development
-from pystreams.cli.loading import LoadedTopology, load_topology
+from pystreams.cli import development_broker
+from pystreams.cli.option_groups import ApplicationOptions
 from pystreams.cli.option_values import pair_of
-from pystreams.cli.options import ApplicationOptions
+from pystreams.cli.topology_loader import LoadedTopology, load_topology
 
 if TYPE_CHECKING:
     from pystreams.config import Source, StreamsConfig
@@ -68,7 +68,7 @@ def configuration_of(options: ApplicationOptions, name: str, weakest: Source) ->
     if options.dev:
         if "bootstrap.servers" in given:
             raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")
-        servers = development.bootstrap_servers()
+        servers = development_broker.bootstrap_servers()
         sources.insert(0, Source("--dev", {"bootstrap.servers": servers}))
         sources.append(Source("--dev", {"application.id": _application_id(name)}))
     return StreamsConfig.from_sources(sources)

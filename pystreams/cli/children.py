@@ -26,9 +26,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pystreams.cli.display import LiveDisplay
+from pystreams.cli.child_reports import REPORT_OPTION, ChildReports
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.process_reports import REPORT_OPTION, ChildReports
+from pystreams.cli.live_line import LiveDisplay
 from pystreams.cli.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.clock import SystemClock
 from pystreams.loggers import get_logger

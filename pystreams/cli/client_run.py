@@ -10,14 +10,14 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
+from pystreams.cli.errors import exit_code_of
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.failures import exit_code_of
-from pystreams.cli.output import forget_output, reader_has_gone
+from pystreams.cli.standard_output import forget_output, reader_has_gone
 from pystreams.cli.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
-    from pystreams.cli.display import LiveDisplay
+    from pystreams.cli.live_line import LiveDisplay
     from pystreams.errors import StreamsError
     from pystreams.runtime.statistics import Statistics
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.cli.backfill_options import FOR_RUN_OPTION, staging_path
-from pystreams.cli.options import ApplicationOptions, LogOptions, SparkOptions, grouped
+from pystreams.cli.option_groups import ApplicationOptions, LogOptions, SparkOptions, grouped
 
 if TYPE_CHECKING:
     from pystreams.backfill.need import BackfillNeed
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
 
 ABOVE_RECORDS = 1_000_000
@@ -102,7 +102,7 @@ class FirstBackfill:
         Raises:
             StreamsError: As `need.Lookout.need`.
         """
-        from pystreams.cli.processes import run_before
+        from pystreams.cli.children import run_before
         from pystreams.loggers import get_logger
 
         log = get_logger("pystreams.cli")
