@@ -60,11 +60,11 @@ def backfill(
     """Run a topology over history on Spark, and hand over to the live application.
 
     The results are staged as Parquet. Published, they fill the application's changelogs, and its
-    group goes on right behind the history: start `pystreams run` with the same application.id
-    then. Killed at any moment and started again, it goes on without repeat or gap.
+    group continues right behind the history: then start `pystreams run` with the same
+    application.id. Killed at any moment and started again, it continues without repeat or gap.
 
-    On a terminal a bar a stage shows how far it is; elsewhere a line every 10 seconds does. A table
-    at the end tells what was read and written.
+    On a terminal a bar for each stage shows how far it is; elsewhere a line every 10 seconds does.
+    A table at the end sums up what was read and written.
 
     The application must not run, nor have run, under this application.id. Punctuations on
     wall-clock time do not fire in a backfill; those on stream time do.

@@ -134,7 +134,7 @@ history_options = grouped(
         default="kafka",
         show_default=True,
         metavar="kafka|parquet:PATH|READER[:PATH]",
-        help="Where the history is: in Kafka, or in what a reader of Spark's reads.",
+        help="Where the history is: in Kafka, or in what a Spark reader reads.",
     ),
     click.option(
         "--option",
@@ -156,8 +156,8 @@ history_options = grouped(
         "--partitions",
         multiple=True,
         metavar="TOPIC=N",
-        help="Partitions of a topic, where neither a broker nor the archive tells; and that a "
-        "topic without records in the archive is meant to be empty.",
+        help="Partitions of a topic, where neither a broker nor the archive tells. Says also "
+        "that a topic without records in the archive is meant to be empty.",
     ),
     click.option("--gaps-allowed", is_flag=True, help="Offsets may be missing in the archive."),
     click.option(

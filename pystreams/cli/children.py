@@ -1,4 +1,4 @@
-"""Children of `run`: with `--processes N` the same command N times, and what is run before.
+"""Child processes of `run`: N of them with `--processes N`, and a command that runs before it.
 
 With `--processes` the parent does nothing else:
 
@@ -7,7 +7,7 @@ With `--processes` the parent does nothing else:
 - A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
 - A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
-  that is the work of whoever started the parent, who also sees the exit code.
+  that is left to whoever started the parent, who also sees the exit code.
 - A child's standard input is a socket whose other end only the parent has. When the parent dies,
   however that happens, children see its end and stop. On a terminal they tell the parent through
   it how they are doing, and the parent shows one live line (`ChildReports`).

@@ -1,4 +1,4 @@
-"""The application that a command works on: its topology, and its configuration of all sources."""
+"""The application that a command works on: its topology, and its configuration from all sources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, Strea
 
 
 def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> StreamsConfig:
-    """Return the configuration, of all its sources.
+    """Return the configuration from all sources.
 
     Raises:
         ConfigError: As `StreamsConfig.from_sources`.
@@ -42,12 +42,12 @@ def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> Stream
 
 
 def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
-    """Return the configuration, of all sources of the command line and one below them.
+    """Return the configuration from the sources of the command line, and one weaker than these.
 
     Args:
         options: What the command line said.
         name: What the application.id is made of when nothing gives one, with `--dev`.
-        weakest: The last source.
+        weakest: The source that all others override.
 
     Raises:
         StreamsError: As `configuration`.

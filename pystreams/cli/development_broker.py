@@ -1,4 +1,4 @@
-"""What `--dev` does so that a topology can be tried at once: it starts a broker, creates topics."""
+"""What `--dev` does so that a topology can be tried at once: start a broker, create topics."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def bootstrap_servers() -> str:
 def create_missing_topics(
     topology: Topology, config: StreamsConfig, *, partitions: int | None, processes: int
 ) -> None:
-    """Create the topics a topology reads and writes by name, as far as they are missing.
+    """Create the topics that a topology reads or writes by name and that do not exist yet.
 
-    All get one number of partitions, so that they can be joined.
+    All get the same number of partitions, so that they can be joined.
 
     Args:
         partitions: How many; None for as many as the largest source topic that exists has, else

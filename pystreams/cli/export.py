@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where each store gets a directory; empty, or not there yet.",
+    help="Where each store gets a directory; must be empty, or not exist yet.",
 )
 @click.option(
     "--store",

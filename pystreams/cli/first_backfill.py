@@ -2,7 +2,7 @@
 
 The backfill is `pystreams backfill` in a process of its own. What Spark leaves behind (a Java
 process, large libraries) ends with it, and the application runs as if somebody else had done it.
-Here it is only found out whether there is one to do, and told what comes of it.
+This module only finds out whether there is one to do, and says what comes of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FirstBackfillOptions:
 
     Attributes:
         backfill: Whether there may be one.
-        backfill_above: With no more records waiting there is none.
+        backfill_above: With this many records waiting, or fewer, there is none.
         backfill_output: Where its results are staged and kept; None for a directory that goes.
     """
 

@@ -60,9 +60,7 @@ SUB_COMMANDS = {
     "metrics": _SubCommand(
         "pystreams.cli.metrics:metrics", "List all metrics, by Kafka's names and Prometheus'."
     ),
-    "topics": _SubCommand(
-        "pystreams.cli.topics:topics", "Create topics, and list those there are."
-    ),
+    "topics": _SubCommand("pystreams.cli.topics:topics", "Create and list topics."),
     "broker": _SubCommand(
         "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
     ),

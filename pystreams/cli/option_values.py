@@ -22,7 +22,7 @@ def pair_of(text: str, option: str) -> tuple[str, str]:
     """Return key and value of a `KEY=VALUE` text.
 
     Raises:
-        UsageError: It is none. The message does not repeat what may be its value, and a secret.
+        UsageError: It has another form. The message does not repeat what may be a secret.
     """
     key, equals, value = text.partition("=")
     if equals and _KEY.fullmatch(key.strip()):
@@ -36,7 +36,7 @@ def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """Return `KEY=VALUE` texts as keys and values.
 
     Raises:
-        UsageError: One is none.
+        UsageError: A text has another form.
     """
     return dict(pair_of(text, option) for text in texts)
 
@@ -45,7 +45,7 @@ def counts(texts: Iterable[str], option: str) -> dict[str, int]:
     """Return `TOPIC=N` texts as topics and numbers.
 
     Raises:
-        UsageError: One is none.
+        UsageError: A text has another form.
     """
     found = {}
     for key, value in pairs(texts, option).items():
@@ -67,7 +67,7 @@ def bound_of(texts: Iterable[str], option: str, num_partitions: Mapping[str, int
     as in 2025-01-31 or 2025-01-31T12:00:00+01:00; UTC when it has no zone.
 
     Raises:
-        UsageError: One is neither; a time is given for one partition.
+        UsageError: A text has another form, or gives a time for one partition.
     """
     from pystreams.backfill import KafkaBound
 

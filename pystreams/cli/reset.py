@@ -1,4 +1,4 @@
-"""`pystreams reset`: an application begins anew."""
+"""`pystreams reset`: an application starts over."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _beginning_options = grouped(
     "--application-id",
     metavar="ID",
     help="Short for -c application.id=ID. Without a topology: only this is known, and all internal "
-    "topics are told as orphans.",
+    "topics are listed as orphans.",
 )
 @_beginning_options
 @click.option(
@@ -115,12 +115,12 @@ def reset(
 
     Deletes the group's committed offsets, the topology's internal topics (changelogs and
     repartition topics) and its state directory on this machine. Its input and output topics stay.
-    Where it begins then is what auto.offset.reset and its sources say (earliest, unless set), or
-    what a --to option says.
+    It then begins where auto.offset.reset and its sources say (earliest, unless set), or where a
+    --to option says.
 
     It only shows what it would do; --execute does it. It refuses while the group has members: stop
     all processes first, and wait until their session ends (session.timeout.ms, 45 s): a static
-    member stays so long. Cut off or failed, it is run again, and finishes; until then the
+    member stays that long. If it fails or is cut off, run it again to finish it; until then the
     application does not start. Run it on each machine that has state of the application, or remove
     the state directory there.
 
@@ -131,7 +131,7 @@ def reset(
       2    wrong usage, configuration or topology
       3    no broker answers
       70   a bug in pystreams
-      130  stopped by Ctrl-C; run it again, and it goes on
+      130  stopped by Ctrl-C; run it again, and it continues
 
     \b
     Examples:

@@ -152,12 +152,12 @@ def run(
     Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
     a dict `config` in the topology's module, in this order.
 
-    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. A terminal that
-    is closed stops it, too.
+    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. Closing the
+    terminal stops it, too.
 
-    With --backfill an application that has not run yet, and has more than a million records before
-    it, is brought up to date on Spark first. The outputs of that history are written too, as a live
-    run would have written them. Stopped on the way and started again, it goes on. An application
+    With --backfill an application that has not run yet, and has more than a million records to
+    read, is brought up to date on Spark first. The outputs of that history are written too, as a
+    live run would have written them. Stopped midway and started again, it continues. An application
     that has run, or was backfilled, just runs. Needs pip install 'pystreams[spark]', and Java 17 or
     21.
 

@@ -46,7 +46,7 @@ def show_reference(
         columns: The columns; the one with a `ratio` takes the room the others leave.
         rows: The cells of each row, as plain text.
         styles: The style of each row, in order; none when empty.
-        narrowest: On a narrower terminal lines break, rather than that cells are cut off.
+        narrowest: On a narrower terminal lines wrap, so that no cell is cut off.
     """
     own = [column.copy() for column in columns]  # A table keeps its cells in them.
     table = Table(*own, box=None, pad_edge=False, header_style="bold underline")

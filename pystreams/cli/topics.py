@@ -1,4 +1,4 @@
-"""`pystreams topics`: create topics, and see which there are."""
+"""`pystreams topics`: create and list topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BROKERS_CHOICE = -1
 
 @click.group()
 def topics() -> None:
-    """Create topics, and list those there are.
+    """Create and list topics.
 
     Brokers are named as in `pystreams run`: -c bootstrap.servers=HOST:PORT, the environment
     (PYSTREAMS_BOOTSTRAP_SERVERS), a file (--config), or --dev.

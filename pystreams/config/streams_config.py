@@ -98,17 +98,17 @@ class StreamsConfig:
     state_cleanup_dir_max_age_ms: int = key(
         whole_number(-1),
         -1,
-        """At the start, directories of tasks that no process has used for so long are removed, so
-        that they are restored whole: set it below `delete.retention.ms` of the changelogs, after
-        which these no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
+        """At the start, task directories that no process has used for this long are removed, and
+        their state is restored whole. Set it below the changelogs' `delete.retention.ms`, after
+        which they no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
     )
     accepted_source_topic_ids: str = key(
         text("[^:,]+:[^:,]+(,[^:,]+:[^:,]+)*", valid="topic:id, several by commas", empty=True),
         "",
-        """Source topics that were deleted and created again, each as `<topic>:<id>` with its
-        present id, and are read although state holds what was read of the former: the state
-        stays, and what is read from where the offset reset policy says is added to it. Without
-        this the application refuses to start, and names the id. Not in Kafka.""",
+        """Source topics that were deleted and created again and are to be read all the same, each
+        as `<topic>:<id>` with its present id. State made of the former topic stays, and what is
+        read of the new one, from where the offset reset policy says, is added to it. Otherwise
+        the application refuses to start, and names the id. Not in Kafka.""",
     )
     num_stream_threads: int = key(
         whole_number(1),
@@ -134,10 +134,9 @@ class StreamsConfig:
     statestore_read_cache_max_bytes: int = key(
         whole_number(0),
         10 * 1024 * 1024,
-        """Keys and values of RocksDB stores that were read or written lately and are kept before
-        RocksDB, for all stores in the process, shared evenly by its threads. Changes no result;
-        Python's own share comes on top, several times that for small values. 0 turns it off. Not
-        in Kafka.""",
+        """Memory for keys and values of RocksDB stores that were read or written lately, for all
+        stores in the process, shared evenly by its threads. Changes no result. What Python needs
+        comes on top, several times that for small values. 0 turns it off. Not in Kafka.""",
         importance=_MEDIUM,
     )
     statestore_uncommitted_max_bytes: int = key(
@@ -201,7 +200,7 @@ class StreamsConfig:
     task_timeout_ms: int = key(
         _MILLISECONDS,
         300_000,
-        "How long a task retries after timeouts of the broker before the error stops the client.",
+        "How long a task retries after the broker timed out before the error stops the client.",
         importance=_MEDIUM,
     )
     replication_factor: int = key(
