@@ -158,7 +158,7 @@ class ProcessingError(StreamsError):
 
     Attributes:
         task_id: The task that was processing; None where the producer raised it.
-        node: The name of the processor node whose code raised; likewise.
+        node: The name of the processor node whose code raised; None where the producer raised it.
         topic: The source record's topic; None in a punctuation.
         partition: The source record's partition; None in a punctuation.
         offset: The source record's offset; None in a punctuation.

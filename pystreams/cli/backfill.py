@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @spark_options
 @result_options
 @application_options
-@log_options("As in run. json: progress, too, is told in lines of the log.")
+@log_options("As in run. json: progress is logged, too.")
 @click.option(FOR_RUN_OPTION, "is_before_run", is_flag=True, hidden=True)
 def backfill(
     *,

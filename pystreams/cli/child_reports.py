@@ -51,7 +51,7 @@ def report_to_parent(statistics: Callable[[], Statistics]) -> None:
 
 
 class ChildReports:
-    """What the children last told, and what they print; the parent's."""
+    """What the children said last and what they print; kept by their parent."""
 
     def __init__(self, count: int) -> None:
         self._count = count

@@ -76,7 +76,7 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
 
 
 def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
-    """Run another command of ours before this one goes on; return None when it is done.
+    """Run another command of pystreams before this one continues; return None when it is done.
 
     It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
     and it sees the end of this process (`stop_with_parent`). It is in a process group of its own,

@@ -131,7 +131,7 @@ def _run(arguments: list[str] | None) -> int:
         failure = CommandFailure(error)
         failure.show()
         return failure.exit_code
-    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is told as one
+    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is reported as one
         traceback.print_exc()
         click.echo("\nThis is a bug in pystreams; please report it with the lines above.", err=True)
         return ExitCode.INTERNAL_ERROR

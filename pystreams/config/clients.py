@@ -13,7 +13,7 @@ Defaults that differ from Kafka Streams':
   runtime makes batches smaller where topics take less.
 - `fetch.queue.backoff.ms` 100, not librdkafka's 1000: a full queue is empty sooner than that.
 - `heartbeat.interval.ms` is a third of a session that was made shorter than 9 s: at 3 s, a session
-  of 3 s ends between two heartbeats, and the members put each other out for ever.
+  of 3 s ends between two heartbeats, and the members put each other out forever.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ def producer_config(
     result["transaction.timeout.ms"] = timeout_ms
     result["enable.idempotence"] = True
     if "metadata.recovery.strategy" not in own:
-        # When no broker answers, librdkafka 2.16 drops those it knows and begins anew, and then
-        # waits for ever for a group coordinator it has dropped: the commit never ends.
+        # When no broker answers, librdkafka 2.16 drops those it knows and starts over, and then
+        # waits forever for a group coordinator that it has dropped: the commit never ends.
         result["metadata.recovery.strategy"] = "none"
     # librdkafka refuses to start when these would outlive the transaction.
     result["delivery.timeout.ms"] = min(as_int(result["delivery.timeout.ms"]), timeout_ms)

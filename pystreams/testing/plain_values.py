@@ -1,4 +1,4 @@
-"""Stores as plain values, with timestamps left out: what a test mostly compares with.
+"""Stores as plain values, without their timestamps: what most tests compare with.
 
 Source: Kafka's `KeyValueStoreFacade`, `WindowStoreFacade`. What is written through one of these
 into a store that keeps timestamps gets the timestamp -1, unknown, as in Kafka.

@@ -1,4 +1,4 @@
-"""A Kafka broker in memory, as far as a stream thread can tell the difference.
+"""A Kafka broker in memory: a stream thread can't tell it from a real one.
 
 Topics with partitions and offsets, transactions with markers that take offsets and come late,
 one consumer group with generations, timeouts of sessions and transactions, deletion and compaction

@@ -107,7 +107,7 @@ class PartitionLog:
 
         Args:
             position: The first offset to look at.
-            limit: At most so many records.
+            limit: The most records to return.
 
         Returns:
             The records, and the position after what was looked at: past markers and aborted

@@ -139,7 +139,7 @@ class SimulatedProcess:
             raise
 
     def crash_in(self, calls: int | None) -> None:
-        """Crash at the call of a port or a disk that comes after so many; None takes it back."""
+        """Crash at the call of a port or a disk after this many others; None takes it back."""
         self._lifeline.crash_in(calls)
 
     def crash_at(self, call: str) -> None:
