@@ -91,7 +91,7 @@ def _speed(records_per_second: float | None, seconds_left: float | None) -> str:
 
 
 class Bars:
-    """A bar a stage and one for publishing, on a terminal."""
+    """A bar for each stage and one for publishing, on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

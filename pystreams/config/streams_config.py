@@ -76,8 +76,8 @@ class StreamsConfig:
         one_of(ProcessingGuarantee, {"exactly_once_beta": "use exactly_once_v2, its final name"}),
         ProcessingGuarantee.AT_LEAST_ONCE,
         """`at_least_once` loses nothing but may repeat what followed the last commit;
-        `exactly_once` (a transactional producer a task) and `exactly_once_v2` (one a thread, fewer
-        connections) commit output, state and offsets together.""",
+        `exactly_once` (a transactional producer per task) and `exactly_once_v2` (one per thread,
+        fewer connections) commit output, state and offsets together.""",
         importance=_HIGH,
     )
     state_dir: Path = key(
@@ -242,7 +242,7 @@ class StreamsConfig:
         _MILLISECONDS,
         30_000,
         """How often records of repartition topics that are processed and committed are deleted;
-        at most once a commit.""",
+        at most once per commit.""",
     )
     windowstore_changelog_additional_retention_ms: int = key(
         whole_number(0),

@@ -1,7 +1,7 @@
 """One partition of a simulated topic: records, transaction markers, and what readers see.
 
 Invariants:
-- Offsets rise by one a record; a marker takes one too. Compaction and deletion leave gaps.
+- Offsets rise by one per record; a marker takes one too. Compaction and deletion leave gaps.
 - `stable_end` is the first offset of the oldest transaction whose marker is not written here;
   read_committed readers never get past it, and never see records of an aborted transaction.
 """
