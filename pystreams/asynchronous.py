@@ -1,4 +1,4 @@
-"""Tells async functions, which are none of the user's functions that are called here."""
+"""Recognises async functions: nobody here would await what they return."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def is_async(function: object) -> bool:
     if not isinstance(function, type):
         called.append(getattr(function, "__call__", None))  # noqa: B004 - to be looked at
     return any(
-        inspect.iscoroutinefunction(one) or inspect.isasyncgenfunction(one) for one in called
+        inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call) for call in called
     )

@@ -95,11 +95,7 @@ class TaskLockedError(StateDirectoryError):
 
 
 class StateStoreError(StreamsError):
-    """A state store failed: the disk is full, a file is unreadable, a column family is foreign.
-
-    Attributes:
-        store: The store's name.
-    """
+    """A state store failed: the disk is full, a file is unreadable, a column family is foreign."""
 
     def __init__(self, store: str, message: str) -> None:
         self.store = store
@@ -162,7 +158,7 @@ class ProcessingError(StreamsError):
 
     Attributes:
         task_id: The task that was processing; None where the producer raised it.
-        node: The name of the processor node whose code raised; likewise.
+        node: The name of the processor node whose code raised; None where the producer raised it.
         topic: The source record's topic; None in a punctuation.
         partition: The source record's partition; None in a punctuation.
         offset: The source record's offset; None in a punctuation.
@@ -245,11 +241,7 @@ class InternalError(FatalStreamsError):
 
 
 class OffsetOutOfRangeError(FatalStreamsError):
-    """The broker does not hold the offset to be read: it was deleted, or the log cut off before it.
-
-    Attributes:
-        partition: The partition.
-    """
+    """The broker does not hold the offset to be read: deleted, or the log was cut off before it."""
 
     def __init__(self, message: str, partition: TopicPartition) -> None:
         self.partition = partition

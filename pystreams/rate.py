@@ -24,8 +24,7 @@ class RateMeter:
         A total that falls (tasks moved away) starts anew.
 
         Args:
-            total: The total.
-            now_s: The time of it, of any origin (s).
+            now_s: When it was read, from any origin (s).
         """
         samples = self._samples
         if samples and total < samples[-1][1]:

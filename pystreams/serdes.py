@@ -1,6 +1,6 @@
 """Serdes: how keys and values become bytes and come back.
 
-A `Serde` is asked once a topic for a plain function of one argument; the hot path then calls
+A `Serde` is asked once per topic for a plain function of one argument; the hot path then calls
 that function and nothing else. The runtime never calls it with None: a null key or value is
 null on both sides, as in Kafka. Byte layouts are Kafka's (big-endian, fixed width), so that a
 Java application reads what is written here.

@@ -1,8 +1,8 @@
-"""Where an error was raised, in the words of a traceback, for logs and messages.
+"""Tracebacks for logs and messages: the user's own lines, or all lines of a bug.
 
-What users can mend is in their code. So an error that their code led to is told by their lines,
+What users can mend is in their code. So an error that their code led to is shown by their lines,
 without the frames of pystreams around and between them. An error that nobody foresaw is a bug of
-pystreams, and is told by all lines.
+pystreams, and is shown whole.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import NamedTuple
 from pystreams.errors import InternalError, StreamsError
 
 _NOT_THE_USERS = (
-    str(Path(__file__).resolve().parent) + os.sep,
+    str(Path(sys.modules["pystreams"].__path__[0]).resolve()) + os.sep,
     str(Path(importlib.__file__).resolve().parent) + os.sep,
 )
 
 
 class UsersCall(NamedTuple):
-    """A call of ours in the user's code.
+    """A call of pystreams in the user's code.
 
     Attributes:
-        method: What was called, the empty text when it is not known.
-        place: File and line, as `orders.py:12`; likewise.
+        method: What was called; empty when it is not known.
+        place: File and line, as `orders.py:12`; empty when they are not known.
     """
 
     method: str = ""
@@ -38,14 +38,14 @@ _LED_TO = "\n\nThe above exception led to the following one:\n\n"
 
 
 def is_users(frame: traceback.FrameSummary) -> bool:
-    """Return whether a frame is neither ours nor the import machinery's."""
+    """Return whether a frame belongs neither to pystreams nor to the import machinery."""
     if frame.filename.startswith("<frozen "):
         return False
     return not str(Path(frame.filename).resolve()).startswith(_NOT_THE_USERS)
 
 
 def users_call() -> UsersCall:
-    """Return which call of the user's led here; an empty one where that can't be told."""
+    """Return which call in the user's code led here; an empty one when nothing tells."""
     method = ""
     for frame, line in traceback.walk_stack(sys._getframe(1)):  # noqa: SLF001 - no other way
         code = frame.f_code
@@ -60,7 +60,7 @@ def users_call() -> UsersCall:
 
 
 def traceback_lines(error: BaseException) -> str:
-    """Return the lines that tell where an error was raised, and what, without a line's end.
+    """Return the lines that show where an error was raised, and which; no newline at the end.
 
     Args:
         error: An error of ours, or what the user's code raised.
@@ -72,11 +72,12 @@ def traceback_lines(error: BaseException) -> str:
     if isinstance(error, InternalError):
         return "".join(traceback.format_exception(error.__cause__ or error)).rstrip()
     told: list[str] = []
-    # A message of ours that has a cause tells of it already.
+    # A message of pystreams that has a cause quotes it already.
     raised = error.__cause__ or error if isinstance(error, StreamsError) else error
-    for one in _with_causes(raised):
-        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if is_users(frame)]
-        lines = traceback.format_list(frames) + traceback.format_exception_only(one)
+    for raised_error in _with_causes(raised):
+        trace = traceback.extract_tb(raised_error.__traceback__)
+        frames = [frame for frame in trace if is_users(frame)]
+        lines = traceback.format_list(frames) + traceback.format_exception_only(raised_error)
         text = "".join(lines).rstrip()
         # What was tried twice, to find out more, has failed twice.
         if frames and text not in told:
@@ -105,6 +106,6 @@ def _with_causes(error: BaseException) -> list[BaseException]:
 
 
 def _shown(filename: str) -> str:
-    """Return a file's name from the working directory, if it is below that."""
+    """Return a file's name relative to the working directory, if it is below it."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pystreams.clock import Clock, SystemClock
-from pystreams.config.clients import TRANSACTION_TIMEOUT_MS
+from pystreams.config.client_overrides import TRANSACTION_TIMEOUT_MS
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.side_by_side import waiting_pool
 

@@ -10,11 +10,7 @@ class BrokerError(StreamsError):
 
 
 class PortTakenError(BrokerError):
-    """The port that was asked for has another owner.
-
-    Attributes:
-        port: The port that was asked for.
-    """
+    """The port that was asked for has another owner."""
 
     def __init__(self, port: int) -> None:
         self.port = port

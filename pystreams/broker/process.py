@@ -87,7 +87,7 @@ def terminate(pid: int, marker: str, *, timeout_s: float) -> bool:
     """End the process: SIGTERM, and SIGKILL when it has not gone in time.
 
     Returns:
-        Whether it went by itself. True also when it was gone already.
+        Whether it ended by itself. True also when it had ended already.
     """
     if _signal_and_wait(pid, marker, signal.SIGTERM, timeout_s):
         return True

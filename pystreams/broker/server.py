@@ -217,7 +217,7 @@ class _Launch:
         return cls(data_dir, find_java(), class_path(), overrides, timeout_s)
 
     def run(self, port: int | None) -> BrokerState:
-        """Start the JVM; try again with other ports when somebody took a free one meanwhile."""
+        """Start the JVM; try other ports when somebody has taken a free one meanwhile."""
         for attempt in range(1, _PORT_ATTEMPTS_MAX + 1):
             client_port, controller_port = network.free_ports(2)
             client_port = port or client_port

@@ -44,7 +44,7 @@ _FIXED_SETTINGS: dict[str, str] = {
     "auto.create.topics.enable": "false",
     # After a crash the controller half refuses the broker half until its old session has expired.
     # That is left at 9 s: on a busy machine a shorter one ends while the broker lives, and Kafka
-    # 4.3.1 leaves transactions open for ever that it ends while their partitions have no leader.
+    # 4.3.1 leaves transactions open forever that it ends while their partitions have no leader.
     "broker.heartbeat.interval.ms": "500",
     # Groups.
     "group.initial.rebalance.delay.ms": "0",

@@ -1,1 +1,1 @@
-"""The `pystreams` command: one module a sub-command, loaded when it is called for."""
+"""The `pystreams` command: a module for each sub-command, loaded when it is called for."""

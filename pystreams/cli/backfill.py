@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -10,114 +10,61 @@ import click
 from pystreams.cli.backfill_options import (
     FOR_RUN_OPTION,
     BackfillOptions,
-    bound_of,
-    columns_of,
-    counts,
-    pairs,
+    HistoryOptions,
+    ResultOptions,
+    history_options,
+    result_options,
     staging_path,
 )
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.interruption import InterruptBySignal, exit_when_interrupted
 from pystreams.cli.logs import configure_spark_logging, set_up_in_workers
-from pystreams.cli.options import application_options, log_options, spark_options
-from pystreams.cli.run import RunOptions, configuration
+from pystreams.cli.option_groups import (
+    ApplicationOptions,
+    LogOptions,
+    SparkOptions,
+    application_options,
+    log_options,
+    spark_options,
+    topology_argument,
+)
+from pystreams.cli.option_values import bound_of, columns_of, counts, pairs
 
 if TYPE_CHECKING:
     from pystreams.backfill import ArchiveSource, HistorySource, KafkaSource, Published
     from pystreams.backfill.staging import Manifest
     from pystreams.cli.backfill_progress import BackfillDisplay
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
     from pystreams.runtime.ports import AdminPort
 
 
 @click.command()
-@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
-@click.option(
-    "--from",
-    "source",
-    default="kafka",
-    show_default=True,
-    metavar="kafka|parquet:PATH|READER[:PATH]",
-    help="Where the history is: in Kafka, or in what a reader of Spark's reads.",
-)
-@click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of Spark's reader."
-)
-@click.option(
-    "--column",
-    "columns",
-    multiple=True,
-    metavar="OURS=THEIRS",
-    help="The archive's column for topic, partition, offset, timestamp, key, value or headers, "
-    "where it has another name. OURS= says that it has none.",
-)
-@click.option("--topic", metavar="TOPIC", help="The topic of all records of an archive.")
-@click.option(
-    "--partitions",
-    multiple=True,
-    metavar="TOPIC=N",
-    help="Partitions of a topic, where neither a broker nor the archive tells; and that a topic "
-    "without records in the archive is meant to be empty.",
-)
-@click.option("--gaps-allowed", is_flag=True, help="Offsets may be missing in the archive.")
-@click.option(
-    "--start",
-    multiple=True,
-    metavar="TOPIC[:PARTITION]=OFFSET|TIME",
-    help="Where the history in Kafka begins. Default: at the first offset.",
-)
-@click.option(
-    "--end",
-    multiple=True,
-    metavar="TOPIC[:PARTITION]=OFFSET|TIME",
-    help="Where it ends; the live application goes on there. Default: at the end now.",
-)
+@topology_argument
+@history_options
 @spark_options
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Stage the results here and keep them; as a data set for others, too: Parquet with typed "
-    "columns, in DIR/dataset/outputs/TOPIC and DIR/dataset/stores/STORE. "
-    "Default: <application.id>-backfill here, removed once it is published.",
-)
-@click.option(
-    "--publish/--no-publish",
-    default=True,
-    show_default=True,
-    help="Fill the changelogs, and hand the group over to the live application.",
-)
-@click.option("--publish-outputs", is_flag=True, help="Publish output records too.")
-@click.option(
-    "--seed-state",
-    is_flag=True,
-    help="Build the stores in this host's state.dir too: what starts here restores nothing.",
-)
-@click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing.")
+@result_options
 @application_options
-@log_options("As in run. json: progress, too, is told in lines of the log.")
+@log_options("As in run. json: progress is logged, too.")
 @click.option(FOR_RUN_OPTION, "is_before_run", is_flag=True, hidden=True)
 def backfill(
-    topology: str,
     *,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-    log_level: str,
-    log_format: str,
+    application: ApplicationOptions,
+    history: HistoryOptions,
+    spark: SparkOptions,
+    results: ResultOptions,
+    log: LogOptions,
     is_before_run: bool,
-    **options: object,
 ) -> None:
     """Run a topology over history on Spark, and hand over to the live application.
 
     The results are staged as Parquet. Published, they fill the application's changelogs, and its
-    group goes on right behind the history: start `pystreams run` with the same application.id
-    then. Killed at any moment and started again, it goes on without repeat or gap.
+    group continues right behind the history: then start `pystreams run` with the same
+    application.id. Killed at any moment and started again, it continues without repeat or gap.
 
-    On a terminal a bar a stage shows how far it is; elsewhere a line every 10 seconds does. A table
-    at the end tells what was read and written.
+    On a terminal a bar for each stage shows how far it is; elsewhere a line every 10 seconds does.
+    A table at the end sums up what was read and written.
 
     The application must not run, nor have run, under this application.id. Punctuations on
     wall-clock time do not fire in a backfill; those on stream time do.
@@ -142,23 +89,22 @@ def backfill(
     """
     from pystreams.backfill.worker_logging import workers_log_by
 
-    chosen = BackfillOptions(**options)  # type: ignore[arg-type]  # click has checked the types
+    chosen = BackfillOptions(history, results, spark)
     chosen.check()
-    configure_spark_logging(log_level, log_format)
-    leave = LeaveBySignal()
+    configure_spark_logging(log.log_level, log.log_format)
+    stop = InterruptBySignal()
     if is_before_run:
-        from pystreams.cli.processes import stop_with_parent
+        from pystreams.cli.children import stop_with_parent
 
-        stop_with_parent(leave)
+        stop_with_parent(stop)
+    if not (application.dev or chosen.needs_broker):
+        settings = ("bootstrap.servers=none:9092", *application.settings)
+        application = replace(application, settings=settings)
     then = None if is_before_run else "started again, it goes on"
-    with leaving_by_signals(leave, then), streams_errors_as_exit_codes():
-        loaded = load_topology(topology)
-        if not (dev or chosen.needs_broker):
-            settings = ("bootstrap.servers=none:9092", *settings)
-        run_options = RunOptions(topology, dev, settings, config_file)
-        config = configuration(run_options, loaded)
-        command = _Backfill(chosen, loaded, config, log_format, is_before_run=is_before_run)
-        with workers_log_by(set_up_in_workers(log_level, log_format)):
+    with exit_when_interrupted(stop, then), streams_errors_as_exit_codes():
+        loaded, config = load_application(application)
+        command = _Backfill(chosen, loaded, config, log.log_format, is_before_run=is_before_run)
+        with workers_log_by(set_up_in_workers(log.log_level, log.log_format)):
             command.run()
 
 
@@ -177,38 +123,38 @@ class _Backfill:
         from pystreams.backfill.declared import declared_configuration
         from pystreams.topology.plan import TopologyPlan
 
-        self._options = options
+        self._history, self._results = options.history, options.results
         self._topology = loaded.topology
         self._config = config
         self._configuration = declared_configuration(config)
         self._plan = TopologyPlan(loaded.topology, config.application_id)
         self._log_format = log_format
         self._is_before_run = is_before_run
-        self._path = staging_path(options.output, config.application_id)
-        self._spark_conf = pairs(options.spark_conf, "--spark-conf")
+        self._path = staging_path(options.results.output, config.application_id)
+        self._spark_master, self._spark_conf = options.spark.master, options.spark.conf
         self._admin = self._make_admin() if options.needs_broker else None
 
     def run(self) -> None:
         from pystreams.backfill.staging import StagingDirectory
-        from pystreams.cli.backfill_display import (
+        from pystreams.cli.backfill_progress import display_for
+        from pystreams.cli.backfill_results import (
             show_next,
             show_place,
             show_published,
             show_summary,
         )
-        from pystreams.cli.backfill_progress import display_for
 
-        if self._options.dry_run:
+        if self._results.dry_run:
             self._show_plan()
             return
         with display_for(self._log_format) as display:
             manifest = self._staged(display)
         try:
-            published = self._publish() if self._options.publish else None
+            published = self._publish() if self._results.publish else None
         finally:
             # What publishing stumbles over does not take away what the stages have done.
             show_summary(manifest)
-        is_kept = self._options.output is not None
+        is_kept = self._results.output is not None
         if not is_kept:
             StagingDirectory(self._path).remove()
         if published is not None:
@@ -228,7 +174,7 @@ class _Backfill:
     # ------------------------------------------------------------------ history
 
     def _source(self) -> HistorySource:
-        return self._kafka_source() if self._options.from_kafka else self._archive()
+        return self._kafka_source() if self._history.from_kafka else self._archive()
 
     def _kafka_source(self) -> KafkaSource:
         from pystreams.backfill import KafkaPartitionReader, KafkaSource
@@ -237,19 +183,19 @@ class _Backfill:
 
         assert self._admin is not None, "--from kafka needs a broker"
         known = self._admin.partition_counts()
-        start = bound_of(self._options.start, "--start", known)
-        end = bound_of(self._options.end, "--end", known)
+        start = bound_of(self._history.start, "--start", known)
+        end = bound_of(self._history.end, "--end", known)
         begun = begun_identity(self._path)
         if begun is not None:
             check_begun(self._path, begun, self._plan, self._configuration, known)
-        options = pairs(self._options.options, "--option")
+        options = pairs(self._history.options, "--option")
         servers, reader = self._config.bootstrap_servers, KafkaPartitionReader(self._config)
         return KafkaSource(servers, self._admin, start, end, options, reader)
 
     def _archive(self) -> ArchiveSource:
         from pystreams.backfill import ArchiveSource
 
-        reader, path = self._options.reader()
+        reader, path = self._history.reader()
         broker_partitions = {}
         if self._admin is not None:
             wanted = {*self._plan.source_topics(), *self._plan.sink_topics()}
@@ -257,19 +203,19 @@ class _Backfill:
             broker_partitions = {
                 topic: count
                 for topic, count in self._admin.partition_counts().items()
-                if topic in wanted or any(one.fullmatch(topic) for one in patterns)
+                if topic in wanted or any(pattern.fullmatch(topic) for pattern in patterns)
             }
         archive = ArchiveSource(
             path,
             reader,
-            pairs(self._options.options, "--option"),
-            columns_of(self._options.columns),
-            self._options.topic,
-            counts(self._options.partitions, "--partitions"),
-            self._options.gaps_allowed,
+            pairs(self._history.options, "--option"),
+            columns_of(self._history.columns),
+            self._history.topic,
+            counts(self._history.partitions, "--partitions"),
+            self._history.gaps_allowed,
             broker_partitions,
         )
-        if self._options.publish and not self._options.dry_run:
+        if self._results.publish and not self._results.dry_run:
             self._refuse_guessed_partitions(archive)
         return archive
 
@@ -295,12 +241,12 @@ class _Backfill:
         from pystreams.backfill.spark import spark_session
         from pystreams.backfill.staging import begun_identity
         from pystreams.backfill.store_checks import refuse_stores_without_dump
-        from pystreams.cli.backfill_display import show_age, show_plan
+        from pystreams.cli.backfill_results import show_age, show_plan
         from pystreams.clock import SystemClock
 
         refuse_stores_without_dump(self._plan)
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
-        if self._options.from_kafka:
+        if self._history.from_kafka:
             source = self._kafka_source()
             source.check_options(self._plan, wanted)
             known, bounds = source.bounds(wanted)
@@ -309,7 +255,7 @@ class _Backfill:
             show_plan(stages, self._plan.application_id, estimate)
             show_age(self._plan, lambda: estimate.newest_ms, SystemClock())
             return
-        with spark_session(self._options.master, self._spark_conf) as spark:
+        with spark_session(self._spark_master, self._spark_conf) as spark:
             archive = self._archive()
             history = archive.read(spark, wanted)
             sizes = archive.file_sizes(spark)
@@ -322,8 +268,7 @@ class _Backfill:
         from pystreams.backfill.running import complete_before, run
         from pystreams.backfill.spark import require_pyspark
 
-        is_bounded = bool(self._options.start or self._options.end)
-        source = self._source() if is_bounded else None
+        source = self._source() if self._history.is_bounded else None
         complete = complete_before(self._path, self._plan, source, self._configuration)
         if complete is not None:
             display.note(f"The results in {self._path} are complete")
@@ -336,7 +281,7 @@ class _Backfill:
             self._config,
             source=self._source(),
             output=self._path,
-            master=self._options.master,
+            master=self._spark_master,
             spark_conf=self._spark_conf,
             progress=display.stage,
         )
@@ -347,9 +292,9 @@ class _Backfill:
         from pystreams.backfill.publishing_checks import refuse_used_group
         from pystreams.backfill.waiting import REAL_WAITING
 
-        if self._options.publish:
+        if self._results.publish:
             assert self._admin is not None, "publishing needs a broker"
-            with_outputs = self._options.publish_outputs
+            with_outputs = self._results.publish_outputs
             refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)
 
     def _keep_dataset(self) -> None:
@@ -357,12 +302,12 @@ class _Backfill:
         from pystreams.backfill.dataset import write_dataset
         from pystreams.backfill.dataset_place import is_dataset_of
         from pystreams.backfill.spark import SparkNotAvailableError
-        from pystreams.cli.backfill_display import show_dataset, show_no_dataset
+        from pystreams.cli.backfill_results import show_dataset, show_no_dataset
 
         path = self._path / "dataset"
         if is_dataset_of(path, self._path):
             return
-        master, conf = self._options.master, self._spark_conf
+        master, conf = self._spark_master, self._spark_conf
         try:
             show_dataset(
                 write_dataset(
@@ -377,7 +322,7 @@ class _Backfill:
         from pystreams.backfill import PublishingSettings, publish
         from pystreams.cli.backfill_progress import display_for
 
-        settings = PublishingSettings(with_outputs=self._options.publish_outputs)
+        settings = PublishingSettings(with_outputs=self._results.publish_outputs)
         with display_for(self._log_format) as display:
             return publish(
                 self._topology,
@@ -385,5 +330,5 @@ class _Backfill:
                 output=self._path,
                 settings=settings,
                 progress=display.publishing,
-                seed_state=self._options.seed_state,
+                seed_state=self._results.seed_state,
             )

@@ -1,26 +1,17 @@
-"""What `pystreams backfill` is told on its command line, as sources and bounds."""
+"""The options of `pystreams backfill`: where its history is, and what becomes of its results."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.options import pair_of
-from pystreams.ids import TopicPartition
-
-if TYPE_CHECKING:
-    from pystreams.backfill import KafkaBound
+from pystreams.cli.option_groups import SparkOptions, grouped
+from pystreams.cli.option_values import columns_of
 
 FOR_RUN_OPTION = "--before-run"
 """Hidden option of `pystreams backfill`: `pystreams run` waits for its end, and goes on."""
-
-_BOUND = re.compile(r"(?P<topic>[^=:]+)(?::(?P<partition>\d+))?=(?P<value>.+)")
 
 
 def staging_path(output: Path | None, application_id: str) -> Path:
@@ -29,8 +20,8 @@ def staging_path(output: Path | None, application_id: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class BackfillOptions:
-    """What the command line said, beside what configures the application."""
+class HistoryOptions:
+    """Where the history is, and how much of it is meant."""
 
     source: str
     options: tuple[str, ...]
@@ -40,13 +31,6 @@ class BackfillOptions:
     gaps_allowed: bool
     start: tuple[str, ...]
     end: tuple[str, ...]
-    master: str | None
-    spark_conf: tuple[str, ...]
-    output: Path | None
-    publish: bool
-    publish_outputs: bool
-    seed_state: bool
-    dry_run: bool
 
     @property
     def from_kafka(self) -> bool:
@@ -54,9 +38,9 @@ class BackfillOptions:
         return self.source == "kafka"
 
     @property
-    def needs_broker(self) -> bool:
-        """Whether anything is asked of the application's brokers."""
-        return self.from_kafka or (self.publish and not self.dry_run)
+    def is_bounded(self) -> bool:
+        """Whether only a part of it is asked for."""
+        return bool(self.start or self.end)
 
     def reader(self) -> tuple[str, str | None]:
         """Return the name of Spark's reader, and what it is to read."""
@@ -64,19 +48,11 @@ class BackfillOptions:
         return reader, path if colon else None
 
     def check(self) -> None:
-        """Refuse options that contradict each other or would have no effect.
+        """Refuse options that have no effect on this source.
 
         Raises:
-            UsageError: They do.
+            UsageError: One has none.
         """
-        if self.publish_outputs and not self.publish:
-            raise click.UsageError("--publish-outputs publishes, and --no-publish says not to")
-        if self.seed_state and not self.publish:
-            raise click.UsageError(
-                "--seed-state builds what is published, and --no-publish says not to publish"
-            )
-        if not self.publish and self.output is None and not self.dry_run:
-            raise click.UsageError("--no-publish leaves nothing behind: give --output DIR")
         for_archives = {
             "--column": self.columns,
             "--topic": self.topic,
@@ -88,7 +64,60 @@ class BackfillOptions:
             if given:
                 other = "an archive" if self.from_kafka else "--from kafka"
                 raise click.UsageError(f"{name} is for {other}: leave it out")
-        if self.publish and columns_of(self.columns).get("offset", "given") is None:
+
+
+@dataclass(frozen=True, slots=True)
+class ResultOptions:
+    """What becomes of the results."""
+
+    output: Path | None
+    publish: bool
+    publish_outputs: bool
+    seed_state: bool
+    dry_run: bool
+
+    def check(self) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            UsageError: They do.
+        """
+        if self.publish:
+            return
+        if self.publish_outputs:
+            raise click.UsageError("--publish-outputs publishes, and --no-publish says not to")
+        if self.seed_state:
+            raise click.UsageError(
+                "--seed-state builds what is published, and --no-publish says not to publish"
+            )
+        if self.output is None and not self.dry_run:
+            raise click.UsageError("--no-publish leaves nothing behind: give --output DIR")
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillOptions:
+    """What the command line said, beside what configures the application."""
+
+    history: HistoryOptions
+    results: ResultOptions
+    spark: SparkOptions
+
+    @property
+    def needs_broker(self) -> bool:
+        """Whether anything is asked of the application's brokers."""
+        publishes = self.results.publish and not self.results.dry_run
+        return self.history.from_kafka or publishes
+
+    def check(self) -> None:
+        """Refuse options that contradict each other or would have no effect.
+
+        Raises:
+            UsageError: They do.
+        """
+        self.results.check()
+        self.history.check()
+        columns = columns_of(self.history.columns)
+        if self.results.publish and columns.get("offset", "given") is None:
             raise click.UsageError(
                 "--column offset= says that the archive has no offsets, and the application could "
                 "not go on right behind it: add --no-publish (with --output DIR) for a data set, "
@@ -96,69 +125,77 @@ class BackfillOptions:
             )
 
 
-def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """Return `KEY=VALUE` texts as keys and values.
+history_options = grouped(
+    "history",
+    HistoryOptions,
+    click.option(
+        "--from",
+        "source",
+        default="kafka",
+        show_default=True,
+        metavar="kafka|parquet:PATH|READER[:PATH]",
+        help="Where the history is: in Kafka, or in what a Spark reader reads.",
+    ),
+    click.option(
+        "--option",
+        "options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of Spark's reader.",
+    ),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        metavar="OURS=THEIRS",
+        help="The archive's column for topic, partition, offset, timestamp, key, value or headers, "
+        "where it has another name. OURS= says that it has none.",
+    ),
+    click.option("--topic", metavar="TOPIC", help="The topic of all records of an archive."),
+    click.option(
+        "--partitions",
+        multiple=True,
+        metavar="TOPIC=N",
+        help="Partitions of a topic, where neither a broker nor the archive tells. Says also "
+        "that a topic without records in the archive is meant to be empty.",
+    ),
+    click.option("--gaps-allowed", is_flag=True, help="Offsets may be missing in the archive."),
+    click.option(
+        "--start",
+        multiple=True,
+        metavar="TOPIC[:PARTITION]=OFFSET|TIME",
+        help="Where the history in Kafka begins. Default: at the first offset.",
+    ),
+    click.option(
+        "--end",
+        multiple=True,
+        metavar="TOPIC[:PARTITION]=OFFSET|TIME",
+        help="Where it ends; the live application goes on there. Default: at the end now.",
+    ),
+)
 
-    Raises:
-        UsageError: One is none.
-    """
-    return dict(pair_of(text, option) for text in texts)
-
-
-def counts(texts: Iterable[str], option: str) -> dict[str, int]:
-    """Return `TOPIC=N` texts as topics and numbers.
-
-    Raises:
-        UsageError: One is none.
-    """
-    found = {}
-    for key, value in pairs(texts, option).items():
-        if not value.isdigit() or int(value) < 1:
-            raise click.UsageError(f"{option} {key}={value}: write TOPIC=N, with N of 1 or more")
-        found[key] = int(value)
-    return found
-
-
-def columns_of(texts: Iterable[str]) -> dict[str, str | None]:
-    """Return `OURS=THEIRS` texts; `OURS=` says that there is no such column."""
-    return {ours: theirs or None for ours, theirs in pairs(texts, "--column").items()}
-
-
-def bound_of(texts: Iterable[str], option: str, num_partitions: Mapping[str, int]) -> KafkaBound:
-    """Return `TOPIC[:PARTITION]=OFFSET|TIME` texts as a bound.
-
-    A whole number is an offset, of all partitions of a topic if none is named. A time is ISO 8601,
-    as in 2025-01-31 or 2025-01-31T12:00:00+01:00; UTC when it has no zone.
-
-    Raises:
-        UsageError: One is neither; a time is given for one partition.
-    """
-    from pystreams.backfill import KafkaBound
-
-    offsets: dict[TopicPartition, int] = {}
-    times_ms: dict[str, int] = {}
-    for text in texts:
-        match = _BOUND.fullmatch(text)
-        if match is None:
-            raise click.UsageError(f"{option} {text}: write TOPIC[:PARTITION]=OFFSET or TOPIC=TIME")
-        topic, partition, value = match.group("topic", "partition", "value")
-        if value.isdigit():
-            numbers = range(num_partitions.get(topic, 1)) if partition is None else [int(partition)]
-            offsets |= {TopicPartition(topic, number): int(value) for number in numbers}
-        elif partition is not None:
-            raise click.UsageError(f"{option} {text}: a time is for a whole topic")
-        else:
-            times_ms[topic] = _milliseconds(value, f"{option} {text}")
-    return KafkaBound(offsets, times_ms)
-
-
-def _milliseconds(text: str, given: str) -> int:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise click.UsageError(
-            f"{given}: neither an offset nor a time such as 2025-01-31T12:00:00+01:00"
-        ) from error
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=UTC)
-    return round(time.timestamp() * 1000)
+result_options = grouped(
+    "results",
+    ResultOptions,
+    click.option(
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Stage the results here and keep them; as a data set for others, too: Parquet with "
+        "typed columns, in DIR/dataset/outputs/TOPIC and DIR/dataset/stores/STORE. "
+        "Default: <application.id>-backfill here, removed once it is published.",
+    ),
+    click.option(
+        "--publish/--no-publish",
+        default=True,
+        show_default=True,
+        help="Fill the changelogs, and hand the group over to the live application.",
+    ),
+    click.option("--publish-outputs", is_flag=True, help="Publish output records too."),
+    click.option(
+        "--seed-state",
+        is_flag=True,
+        help="Build the stores in this host's state.dir too: what starts here restores nothing.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Show what would run, and run nothing."),
+)

@@ -1,7 +1,7 @@
-"""How a backfill is followed: bars on a terminal, lines elsewhere, log lines where the log is JSON.
+"""How a backfill shows its progress: as bars on a terminal, else as lines of text or of the log.
 
-All three are told the same: how far a stage is, by a thread of the backfill's, and how far
-publishing is, by the main thread. They decide what of it to show.
+All three are told the same, and decide what of it to show: how far a stage is, by a thread of the
+backfill, and how far publishing is, by the main thread.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _speed(records_per_second: float | None, seconds_left: float | None) -> str:
 
 
 class Bars:
-    """A bar a stage and one for publishing, on a terminal."""
+    """A bar for each stage and one for publishing, on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

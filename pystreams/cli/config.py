@@ -23,7 +23,7 @@ def config(key: str | None, *, markdown: bool) -> None:
     environment variable (PYSTREAMS_COMMIT_INTERVAL_MS=100), or a file (--config).
     """
     if markdown:
-        from pystreams.cli.config_reference import reference_page
+        from pystreams.cli.configuration_page import reference_page
 
         click.echo(reference_page(), nl=False)
     elif key is None:
@@ -46,10 +46,10 @@ def _print_table() -> None:
     ]
     definitions = sorted(KEY_DEFINITIONS, key=_importance_then_name)
     rows = [
-        (one.name, one.kind.name, one.default_in_words(), one.importance.value, one.doc)
-        for one in definitions
+        (key.name, key.kind.name, key.default_in_words(), key.importance.value, key.doc)
+        for key in definitions
     ]
-    show_reference(columns, rows, styles=[_STYLES[one.importance] for one in definitions])
+    show_reference(columns, rows, styles=[_STYLES[key.importance] for key in definitions])
 
 
 def _importance_then_name(definition: KeyDefinition) -> tuple[int, str]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.loading import load_topology
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.topology_loader import load_topology
 from pystreams.errors import ConfigError, TopologyError
 
 if TYPE_CHECKING:
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
 
 
 @click.command()

@@ -1,9 +1,9 @@
 """The exit codes of `pystreams`, for scripts and supervisors.
 
-0 done; 1 an error of the world or of the program run, told in one message; 2 wrong use: of the
-command line (click's own code), of a configuration key, or of the DSL; 3 no broker runs or answers;
-70 a bug in pystreams, with its traceback; 130 stopped by Ctrl-C; 141 nobody reads standard output
-any more, as of programs that SIGPIPE ends.
+0 done; 1 a failure of the machine, the brokers or the user's program, told in one message; 2 wrong
+use: of the command line (click's own code), of a configuration key, or of the DSL; 3 no broker runs
+or answers; 70 a bug in pystreams, with its traceback; 130 stopped by Ctrl-C; 141 nobody reads
+standard output any more, as of programs that SIGPIPE ends.
 """
 
 from __future__ import annotations

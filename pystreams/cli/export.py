@@ -2,48 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.backfill_options import pairs
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.interruption import InterruptBySignal, exit_when_interrupted
 from pystreams.cli.logs import configure_spark_logging
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
+    ApplicationOptions,
+    LogOptions,
+    SparkOptions,
     application_options,
     connector_option,
     log_options,
     spark_options,
+    topology_argument,
 )
-from pystreams.cli.run import RunOptions, configuration
+from pystreams.cli.option_values import pairs
 
 if TYPE_CHECKING:
     from pystreams.backfill import Exported
 
 
-@dataclass(frozen=True, slots=True)
-class _ExportOptions:
-    """What the command line said, beside what configures the application."""
-
-    output: Path
-    stores: tuple[str, ...]
-    options: tuple[str, ...]
-    master: str | None
-    spark_conf: tuple[str, ...]
-
-
 @click.command()
-@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@topology_argument
 @click.option(
     "--output",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where each store gets a directory; empty, or not there yet.",
+    help="Where each store gets a directory; must be empty, or not exist yet.",
 )
 @click.option(
     "--store",
@@ -57,14 +48,13 @@ class _ExportOptions:
 @application_options
 @log_options()
 def export(
-    topology: str,
     *,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-    log_level: str,
-    log_format: str,
-    **options: object,
+    output: Path,
+    stores: tuple[str, ...],
+    options: tuple[str, ...],
+    spark: SparkOptions,
+    application: ApplicationOptions,
+    log: LogOptions,
 ) -> None:
     """Write a committed snapshot of an application's stores as Parquet.
 
@@ -91,22 +81,20 @@ def export(
       pystreams export topology.py --dev --output stores
       pystreams export shop.orders:builder --config production.toml --store sold --output sold
     """
-    chosen = _ExportOptions(**options)  # type: ignore[arg-type]  # click has checked the types
-    configure_spark_logging(log_level, log_format)
+    configure_spark_logging(log.log_level, log.log_format)
     then = "started again, it begins anew"
-    with leaving_by_signals(LeaveBySignal(), then), streams_errors_as_exit_codes():
+    with exit_when_interrupted(InterruptBySignal(), then), streams_errors_as_exit_codes():
         from pystreams.backfill import export as export_stores
 
-        loaded = load_topology(topology)
-        run_options = RunOptions(topology, dev, settings, config_file)
+        loaded, config = load_application(application)
         done = export_stores(
             loaded.topology,
-            configuration(run_options, loaded),
-            output=chosen.output,
-            stores=chosen.stores,
-            options=pairs(chosen.options, "--option"),
-            master=chosen.master,
-            spark_conf=pairs(chosen.spark_conf, "--spark-conf"),
+            config,
+            output=output,
+            stores=stores,
+            options=pairs(options, "--option"),
+            master=spark.master,
+            spark_conf=spark.conf,
         )
         _show(done)
 
@@ -116,12 +104,12 @@ def _show(done: Exported) -> None:
 
     rows = [
         (
-            one.changelog.store,
-            one.changelog.kind.name,
-            str(one.changelog.num_partitions),
-            f"{one.rows:,}",
+            exported.changelog.store,
+            exported.changelog.kind.name,
+            str(exported.changelog.num_partitions),
+            f"{exported.rows:,}",
         )
-        for one in done.stores
+        for exported in done.stores
     ]
     show_table(("store", "kind", "partitions", "rows"), rows, right=("partitions", "rows"))
     for name in done.skipped:

@@ -1,6 +1,6 @@
-"""Where log lines go: standard error, readable on a terminal, else one JSON object a line.
+"""Where log lines go: standard error, readable on a terminal, else a JSON object per line.
 
-Library code logs through `pystreams.loggers` and configures nothing. This sets up both structlog
+Library code logs through `get_logger` and configures nothing. This sets up both structlog
 and the standard library's logging, so that lines of libraries look the same.
 """
 

@@ -14,9 +14,9 @@ from typing import NamedTuple, NoReturn
 
 import click
 
+from pystreams.cli.errors import CommandFailure
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.failures import CommandFailure
-from pystreams.cli.output import forget_output, reader_has_gone
+from pystreams.cli.standard_output import forget_output, reader_has_gone
 from pystreams.errors import StreamsError
 
 
@@ -60,9 +60,7 @@ SUB_COMMANDS = {
     "metrics": _SubCommand(
         "pystreams.cli.metrics:metrics", "List all metrics, by Kafka's names and Prometheus'."
     ),
-    "topics": _SubCommand(
-        "pystreams.cli.topics:topics", "Create topics, and list those there are."
-    ),
+    "topics": _SubCommand("pystreams.cli.topics:topics", "Create and list topics."),
     "broker": _SubCommand(
         "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
     ),
@@ -133,7 +131,7 @@ def _run(arguments: list[str] | None) -> int:
         failure = CommandFailure(error)
         failure.show()
         return failure.exit_code
-    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is told as one
+    except Exception:  # noqa: BLE001 - the last frame: what arrives here is a bug, and is reported as one
         traceback.print_exc()
         click.echo("\nThis is a bug in pystreams; please report it with the lines above.", err=True)
         return ExitCode.INTERNAL_ERROR

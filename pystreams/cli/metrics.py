@@ -20,7 +20,7 @@ def metrics(*, markdown: bool) -> None:
     under the names of Prometheus. Metrics of level DEBUG need -c metrics.recording.level=DEBUG.
     """
     if markdown:
-        from pystreams.cli.metrics_reference import reference_page
+        from pystreams.cli.metrics_page import reference_page
 
         click.echo(reference_page(), nl=False)
         return
@@ -34,5 +34,8 @@ def metrics(*, markdown: bool) -> None:
         Column("Level"),
         Column("Meaning", ratio=1),
     ]
-    rows = [(one.name, prometheus_name(one), one.level.value, one.doc) for one in DEFINITIONS]
+    rows = [
+        (metric.name, prometheus_name(metric), metric.level.value, metric.doc)
+        for metric in DEFINITIONS
+    ]
     show_reference(columns, rows, narrowest=_NARROWEST)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.options import application_options, log_options
-from pystreams.cli.run import RunOptions, configuration
+from pystreams.cli.option_groups import (
+    ApplicationOptions,
+    LogOptions,
+    application_options,
+    log_options,
+    topology_argument,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +26,8 @@ if TYPE_CHECKING:
 CHOICES = ("keep", "restore", "empty")
 
 
-@dataclass(frozen=True, slots=True)
-class _RecoverOptions:
-    """What the command line said, beside what configures the application."""
-
-    tasks: tuple[str, ...]
-    stores: tuple[str, ...]
-    choose: str | None
-    execute: bool
-
-
 @click.command()
-@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@topology_argument
 @click.option(
     "--task", "tasks", multiple=True, metavar="ID", help="Only this task, as 0_3; may be repeated."
 )
@@ -51,14 +44,13 @@ class _RecoverOptions:
 @application_options
 @log_options()
 def recover(
-    topology: str,
     *,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-    log_level: str,
-    log_format: str,
-    **options: object,
+    tasks: tuple[str, ...],
+    stores: tuple[str, ...],
+    choose: str | None,
+    execute: bool,
+    application: ApplicationOptions,
+    log: LogOptions,
 ) -> None:
     """Show and decide what becomes of stores whose changelogs have lost what they hold.
 
@@ -83,32 +75,30 @@ def recover(
       pystreams recover shop.orders:builder --config production.toml --choose keep --execute
       pystreams recover topology.py --dev --task 0_3 --store counts --choose empty --execute
     """
-    chosen = _RecoverOptions(**options)  # type: ignore[arg-type]  # click has checked the types
-    configure_logging(log_level, log_format, {})
+    configure_logging(log.log_level, log.log_format)
     with streams_errors_as_exit_codes():
         from pystreams.config import ChangelogLossPolicy
         from pystreams.runtime.recovery import Recovery
 
-        loaded = load_topology(topology)
-        config = configuration(RunOptions(topology, dev, settings, config_file), loaded)
-        unknown = sorted(set(chosen.stores).difference(loaded.topology.stores))
+        loaded, config = load_application(application)
+        unknown = sorted(set(stores).difference(loaded.topology.stores))
         if unknown:
             raise click.UsageError(f"there is no store {unknown[0]!r} in the topology")
         recovery = Recovery(loaded.topology, config)
-        findings = recovery.find([_task_id(text) for text in chosen.tasks], chosen.stores)
+        findings = recovery.find([_task_id(text) for text in tasks], stores)
         _show(findings)
-        if chosen.choose is None:
+        if choose is None:
             return
-        named = bool(chosen.stores)
-        deciding = [one for one in findings if named or one.last_copy]
-        if chosen.execute:
-            recovery.decide(deciding, ChangelogLossPolicy(chosen.choose))
-    for one in deciding:
-        verb = "The next start does" if chosen.execute else "Would do"
-        click.echo(f"{verb} {chosen.choose!r} with store {one.store!r} of task {one.task_id}")
+        named = bool(stores)
+        deciding = [finding for finding in findings if named or finding.last_copy]
+        if execute:
+            recovery.decide(deciding, ChangelogLossPolicy(choose))
+    for finding in deciding:
+        verb = "The next start does" if execute else "Would do"
+        click.echo(f"{verb} {choose!r} with store {finding.store!r} of task {finding.task_id}")
     if not deciding:
         click.echo("No store holds more than its changelog; name one with --store")
-    elif not chosen.execute:
+    elif not execute:
         click.echo("Nothing was written: add --execute")
 
 
@@ -125,15 +115,15 @@ def _show(findings: Sequence[StoreFinding]) -> None:
     from pystreams.cli.tables import show_table
 
     rows = []
-    for one in findings:
+    for finding in findings:
         held = "no such topic"
-        if one.held is not None:
-            held = f"{one.held.beginning} to {one.held.high_watermark}"
-        verdict = one.trouble or "whole"
-        if one.last_copy:
+        if finding.held is not None:
+            held = f"{finding.held.beginning} to {finding.held.high_watermark}"
+        verdict = finding.trouble or "whole"
+        if finding.last_copy:
             verdict = f"LAST COPY: {verdict}"
-        if one.decision is not None:
-            verdict = f"{verdict} (decided: {one.decision.value})"
-        last_offset = "nothing" if one.last_offset is None else f"{one.last_offset}"
-        rows.append((str(one.task_id), one.store, last_offset, held, verdict))
+        if finding.decision is not None:
+            verdict = f"{verdict} (decided: {finding.decision.value})"
+        last_offset = "nothing" if finding.last_offset is None else f"{finding.last_offset}"
+        rows.append((str(finding.task_id), finding.store, last_offset, held, verdict))
     show_table(("task", "store", "holds up to", "changelog", "state"), rows, right=("holds up to",))

@@ -9,38 +9,39 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.backfill_options import counts, pairs
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.leaving import LeaveBySignal, leaving_by_signals
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.interruption import InterruptBySignal, exit_when_interrupted
 from pystreams.cli.logs import configure_spark_logging
-from pystreams.cli.options import (
+from pystreams.cli.option_groups import (
+    ApplicationOptions,
+    LogOptions,
+    SparkOptions,
     application_options,
     connector_option,
+    grouped,
     log_options,
     spark_options,
+    topology_argument,
 )
-from pystreams.cli.run import RunOptions, configuration
+from pystreams.cli.option_values import counts, pairs
 
 if TYPE_CHECKING:
     from pystreams.backfill import Published, RescaleSettings
     from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan
-    from pystreams.cli.loading import LoadedTopology
+    from pystreams.cli.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
 
 
 @dataclass(frozen=True, slots=True)
-class _RescaleOptions:
-    """What the command line said, beside what configures the application."""
+class _MoveOptions:
+    """What is moved where."""
 
     to_application_id: str
     output: Path | None
     partitions: tuple[str, ...]
     created_again: tuple[str, ...]
     options: tuple[str, ...]
-    master: str | None
-    spark_conf: tuple[str, ...]
-    dry_run: bool
 
     def settings(self) -> RescaleSettings:
         """Return them as the move takes them."""
@@ -55,48 +56,53 @@ class _RescaleOptions:
         )
 
 
+_move_options = grouped(
+    "move",
+    _MoveOptions,
+    click.option(
+        "--to-application-id",
+        required=True,
+        metavar="ID",
+        help="The application that gets the state; one that has never run.",
+    ),
+    click.option(
+        "--partitions",
+        multiple=True,
+        metavar="TOPIC=N",
+        help="Refuse unless the topic has N partitions; with --dry-run, take it as if it had them.",
+    ),
+    click.option(
+        "--created-again",
+        multiple=True,
+        metavar="TOPIC",
+        help="The topic was deleted and created again, and holds nothing that the application has "
+        "processed: it is read from its beginning.",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="Stage the state here and keep it, as Parquet. "
+        "Default: <ID>-rescale here, removed once it is published.",
+    ),
+    connector_option,
+)
+
+
 @click.command()
-@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
-@click.option(
-    "--to-application-id",
-    required=True,
-    metavar="ID",
-    help="The application that gets the state; one that has never run.",
-)
-@click.option(
-    "--partitions",
-    multiple=True,
-    metavar="TOPIC=N",
-    help="Refuse unless the topic has N partitions; with --dry-run, take it as if it had them.",
-)
-@click.option(
-    "--created-again",
-    multiple=True,
-    metavar="TOPIC",
-    help="The topic was deleted and created again, and holds nothing that the application has "
-    "processed: it is read from its beginning.",
-)
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Stage the state here and keep it, as Parquet. "
-    "Default: <ID>-rescale here, removed once it is published.",
-)
+@topology_argument
+@_move_options
 @click.option("--dry-run", is_flag=True, help="Check, show what would move, and move nothing.")
-@connector_option
 @spark_options
 @application_options
 @log_options()
 def rescale(
-    topology: str,
     *,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-    log_level: str,
-    log_format: str,
-    **options: object,
+    move: _MoveOptions,
+    dry_run: bool,
+    spark: SparkOptions,
+    application: ApplicationOptions,
+    log: LogOptions,
 ) -> None:
     """Move a stopped application's state to other partition counts, under another application.id.
 
@@ -124,42 +130,41 @@ def rescale(
       pystreams rescale topology.py --dev --to-application-id shop-8 --partitions in=8 --dry-run
       pystreams rescale shop.orders:builder --config production.toml --to-application-id shop-8
     """
-    chosen = _RescaleOptions(**options)  # type: ignore[arg-type]  # click has checked the types
-    configure_spark_logging(log_level, log_format)
+    configure_spark_logging(log.log_level, log.log_format)
     then = "started again, it goes on"
-    with leaving_by_signals(LeaveBySignal(), then), streams_errors_as_exit_codes():
-        loaded = load_topology(topology)
-        run_options = RunOptions(topology, dev, settings, config_file)
-        config = configuration(run_options, loaded)
-        if chosen.dry_run:
-            _show_plan(_planned(chosen, loaded, config))
+    with exit_when_interrupted(InterruptBySignal(), then), streams_errors_as_exit_codes():
+        loaded, config = load_application(application)
+        if dry_run:
+            _show_plan(_planned(move, loaded, config))
         else:
-            _move(chosen, loaded, config)
+            _move(move, spark, loaded, config)
 
 
-def _planned(chosen: _RescaleOptions, loaded: LoadedTopology, config: StreamsConfig) -> MovePlan:
+def _planned(move: _MoveOptions, loaded: LoadedTopology, config: StreamsConfig) -> MovePlan:
     from pystreams.backfill.publishing import publishing_config
     from pystreams.backfill.rescale import planned_move
     from pystreams.runtime.adapters.factory import ConfluentClients
 
     clients = ConfluentClients(publishing_config(config))
-    return planned_move(loaded.topology, config, chosen.settings(), clients, is_rehearsal=True).plan
+    return planned_move(loaded.topology, config, move.settings(), clients, is_rehearsal=True).plan
 
 
-def _move(chosen: _RescaleOptions, loaded: LoadedTopology, config: StreamsConfig) -> None:
+def _move(
+    move: _MoveOptions, spark: SparkOptions, loaded: LoadedTopology, config: StreamsConfig
+) -> None:
     from pystreams.backfill import rescale as move_state
     from pystreams.backfill.staging import StagingDirectory
 
-    settings = chosen.settings()
+    settings = move.settings()
     done = move_state(
         loaded.topology,
         config,
         settings,
-        master=chosen.master,
-        spark_conf=pairs(chosen.spark_conf, "--spark-conf"),
+        master=spark.master,
+        spark_conf=spark.conf,
     )
     _show_done(done, settings.to_application_id)
-    if chosen.output is None:
+    if move.output is None:
         StagingDirectory(settings.output.absolute()).remove()
     else:
         click.echo(f"Staged state: {settings.output.absolute()}", err=True)
@@ -181,7 +186,7 @@ def _row(part: MovedSubtopology) -> Sequence[str]:
         "\n".join(topic.new_name for topic in part.topics),
         str(part.old_tasks),
         str(part.new_tasks),
-        "\n".join(one.store for one in part.changelogs) or "-",
+        "\n".join(changelog.store for changelog in part.changelogs) or "-",
     )
 
 

@@ -1,20 +1,18 @@
-"""`pystreams reset`: an application begins anew."""
+"""`pystreams reset`: an application starts over."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.loading import load_topology
+from pystreams.cli.configuration import configuration_of, load_application
+from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.options import application_options
-from pystreams.cli.run import RunOptions, configuration, configuration_of
+from pystreams.cli.option_groups import ApplicationOptions, application_options, grouped
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -50,41 +48,53 @@ class Beginning:
     def _offsets(
         self, admin: AdminPort, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        held = admin.offset_ranges(partitions)
+        ranges = admin.offset_ranges(partitions)
         if self.to_offset is not None:
             wanted = self.to_offset
-            return {one: min(max(wanted, held[one].beginning), held[one].end) for one in partitions}
+            return {
+                partition: min(max(wanted, held.beginning), held.end)
+                for partition, held in ranges.items()
+            }
         if self.to_datetime is not None:
             time_ms = int(self.to_datetime.timestamp() * 1000)
             found = admin.offsets_at(dict.fromkeys(partitions, time_ms))
-            return {one: found.get(one, held[one].end) for one in partitions}
-        if self.to_latest:
-            return {one: held[one].end for one in partitions}
-        return {one: held[one].beginning for one in partitions}
+            return {partition: found.get(partition, held.end) for partition, held in ranges.items()}
+        return {
+            partition: held.end if self.to_latest else held.beginning
+            for partition, held in ranges.items()
+        }
+
+
+_beginning_options = grouped(
+    "beginning",
+    Beginning,
+    click.option("--to-earliest", is_flag=True, help="Read input from its first records."),
+    click.option("--to-latest", is_flag=True, help="Read only input that comes from now on."),
+    click.option(
+        "--to-offset",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Read each partition from this offset, or the nearest it has.",
+    ),
+    click.option(
+        "--to-datetime",
+        type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d"]),
+        metavar="TIME",
+        help="Read records of this time and later: 2026-01-31T12:00:00 (local time), or with "
+        "+0000.",
+    ),
+)
 
 
 @click.command()
-@click.argument("topology", metavar="[FILE|MODULE:ATTRIBUTE]", required=False)
+@click.argument("topology", metavar="[FILE|MODULE:ATTRIBUTE]", default="")
 @click.option(
     "--application-id",
     metavar="ID",
     help="Short for -c application.id=ID. Without a topology: only this is known, and all internal "
-    "topics are told as orphans.",
+    "topics are listed as orphans.",
 )
-@click.option("--to-earliest", is_flag=True, help="Read input from its first records.")
-@click.option("--to-latest", is_flag=True, help="Read only input that comes from now on.")
-@click.option(
-    "--to-offset",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Read each partition from this offset, or the nearest it has.",
-)
-@click.option(
-    "--to-datetime",
-    type=click.DateTime(["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%d"]),
-    metavar="TIME",
-    help="Read records of this time and later: 2026-01-31T12:00:00 (local time), or with +0000.",
-)
+@_beginning_options
 @click.option(
     "--orphans",
     is_flag=True,
@@ -94,26 +104,23 @@ class Beginning:
 @click.option("--execute", is_flag=True, help="Do it. Without this it is only shown.")
 @application_options
 def reset(
-    topology: str | None,
     *,
     application_id: str | None,
+    beginning: Beginning,
     orphans: bool,
     execute: bool,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-    **beginning: object,
+    application: ApplicationOptions,
 ) -> None:
     """Let a stopped application begin anew: without state, and at the start of its input.
 
     Deletes the group's committed offsets, the topology's internal topics (changelogs and
     repartition topics) and its state directory on this machine. Its input and output topics stay.
-    Where it begins then is what auto.offset.reset and its sources say (earliest, unless set), or
-    what a --to option says.
+    It then begins where auto.offset.reset and its sources say (earliest, unless set), or where a
+    --to option says.
 
     It only shows what it would do; --execute does it. It refuses while the group has members: stop
     all processes first, and wait until their session ends (session.timeout.ms, 45 s): a static
-    member stays so long. Cut off or failed, it is run again, and finishes; until then the
+    member stays that long. If it fails or is cut off, run it again to finish it; until then the
     application does not start. Run it on each machine that has state of the application, or remove
     the state directory there.
 
@@ -124,7 +131,7 @@ def reset(
       2    wrong usage, configuration or topology
       3    no broker answers
       70   a bug in pystreams
-      130  stopped by Ctrl-C; run it again, and it goes on
+      130  stopped by Ctrl-C; run it again, and it continues
 
     \b
     Examples:
@@ -132,25 +139,25 @@ def reset(
       pystreams reset shop.orders:builder --config production.toml --execute
       pystreams reset topology.py --dev --to-datetime 2026-01-31T00:00:00 --execute
     """
-    if topology is None and application_id is None:
+    if not application.topology and application_id is None:
         raise click.UsageError("name the topology, or at least --application-id")
     configure_logging("warning", "auto")
-    new_offsets = Beginning(**beginning).new_offsets()  # type: ignore[arg-type]  # as click says
+    new_offsets = beginning.new_offsets()
     if application_id is not None:
-        settings = (*settings, f"application.id={application_id}")
+        settings = (*application.settings, f"application.id={application_id}")
+        application = replace(application, settings=settings)
     with streams_errors_as_exit_codes():
-        config, plan = _application(RunOptions(topology or "", dev, settings, config_file))
+        config, plan = _planned(application)
         _reset(config, plan, new_offsets, with_orphans=orphans, execute=execute)
 
 
-def _application(options: RunOptions) -> tuple[StreamsConfig, TopologyPlan | None]:
+def _planned(options: ApplicationOptions) -> tuple[StreamsConfig, TopologyPlan | None]:
     from pystreams.config import Source
     from pystreams.topology.plan import TopologyPlan
 
     if not options.topology:
         return configuration_of(options, "", Source("", {})), None
-    loaded = load_topology(options.topology)
-    config = configuration(options, loaded)
+    loaded, config = load_application(options)
     return config, TopologyPlan(loaded.topology, config.application_id)
 
 

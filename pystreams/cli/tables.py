@@ -22,8 +22,6 @@ def show_table(
     """Print a table without lines, as wide as the terminal; elsewhere as wide as it needs.
 
     Args:
-        columns: The columns' headings.
-        rows: The cells of each row.
         right: Headings of the columns that are set to the right, as numbers are.
     """
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -48,7 +46,7 @@ def show_reference(
         columns: The columns; the one with a `ratio` takes the room the others leave.
         rows: The cells of each row, as plain text.
         styles: The style of each row, in order; none when empty.
-        narrowest: On a narrower terminal lines break, rather than that cells are cut off.
+        narrowest: On a narrower terminal lines wrap, so that no cell is cut off.
     """
     own = [column.copy() for column in columns]  # A table keeps its cells in them.
     table = Table(*own, box=None, pad_edge=False, header_style="bold underline")

@@ -1,16 +1,16 @@
-"""`pystreams topics`: create topics, and see which there are."""
+"""`pystreams topics`: create and list topics."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.backfill_options import pairs
-from pystreams.cli.failures import streams_errors_as_exit_codes
-from pystreams.cli.options import application_options
-from pystreams.cli.run import RunOptions, configuration_of
+from pystreams.cli.configuration import configuration_of
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.option_groups import ApplicationOptions, application_options
+from pystreams.cli.option_values import pairs
 
 if TYPE_CHECKING:
     from pystreams.runtime.ports import AdminPort
@@ -20,7 +20,7 @@ _BROKERS_CHOICE = -1
 
 @click.group()
 def topics() -> None:
-    """Create topics, and list those there are.
+    """Create and list topics.
 
     Brokers are named as in `pystreams run`: -c bootstrap.servers=HOST:PORT, the environment
     (PYSTREAMS_BOOTSTRAP_SERVERS), a file (--config), or --dev.
@@ -64,7 +64,7 @@ def create(
     partitions: int | None,
     replication_factor: int | None,
     topic_config: tuple[str, ...],
-    **connection: object,
+    application: ApplicationOptions,
 ) -> None:
     """Create topics; refuses when one of them exists.
 
@@ -79,7 +79,7 @@ def create(
     config = pairs(topic_config, "--topic-config")
     wanted = list(dict.fromkeys(names))
     with streams_errors_as_exit_codes():
-        admin = _admin(replication_factor, **connection)  # type: ignore[arg-type]  # as click says
+        admin = _admin(application, replication_factor)
         existing = admin.partition_counts()
         taken = [f"{name!r} (partitions: {existing[name]})" for name in wanted if name in existing]
         if taken:
@@ -93,31 +93,25 @@ def create(
 
 @topics.command(name="list")
 @application_options
-def list_topics(**connection: object) -> None:
+def list_topics(*, application: ApplicationOptions) -> None:
     """List all topics but Kafka's own, with their partitions."""
     from pystreams.cli.tables import show_table
 
     with streams_errors_as_exit_codes():
-        counts = _admin(None, **connection).partition_counts()  # type: ignore[arg-type]  # likewise
+        counts = _admin(application).partition_counts()
     own = sorted(name for name in counts if not name.startswith("__"))
     columns = ("topic", "partitions")
     show_table(columns, [(name, str(counts[name])) for name in own], right=columns[1:])
 
 
-def _admin(
-    replication_factor: int | None,
-    *,
-    dev: bool,
-    settings: tuple[str, ...],
-    config_file: Path | None,
-) -> AdminPort:
-    """Return an admin client of the brokers that the command line, or what else, names."""
+def _admin(options: ApplicationOptions, replication_factor: int | None = None) -> AdminPort:
+    """Return an admin client of the brokers that the configuration names."""
     from pystreams.config import Source
     from pystreams.runtime.adapters.factory import ConfluentClients
 
     if replication_factor is not None:
-        settings = (*settings, f"replication.factor={replication_factor}")
-    options = RunOptions("", dev, settings, config_file)
+        settings = (*options.settings, f"replication.factor={replication_factor}")
+        options = replace(options, settings=settings)
     # Names the client alone: no application is at work.
     name = "pystreams-topics"
     config = configuration_of(options, name, Source("", {"application.id": name}))

@@ -1,8 +1,9 @@
 """Configuration: Kafka's dotted names and defaults in one typed, immutable `StreamsConfig`.
 
-Read in this order: `streams_config` (every key, and what the runtime is given), `resolution`
-(sources -> values, all problems in one error), `clients` (what librdkafka is given), `known_keys`
-(Kafka Streams' other keys), `files` (TOML, Java properties, environment).
+Read in this order: `streams_config` (every key), `resolution` (from sources to values, all problems
+in one error), `client_overrides` (keys that are passed on to the clients), `clients` (what
+librdkafka is given), `known_keys` (Kafka Streams' other keys), `files` (TOML, Java properties,
+environment).
 """
 
 from pystreams.config.definitions import Importance, KeyDefinition

@@ -1,6 +1,6 @@
 """Configuration from files and the environment: TOML, Java properties, `PYSTREAMS_...`.
 
-Only reading; `StreamsConfig` checks. The command line uses both; a program may use
+This only reads; `StreamsConfig` checks. The command line uses both; a program may call
 `read_config_file` and pass the result to `StreamsConfig.of`.
 """
 

@@ -43,7 +43,7 @@ class ChangelogLossPolicy(Enum):
     STOP = "stop"
     """The application stops and says so; nothing is changed."""
     KEEP = "keep"
-    """The store is kept, what the changelog holds goes over it, and all of it is logged anew."""
+    """The store is kept, what the changelog holds is applied to it, and all of it logged again."""
     RESTORE = "restore"
     """The store is wiped, and restored from what the changelog holds."""
     EMPTY = "empty"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from pystreams.config import clients
+from pystreams.config import client_overrides
 from pystreams.config.known_keys import (
     ALIASES,
     PREFIXES,
@@ -164,7 +164,7 @@ def _classify(
             findings.refuse(entry, f"= {_shown(entry)} is not supported: {reason}")
     elif prefix := next((known for known in UNSUPPORTED_PREFIXES if name.startswith(known)), None):
         findings.refuse(entry, f"is not supported: {UNSUPPORTED_PREFIXES[prefix]}")
-    elif name.startswith(PREFIXES) or clients.is_shared(name):
+    elif name.startswith(PREFIXES) or client_overrides.is_shared(name):
         if isinstance(entry.value, str | int | float):
             findings.overrides[name] = entry.value
         else:
@@ -211,14 +211,14 @@ def _check_overrides(
     entries: Mapping[str, _Entry], findings: _Findings, *, exactly_once: bool
 ) -> None:
     for name, value in findings.overrides.items():
-        problem = clients.override_problem(name, value, exactly_once=exactly_once)
+        problem = client_overrides.override_problem(name, value, exactly_once=exactly_once)
         if problem is not None:
             findings.refuse(entries[name], problem)
 
 
 def _check_transaction_timeout(interval_ms: int, findings: _Findings) -> None:
     """Refuse transactions that the broker would abort before they are due to commit."""
-    timeout_ms = clients.transaction_timeout_ms(findings.overrides)
+    timeout_ms = client_overrides.transaction_timeout_ms(findings.overrides)
     if timeout_ms < interval_ms:
         findings.problems.append(
             f"commit.interval.ms = {interval_ms} is longer than "
@@ -229,8 +229,8 @@ def _check_transaction_timeout(interval_ms: int, findings: _Findings) -> None:
 
 def _check_heartbeats(findings: _Findings) -> None:
     """Refuse sessions that end between two heartbeats, as Kafka does."""
-    interval_ms = clients.heartbeat_interval_ms(findings.overrides)
-    session_ms = clients.session_timeout_ms(findings.overrides)
+    interval_ms = client_overrides.heartbeat_interval_ms(findings.overrides)
+    session_ms = client_overrides.session_timeout_ms(findings.overrides)
     if interval_ms >= session_ms:
         findings.problems.append(
             f"consumer.heartbeat.interval.ms = {interval_ms} is not below "

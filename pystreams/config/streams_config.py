@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams.config import clients
+from pystreams.config import client_overrides
 from pystreams.config.builtin_functions import EXTRACTOR, HANDLER
 from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
 from pystreams.config.guarantee import (
@@ -76,8 +76,8 @@ class StreamsConfig:
         one_of(ProcessingGuarantee, {"exactly_once_beta": "use exactly_once_v2, its final name"}),
         ProcessingGuarantee.AT_LEAST_ONCE,
         """`at_least_once` loses nothing but may repeat what followed the last commit;
-        `exactly_once` (a transactional producer a task) and `exactly_once_v2` (one a thread, fewer
-        connections) commit output, state and offsets together.""",
+        `exactly_once` (a transactional producer per task) and `exactly_once_v2` (one per thread,
+        fewer connections) commit output, state and offsets together.""",
         importance=_HIGH,
     )
     state_dir: Path = key(
@@ -98,17 +98,17 @@ class StreamsConfig:
     state_cleanup_dir_max_age_ms: int = key(
         whole_number(-1),
         -1,
-        """At the start, directories of tasks that no process has used for so long are removed, so
-        that they are restored whole: set it below `delete.retention.ms` of the changelogs, after
-        which these no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
+        """At the start, task directories that no process has used for this long are removed, and
+        their state is restored whole. Set it below the changelogs' `delete.retention.ms`, after
+        which they no longer tell what was deleted. -1 keeps all. Spec: KIP-1259.""",
     )
     accepted_source_topic_ids: str = key(
         text("[^:,]+:[^:,]+(,[^:,]+:[^:,]+)*", valid="topic:id, several by commas", empty=True),
         "",
-        """Source topics that were deleted and created again, each as `<topic>:<id>` with its
-        present id, and are read although state holds what was read of the former: the state
-        stays, and what is read from where the offset reset policy says is added to it. Without
-        this the application refuses to start, and names the id. Not in Kafka.""",
+        """Source topics that were deleted and created again and are to be read all the same, each
+        as `<topic>:<id>` with its present id. State made of the former topic stays, and what is
+        read of the new one, from where the offset reset policy says, is added to it. Otherwise
+        the application refuses to start, and names the id. Not in Kafka.""",
     )
     num_stream_threads: int = key(
         whole_number(1),
@@ -134,10 +134,9 @@ class StreamsConfig:
     statestore_read_cache_max_bytes: int = key(
         whole_number(0),
         10 * 1024 * 1024,
-        """Keys and values of RocksDB stores that were read or written lately and are kept before
-        RocksDB, for all stores in the process, shared evenly by its threads. Changes no result;
-        Python's own share comes on top, several times that for small values. 0 turns it off. Not
-        in Kafka.""",
+        """Memory for keys and values of RocksDB stores that were read or written lately, for all
+        stores in the process, shared evenly by its threads. Changes no result. What Python needs
+        comes on top, several times that for small values. 0 turns it off. Not in Kafka.""",
         importance=_MEDIUM,
     )
     statestore_uncommitted_max_bytes: int = key(
@@ -201,7 +200,7 @@ class StreamsConfig:
     task_timeout_ms: int = key(
         _MILLISECONDS,
         300_000,
-        "How long a task retries after timeouts of the broker before the error stops the client.",
+        "How long a task retries after the broker timed out before the error stops the client.",
         importance=_MEDIUM,
     )
     replication_factor: int = key(
@@ -243,7 +242,7 @@ class StreamsConfig:
         _MILLISECONDS,
         30_000,
         """How often records of repartition topics that are processed and committed are deleted;
-        at most once a commit.""",
+        at most once per commit.""",
     )
     windowstore_changelog_additional_retention_ms: int = key(
         whole_number(0),
@@ -419,45 +418,16 @@ class StreamsConfig:
     @property
     def transaction_timeout_ms(self) -> int:
         """How long the broker keeps a transaction open before it aborts it."""
-        return clients.transaction_timeout_ms(self.overrides)
+        return client_overrides.transaction_timeout_ms(self.overrides)
 
     @property
     def group_instance_id(self) -> str | None:
         """The user's `group.instance.id`; each thread appends its number to it."""
-        return clients.group_instance_id(self.overrides)
-
-    def consumer_config(
-        self, *, client_id: str | None = None, group_instance_id: str | None = None
-    ) -> dict[str, Any]:
-        """Return librdkafka's configuration of a thread's main consumer.
-
-        Args:
-            client_id: The client's id.
-            group_instance_id: Makes the member static; unique among all threads of the group.
-        """
-        return clients.consumer_config(self, client_id, group_instance_id)
-
-    def restore_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of a consumer that reads changelogs, by `assign`."""
-        return clients.restore_consumer_config(self, client_id)
-
-    def history_consumer_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of a consumer that reads history, by `assign`."""
-        return clients.history_consumer_config(self, client_id)
-
-    def producer_config(
-        self, transactional_id: str | None = None, *, client_id: str | None = None
-    ) -> dict[str, Any]:
-        """Return librdkafka's configuration of a producer; transactional when given an id."""
-        return clients.producer_config(self, transactional_id, client_id)
-
-    def admin_config(self, *, client_id: str | None = None) -> dict[str, Any]:
-        """Return librdkafka's configuration of the admin client."""
-        return clients.admin_config(self, client_id)
+        return client_overrides.group_instance_id(self.overrides)
 
     def topic_config(self) -> dict[str, str]:
         """Return what the user set for internal topics with the prefix `topic.`."""
-        return clients.topic_config(self.overrides)
+        return client_overrides.topic_config(self.overrides)
 
 
 KEY_DEFINITIONS = definitions_of(StreamsConfig)

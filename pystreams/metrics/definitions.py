@@ -94,8 +94,6 @@ class MetricDefinition:
     """What one metric means.
 
     Attributes:
-        group: Its group.
-        name: Its name.
         doc: What it says, in one or two sentences.
         unit: What its value counts.
         kind: How its value moves.

@@ -67,7 +67,6 @@ class SampledValues:
         """Record a value.
 
         Args:
-            value: The value.
             now_ms: When, by a clock that never goes back (ms).
         """
         samples = self._samples

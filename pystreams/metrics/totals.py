@@ -39,7 +39,6 @@ class TotalsHistory(Generic[T]):
         """Look at the totals if a window has passed since the last look.
 
         Args:
-            now_ms: The time (ms).
             totals: Returns the totals; called only when they are looked at.
         """
         if now_ms - self._looks[-1][0] >= self._window_ms:
@@ -51,7 +50,6 @@ class TotalsHistory(Generic[T]):
         Args:
             name: Whose total it is.
             total: What it is now. Less than it was: it began anew, with a new task of the name.
-            now_ms: The time (ms).
         """
         since_ms, totals = self._looks[0]
         before = totals.get(name, 0.0)

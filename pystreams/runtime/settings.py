@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
-from pystreams.config.clients import max_poll_interval_ms, session_timeout_ms
+from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.bytes_ledger import BytesLedger
 from pystreams.runtime.core.error_handlers import handler_of

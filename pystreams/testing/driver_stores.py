@@ -28,7 +28,7 @@ _KINDS: Mapping[type[Any], str] = {
     TypedTimestampedWindowStore: "timestamped_window_store",
     TypedSessionStore: "session_store",
 }
-"""Our kinds of stores; the driver's method that returns one is `get_<kind>`."""
+"""The kinds of stores here; the driver's method that returns one is `get_<kind>`."""
 
 
 def named(stores: Mapping[str, StateStore], name: str) -> Any:
@@ -82,7 +82,7 @@ def plain_windows(stores: Mapping[str, StateStore], name: str) -> PlainWindows:
 
 
 def _kind_of(store: object) -> str | None:
-    """Return the kind of a store of ours, None for a user's own."""
+    """Return the kind of a store of pystreams; None for a user's own."""
     return next((kind for made, kind in _KINDS.items() if isinstance(store, made)), None)
 
 

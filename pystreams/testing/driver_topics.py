@@ -19,7 +19,6 @@ class TestInputTopic(Generic[K, V]):
     """Pipes records into a topology.
 
     Args:
-        topic: The topic.
         key_serde: Serializes keys.
         value_serde: Serializes values.
         pipe: Takes one serialized record.
@@ -55,7 +54,6 @@ class TestInputTopic(Generic[K, V]):
             key: The key, or None.
             value: The value, or None for a tombstone.
             timestamp: Event time (ms); the topic's own time when None.
-            headers: Headers.
         """
         if timestamp is None:
             timestamp = self._timestamp
@@ -86,7 +84,6 @@ class TestOutputTopic(Generic[K, V]):
     """Reads what a topology has written to a topic, oldest first, each record once.
 
     Args:
-        topic: The topic.
         key_serde: Deserializes keys.
         value_serde: Deserializes values.
         queue: The raw records, shared with the driver.

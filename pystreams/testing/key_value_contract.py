@@ -55,7 +55,7 @@ class KeyValueStoreContract(StateStoreContract):
         same(list(store.all()), [(self.keys[1], second)], "content after put_all")
 
     def test_ranges_are_inclusive_and_in_order_of_keys(self) -> None:
-        """Both ends belong to a range; None leaves an end open; reverse turns it round."""
+        """A range includes both ends; None leaves an end open; reverse turns the order round."""
         store = self.open_store()
         a, b, c, d, e = self.keys[:5]
         value = self.values[0]

@@ -1,4 +1,4 @@
-"""Stores as plain values, with timestamps left out: what a test mostly compares with.
+"""Stores as plain values, without their timestamps: what most tests compare with.
 
 Source: Kafka's `KeyValueStoreFacade`, `WindowStoreFacade`. What is written through one of these
 into a store that keeps timestamps gets the timestamp -1, unknown, as in Kafka.
@@ -18,7 +18,6 @@ class PlainValues:
     """Reads and writes a key-value store, plain or timestamped, as plain values.
 
     Args:
-        store: The store.
         timestamped: Whether it takes and gives timestamps.
     """
 
@@ -80,7 +79,6 @@ class PlainWindows:
     Times are in ms and inclusive on both ends; see `ReadOnlyWindowStore` for the order.
 
     Args:
-        store: The store.
         timestamped: Whether it takes and gives timestamps.
     """
 

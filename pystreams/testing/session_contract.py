@@ -107,7 +107,7 @@ class SessionStoreContract(StateStoreContract):
         same(list(store.backward_fetch(key)), expected[::-1], "backward_fetch")
 
     def test_sessions_of_several_keys_are_found(self) -> None:
-        """Keys are inclusive, None leaves an end open; backward is the other way round."""
+        """A range of keys includes both ends; None leaves one open; backward reverses the order."""
         store = self.open_store()
         a, b, c, d, e = self.keys[:5]
         for key in (e, a, c, d, b):

@@ -60,7 +60,6 @@ class TopologyTestDriver:
     """Runs a topology for tests.
 
     Args:
-        topology: The topology.
         config: A `StreamsConfig` or a mapping of Kafka's dotted names; `application.id` and
             `bootstrap.servers` have defaults here, and `outer.join.emit.interval.ms` is 0.
         wall_clock_ms: Where the wall clock starts (ms).

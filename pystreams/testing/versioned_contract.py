@@ -210,9 +210,10 @@ class VersionedStoreContract(StateStoreContract):
         copy = self.open_store("0_1")
         copy.restore(messages[:4])
         copy.restore(messages[4:])
-        for one in (key, other):
-            expected = list(store.get_range(one))
-            same(list(copy.get_range(one)), expected, f"versions of {one!r} in a restored store")
+        for written in (key, other):
+            expected = list(store.get_range(written))
+            found = list(copy.get_range(written))
+            same(found, expected, f"versions of {written!r} in a restored store")
 
     def _put_three(self, store: Any, key: Any) -> list[VersionedRecord[Any]]:
         """Put three versions, the one between the others last; return them."""

@@ -16,7 +16,7 @@ from pystreams.backfill.publishing import Publisher
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import StagingDirectory
 from pystreams.cli.backfill import _Backfill, backfill
-from pystreams.cli.loading import load_topology
+from pystreams.cli.topology_loader import load_topology
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

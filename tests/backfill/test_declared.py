@@ -216,7 +216,11 @@ def told():
 if __name__ == "__main__":
     print(told())
 """
-LOAD = "from pystreams.cli.loading import _import_file; from pathlib import Path; import sys; "
+LOAD = """
+import sys
+from pathlib import Path
+from pystreams.cli.topology_loader import _import_file
+"""
 
 
 def test_fingerprint_is_the_same_in_each_process_under_each_name_of_the_user_s_module(

@@ -10,7 +10,7 @@ from pystreams import serdes
 from pystreams.backfill.describing import PlannedStage, planned_stages
 from pystreams.backfill.estimating import EstimatedSizes
 from pystreams.backfill.history import PartitionBounds
-from pystreams.cli.backfill_display import show_plan
+from pystreams.cli.backfill_results import show_plan
 from pystreams.ids import TopicPartition
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan

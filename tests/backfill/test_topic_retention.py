@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from pystreams import Materialized, Processor, ProcessorContext, Record, Stores, StreamsBuilder
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.cli.backfill_display import show_age
+from pystreams.cli.backfill_results import show_age
 from pystreams.errors import FatalStreamsError
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker

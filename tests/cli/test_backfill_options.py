@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from pystreams.backfill import KafkaBound
 from pystreams.cli.backfill import _Backfill, backfill
-from pystreams.cli.backfill_options import bound_of, columns_of, counts, pairs
+from pystreams.cli.option_values import bound_of, columns_of, counts, pairs
 from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import (
     Faults,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from pystreams.backfill.need import BackfillNeed
 from pystreams.cli.backfill import backfill
 from pystreams.cli.backfill_options import FOR_RUN_OPTION
-from pystreams.cli.run import RunOptions, run
-from pystreams.cli.run_backfill import FirstBackfill
+from pystreams.cli.first_backfill import FirstBackfill, FirstBackfillOptions
+from pystreams.cli.option_groups import ApplicationOptions, LogOptions, SparkOptions
+from pystreams.cli.run import run
 from pystreams.ids import TopicPartition
 
 FLOW = """
@@ -60,30 +61,29 @@ def test_without_a_broker_the_exit_code_says_so_before_anything_is_done(
     assert not output.exists()
 
 
-def first(**chosen: object) -> FirstBackfill:
-    given = {
-        "backfill": True,
-        "backfill_above": None,
-        "backfill_output": None,
-        "master": None,
-        "spark_conf": (),
-    }
-    return FirstBackfill(**(given | chosen))  # type: ignore[arg-type]
-
-
-def options(**chosen: object) -> RunOptions:
+def application(topology: str = "flow.py", **chosen: Any) -> ApplicationOptions:
     settings = ("application.id=a", "bootstrap.servers=b:1")
-    given = RunOptions("flow.py", False, settings, None, 4, None, None)
-    return replace(given, **chosen)  # type: ignore[arg-type]
+    return ApplicationOptions(topology, settings=settings, **chosen)
+
+
+def command(
+    need: BackfillNeed,
+    of: ApplicationOptions,
+    *,
+    output: Path | None = None,
+    spark: SparkOptions | None = None,
+    log: LogOptions | None = None,
+) -> list[str]:
+    options = FirstBackfillOptions(backfill=True, backfill_output=output)
+    log = log or LogOptions("info", "console")
+    return FirstBackfill(of, options, spark or SparkOptions(), log).command(need)
 
 
 def test_backfill_is_that_of_the_same_application_with_its_outputs() -> None:
-    command = first().command(
-        options(config_file=Path("app.toml")), "info", BackfillNeed(True, "much"), is_readable=True
-    )
+    words = command(BackfillNeed(True, "much"), application(config_file=Path("app.toml")))
 
-    assert command[:4] == [sys.executable, "-m", "pystreams", "backfill"]
-    assert command[4:] == [
+    assert words[:4] == [sys.executable, "-m", "pystreams", "backfill"]
+    assert words[4:] == [
         *("flow.py", FOR_RUN_OPTION, "--log-level", "info", "--log-format", "console"),
         *("-c", "application.id=a", "-c", "bootstrap.servers=b:1", "--config", "app.toml"),
         *("--publish-outputs", "--seed-state"),
@@ -94,13 +94,16 @@ def test_backfill_is_told_where_spark_runs_and_where_the_history_begins() -> Non
     need = BackfillNeed(
         True, "published in part", with_outputs=False, starts={TopicPartition("in", 1): 12}
     )
-    chosen = first(
-        master="local[2]", spark_conf=("spark.a=b", "spark.c=d"), backfill_output=Path("staged")
+    given = command(
+        need,
+        application(dev=True),
+        output=Path("staged"),
+        spark=SparkOptions("local[2]", ("spark.a=b", "spark.c=d")),
+        log=LogOptions("debug", "json"),
     )
-    command = chosen.command(options(dev=True), "debug", need, is_readable=False)
 
-    assert "--publish-outputs" not in command
-    words = " ".join(command)
+    assert "--publish-outputs" not in given
+    words = " ".join(given)
     assert "--log-level debug --log-format json --dev" in words
     assert "--master local[2] --spark-conf spark.a=b --spark-conf spark.c=d" in words
     assert words.endswith("--output staged --seed-state --start in:1=12")
@@ -109,11 +112,9 @@ def test_backfill_is_told_where_spark_runs_and_where_the_history_begins() -> Non
 def test_command_is_one_that_backfill_understands(flow: str, tmp_path: Path) -> None:
     """Its options are spelled in two modules: an unknown one would be wrong usage."""
     need = BackfillNeed(True, "much", starts={TopicPartition("in", 0): 1})
-    chosen = first(
-        master="local[2]", spark_conf=("spark.a=b",), backfill_output=tmp_path / "staged"
-    )
-    command = chosen.command(options(topology=flow), "info", need, is_readable=True)
-    understood = backfill.make_context("backfill", command[4:]).params
+    spark = SparkOptions("local[2]", ("spark.a=b",))
+    words = command(need, application(flow), output=tmp_path / "staged", spark=spark)
+    understood = backfill.make_context("backfill", words[4:]).params
 
     assert (understood["topology"], understood["is_before_run"]) == (flow, True)
     assert (understood["master"], understood["output"]) == ("local[2]", tmp_path / "staged")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from pystreams.cli import run as run_module
-from pystreams.cli.loading import LoadedTopology
-from pystreams.cli.run import RunOptions, configuration, run
+from pystreams.cli import development_broker
+from pystreams.cli.configuration import configuration
+from pystreams.cli.option_groups import ApplicationOptions
+from pystreams.cli.run import RunOptions, configuration_of_run, run
+from pystreams.cli.topology_loader import LoadedTopology
+from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError
 from pystreams.topology.topology import Topology
 
@@ -42,15 +45,12 @@ def restored_imports() -> Iterator[None]:
 
 
 def options(
-    *settings: str,
-    dev: bool = False,
-    config_file: Path | None = None,
-    threads: int | None = None,
-) -> RunOptions:
-    return RunOptions("flow.py", dev, settings, config_file, 1, threads, None)
+    *settings: str, dev: bool = False, config_file: Path | None = None
+) -> ApplicationOptions:
+    return ApplicationOptions("flow.py", dev, settings, config_file)
 
 
-def loaded(name: str = "flow", **config: object) -> LoadedTopology:
+def loaded(name: str = "flow", /, **config: object) -> LoadedTopology:
     dotted = {key.replace("_", "."): value for key, value in config.items()}
     return LoadedTopology(Topology(), name, dotted)
 
@@ -83,7 +83,7 @@ def test_an_error_names_the_source(tmp_path: Path) -> None:
 
 
 def test_threads_is_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = configuration(options(threads=3), loaded(application_id="a", bootstrap_servers="b:1"))
+    made = run_configuration(RunOptions(threads=3))
 
     assert made.num_stream_threads == 3
 
@@ -113,7 +113,7 @@ def test_what_may_be_a_secret_is_not_repeated(setting: str) -> None:
 
 
 def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_development_broker", lambda: "127.0.0.1:29092")
+    monkeypatch.setattr(development_broker, "bootstrap_servers", lambda: "127.0.0.1:29092")
     monkeypatch.setenv("PYSTREAMS_BOOTSTRAP_SERVERS", "production:9092")
 
     made = configuration(options(dev=True), loaded("my flow"))
@@ -123,7 +123,7 @@ def test_dev_names_broker_and_application(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_dev_keeps_the_application_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_development_broker", lambda: "127.0.0.1:29092")
+    monkeypatch.setattr(development_broker, "bootstrap_servers", lambda: "127.0.0.1:29092")
 
     made = configuration(options(dev=True), loaded(application_id="orders"))
 
@@ -207,20 +207,20 @@ def test_help_and_the_reference_tell_the_same_exit_codes() -> None:
     assert "--process-number" not in told
 
 
-def run_options(processes: int = 1, number: int | None = None, **metrics: Any) -> RunOptions:
-    settings = ("application.id=a", "bootstrap.servers=b:1")
-    return RunOptions("flow.py", False, settings, None, processes, None, number, **metrics)
+def run_configuration(chosen: RunOptions, **config: object) -> StreamsConfig:
+    given = options("application.id=a", "bootstrap.servers=b:1")
+    return configuration_of_run(given, chosen, loaded(**config))
 
 
 def test_metrics_port_and_host_are_short_for_keys() -> None:
-    made = configuration(run_options(metrics_port=9464, metrics_host="0.0.0.0"), loaded())
+    made = run_configuration(RunOptions(metrics_port=9464, metrics_host="0.0.0.0"))
 
     assert made.metrics_prometheus_port == 9464
     assert made.metrics_prometheus_host == "0.0.0.0"
 
 
 def test_metrics_are_served_nowhere_unless_asked_for_and_to_this_machine_only() -> None:
-    made = configuration(run_options(), loaded())
+    made = run_configuration(RunOptions())
 
     assert made.metrics_prometheus_port == -1
     assert made.metrics_prometheus_host == "127.0.0.1"
@@ -233,13 +233,13 @@ def test_each_of_several_processes_has_a_metrics_port_of_its_own(
     port: int, ports: list[int]
 ) -> None:
     made = [
-        configuration(run_options(3, number), loaded(metrics_prometheus_port=port))
+        run_configuration(RunOptions(3, process_number=number), metrics_prometheus_port=port)
         for number in (1, 2, 3)
     ]
 
-    assert [one.metrics_prometheus_port for one in made] == ports
+    assert [config.metrics_prometheus_port for config in made] == ports
 
 
 def test_a_metrics_port_without_room_for_all_processes_is_refused() -> None:
     with pytest.raises(click.UsageError, match="leaves no ports for 3 processes"):
-        configuration(run_options(3, metrics_port=65_534), loaded())
+        run_configuration(RunOptions(3, metrics_port=65_534))

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from pystreams.cli.created_topics import create_missing_topics
+from pystreams.cli.development_broker import create_missing_topics
 from pystreams.cli.topics import topics
 from pystreams.config import StreamsConfig
 from pystreams.topology.builder import StreamsBuilder
@@ -111,6 +111,6 @@ def test_dev_creates_what_is_missing_like_what_is_there(cluster: Cluster, name: 
     create_missing_topics(builder.build(), config, partitions=None, processes=8)
 
     found = cluster.admin.list_topics(timeout=30).topics
-    counts = {one: len(found[one].partitions) for one in found if one.startswith(name)}
+    counts = {topic: len(found[topic].partitions) for topic in found if topic.startswith(name)}
     assert counts == {f"{name}-in": 2, f"{name}-more": 2, f"{name}-out": 2}
     create_missing_topics(builder.build(), config, partitions=None, processes=8)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from pystreams.config import KEY_DEFINITIONS, KeyDefinition, StreamsConfig
+from pystreams.config import KEY_DEFINITIONS, KeyDefinition, StreamsConfig, clients
 from pystreams.errors import ConfigError
 
 REQUIRED = {"application.id": "orders", "bootstrap.servers": "127.0.0.1:1"}
@@ -26,13 +26,13 @@ def test_librdkafka_accepts_every_configuration(guarantee: str, protocol: str) -
     made = config(processing_guarantee=guarantee, group_protocol=protocol)
 
     for given in (
-        made.consumer_config(client_id="c", group_instance_id="i"),
-        made.restore_consumer_config(client_id="c"),
+        clients.consumer_config(made, client_id="c", group_instance_id="i"),
+        clients.restore_consumer_config(made, client_id="c"),
     ):
         Consumer(given | QUIET).close()
-    Producer(made.producer_config(client_id="c") | QUIET)
-    Producer(made.producer_config("orders-0_0") | QUIET)
-    AdminClient(made.admin_config() | QUIET)
+    Producer(clients.producer_config(made, client_id="c") | QUIET)
+    Producer(clients.producer_config(made, "orders-0_0") | QUIET)
+    AdminClient(clients.admin_config(made) | QUIET)
 
 
 def test_librdkafka_accepts_translated_names() -> None:
@@ -49,22 +49,22 @@ def test_librdkafka_accepts_translated_names() -> None:
         }
     )
 
-    consumer = made.consumer_config()
-    producer = made.producer_config()
+    consumer = clients.consumer_config(made)
+    producer = clients.producer_config(made)
     assert consumer["fetch.wait.max.ms"] == 10
     assert consumer["socket.receive.buffer.bytes"] == "65536"
     assert consumer["auto.offset.reset"] == "error"
     assert producer["message.max.bytes"] == 2_000_000
     assert producer["socket.timeout.ms"] == 20_000
     assert producer["socket.receive.buffer.bytes"] == 32_768
-    assert made.admin_config()["topic.metadata.refresh.interval.ms"] == 1000
+    assert clients.admin_config(made)["topic.metadata.refresh.interval.ms"] == 1000
     Consumer(consumer | QUIET).close()
     Producer(producer | QUIET)
-    AdminClient(made.admin_config() | QUIET)
+    AdminClient(clients.admin_config(made) | QUIET)
 
 
 def test_the_consumer_reads_from_the_beginning_and_never_commits_by_itself() -> None:
-    consumer = config().consumer_config()
+    consumer = clients.consumer_config(config())
 
     assert consumer["group.id"] == "orders"
     assert consumer["auto.offset.reset"] == "earliest"
@@ -76,7 +76,7 @@ def test_the_consumer_reads_from_the_beginning_and_never_commits_by_itself() -> 
 
 
 def test_the_consumer_protocol_assigns_by_range_on_the_broker() -> None:
-    consumer = config(group_protocol="consumer").consumer_config()
+    consumer = clients.consumer_config(config(group_protocol="consumer"))
 
     assert consumer["group.remote.assignor"] == "range"
     assert "partition.assignment.strategy" not in consumer
@@ -93,14 +93,14 @@ def test_the_consumer_protocol_assigns_by_range_on_the_broker() -> None:
 def test_exactly_once_reads_what_is_committed(guarantee: str, isolation: str) -> None:
     made = config(processing_guarantee=guarantee)
 
-    assert made.consumer_config()["isolation.level"] == isolation
-    assert made.restore_consumer_config()["isolation.level"] == isolation
+    assert clients.consumer_config(made)["isolation.level"] == isolation
+    assert clients.restore_consumer_config(made)["isolation.level"] == isolation
 
 
 def test_at_least_once_may_read_committed_on_request() -> None:
     made = config({"consumer.isolation.level": "read_committed"})
 
-    assert made.consumer_config()["isolation.level"] == "read_committed"
+    assert clients.consumer_config(made)["isolation.level"] == "read_committed"
 
 
 @pytest.mark.parametrize(
@@ -109,25 +109,27 @@ def test_at_least_once_may_read_committed_on_request() -> None:
 def test_a_short_session_has_three_heartbeats(session_ms: object, heartbeat_ms: int) -> None:
     made = config({} if session_ms is None else {"consumer.session.timeout.ms": session_ms})
 
-    assert made.consumer_config()["heartbeat.interval.ms"] == heartbeat_ms
+    assert clients.consumer_config(made)["heartbeat.interval.ms"] == heartbeat_ms
 
 
 def test_heartbeats_are_as_frequent_as_they_are_set() -> None:
     made = config({"consumer.session.timeout.ms": 6000, "main.consumer.heartbeat.interval.ms": 500})
 
-    assert made.consumer_config()["heartbeat.interval.ms"] == 500
+    assert clients.consumer_config(made)["heartbeat.interval.ms"] == 500
 
 
 def test_a_member_is_static_only_when_it_is_given_an_id() -> None:
     made = config({"consumer.group.instance.id": "pod-7"})
 
     assert made.group_instance_id == "pod-7"
-    assert "group.instance.id" not in made.consumer_config()
-    assert made.consumer_config(group_instance_id="pod-7-1")["group.instance.id"] == "pod-7-1"
+    assert "group.instance.id" not in clients.consumer_config(made)
+    assert (
+        clients.consumer_config(made, group_instance_id="pod-7-1")["group.instance.id"] == "pod-7-1"
+    )
 
 
 def test_the_restore_consumer_notices_missing_offsets_and_is_in_no_group() -> None:
-    restore = config({"consumer.group.instance.id": "a"}).restore_consumer_config()
+    restore = clients.restore_consumer_config(config({"consumer.group.instance.id": "a"}))
 
     assert restore["auto.offset.reset"] == "error"
     assert restore["group.id"] == "orders-restore"
@@ -138,12 +140,12 @@ def test_the_restore_consumer_notices_missing_offsets_and_is_in_no_group() -> No
 def test_a_narrower_prefix_wins() -> None:
     made = config({"consumer.fetch.min.bytes": 1, "main.consumer.fetch.min.bytes": 2})
 
-    assert made.consumer_config()["fetch.min.bytes"] == 2
-    assert made.restore_consumer_config()["fetch.min.bytes"] == 1
+    assert clients.consumer_config(made)["fetch.min.bytes"] == 2
+    assert clients.restore_consumer_config(made)["fetch.min.bytes"] == 1
 
 
 def test_the_producer_partitions_like_java_and_never_reorders() -> None:
-    producer = config().producer_config()
+    producer = clients.producer_config(config())
 
     assert producer["partitioner"] == "murmur2_random"
     assert producer["enable.idempotence"] is True
@@ -152,7 +154,7 @@ def test_the_producer_partitions_like_java_and_never_reorders() -> None:
 
 
 def test_fewer_acknowledgements_give_idempotence_up_as_in_java() -> None:
-    producer = config({"producer.acks": "1"}).producer_config()
+    producer = clients.producer_config(config({"producer.acks": "1"}))
 
     assert producer["enable.idempotence"] is False
     Producer(producer | QUIET)
@@ -168,13 +170,13 @@ def test_librdkafka_accepts_the_whole_range_of_a_key(definition: KeyDefinition, 
     bounds = re.findall(r"-?\d+", definition.kind.valid)
     made = config({definition.name: int(bounds[0] if end == "smallest" else bounds[-1])})
 
-    Consumer(made.consumer_config() | QUIET).close()
-    Producer(made.producer_config() | QUIET)
+    Consumer(clients.consumer_config(made) | QUIET).close()
+    Producer(clients.producer_config(made) | QUIET)
 
 
 def test_timeouts_of_a_transactional_producer_fit_into_the_transaction() -> None:
     made = config(processing_guarantee="exactly_once")
-    producer = made.producer_config("orders-0_1")
+    producer = clients.producer_config(made, "orders-0_1")
 
     assert producer["transactional.id"] == "orders-0_1"
     assert producer["transaction.timeout.ms"] == 10_000
@@ -193,10 +195,10 @@ def test_security_goes_to_every_client() -> None:
     )
 
     for given in (
-        made.consumer_config(),
-        made.restore_consumer_config(),
-        made.producer_config(),
-        made.admin_config(),
+        clients.consumer_config(made),
+        clients.restore_consumer_config(made),
+        clients.producer_config(made),
+        clients.admin_config(made),
     ):
         assert given["security.protocol"] == "SASL_SSL"
         assert given["sasl.password"] == "p"

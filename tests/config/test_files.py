@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.config import StreamsConfig, from_environment, read_config_file
+from pystreams.config import StreamsConfig, clients, from_environment, read_config_file
 from pystreams.config.files import parse_properties
 from pystreams.errors import ConfigError
 
@@ -32,7 +32,7 @@ def test_toml_with_dotted_keys_and_tables(tmp_path: Path) -> None:
     assert made.application_id == "orders"
     assert made.bootstrap_servers == "a:1,b:2"
     assert made.commit_interval_ms == 250
-    assert made.producer_config()["linger.ms"] == 5
+    assert clients.producer_config(made)["linger.ms"] == 5
 
 
 def test_properties_as_java_writes_them(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_properties_as_java_writes_them(tmp_path: Path) -> None:
     assert made.application_id == "orders"
     assert made.bootstrap_servers == "a:1,b:2"
     assert made.poll_ms == 7
-    assert made.producer_config()["linger.ms"] == "5"
+    assert clients.producer_config(made)["linger.ms"] == "5"
 
 
 @pytest.mark.parametrize(

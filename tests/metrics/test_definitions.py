@@ -31,7 +31,7 @@ def definition(group: str, name: str) -> MetricDefinition:
 
 
 def test_each_metric_is_defined_once() -> None:
-    names = [(one.group, one.name) for one in DEFINITIONS]
+    names = [(metric.group, metric.name) for metric in DEFINITIONS]
 
     assert len(set(names)) == len(names)
     assert {group for group, _ in names} == set(GROUP_TAGS)
@@ -39,9 +39,9 @@ def test_each_metric_is_defined_once() -> None:
 
 def test_the_metrics_of_kip_892_are_there_at_info() -> None:
     at_info = {
-        one.name
-        for one in DEFINITIONS
-        if one.group == STATE_GROUP and one.level is RecordingLevel.INFO
+        metric.name
+        for metric in DEFINITIONS
+        if metric.group == STATE_GROUP and metric.level is RecordingLevel.INFO
     }
 
     assert at_info == KIP_892
@@ -60,11 +60,11 @@ def test_texts_keep_the_capitals_of_names() -> None:
     assert definition(STATE_GROUP, "restore-rate").doc == (
         "Batches restored (Kafka: openings of the store), per second."
     )
-    assert [one.name for one in DEFINITIONS if re.search(r"\bkafka\b", one.doc)] == []
+    assert [metric.name for metric in DEFINITIONS if re.search(r"\bkafka\b", metric.doc)] == []
 
 
 def test_no_two_metrics_have_one_name_in_prometheus() -> None:
-    names = [prometheus_name(one) for one in DEFINITIONS]
+    names = [prometheus_name(metric) for metric in DEFINITIONS]
 
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("pystreams(_[a-z]+)+", name) for name in names)
@@ -90,8 +90,8 @@ def test_names_in_prometheus(group: str, name: str, expected: str) -> None:
 
 
 def test_total_ends_the_names_of_counters_and_no_others() -> None:
-    for one in DEFINITIONS:
-        assert prometheus_name(one).endswith("_total") == (one.kind is Kind.COUNTER), one
+    for metric in DEFINITIONS:
+        assert prometheus_name(metric).endswith("_total") == (metric.kind is Kind.COUNTER), metric
 
 
 def test_times_are_in_seconds() -> None:

@@ -33,8 +33,8 @@ class InMemoryRun(CrashRun):
         super().until_running()
         if "newest" in self.left_out:
             return
-        puts = [one for one in self.logged("newest") if one.message_value is not None]
-        newest = list(dict.fromkeys(reversed([one.message_key for one in puts])))
+        puts = [put for put in self.logged("newest") if put.message_value is not None]
+        newest = list(dict.fromkeys(reversed([put.message_key for put in puts])))
         used_last = list(reversed(self.newest()._uses))
         assert used_last == [key for key in newest if key in self.newest()._uses]
 
@@ -97,7 +97,7 @@ def test_the_run_evicts_keys_and_writes_to_no_disk(tmp_path: Path) -> None:
 
     assert " write " not in steps
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-    evicted = [one for one in run.logged("newest") if one.message_value is None]
+    evicted = [entry for entry in run.logged("newest") if entry.message_value is None]
     assert len(evicted) > NEWEST_KEYS
 
 

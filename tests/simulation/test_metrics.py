@@ -352,7 +352,9 @@ def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
     process = run_busy(tmp_path, "DEBUG")
 
     measured = {(name.group, name.name) for name in metrics_of(process)}
-    defined = {(one.group, one.name) for one in DEFINITIONS if one.group != CLIENT_GROUP}
+    defined = {
+        (metric.group, metric.name) for metric in DEFINITIONS if metric.group != CLIENT_GROUP
+    }
     assert measured == defined
 
 

@@ -413,8 +413,8 @@ def test_a_process_that_was_stopped_past_its_session_logs_nothing_behind_the_new
 
     assert not pauses
     counts = [
-        int.from_bytes(one.message_value or b"", "big")
-        for one in app.broker.log(CHANGELOG).committed_records()
+        int.from_bytes(logged.message_value or b"", "big")
+        for logged in app.broker.log(CHANGELOG).committed_records()
     ]
     assert counts == [1, 2, 3, 4], "and no 2 behind them"
 

@@ -218,7 +218,7 @@ class ForgetsTheSizeOfWindows(DictWindowStore):
         self, key_from: str | None, key_to: str | None, time_from: int, time_to: int
     ) -> list[Entry]:
         found = super()._found(key_from, key_to, time_from, time_to)
-        return [(Windowed(one.key, Window(one.window.start, 0)), value) for one, value in found]
+        return [(Windowed(at.key, Window(at.window.start, 0)), value) for at, value in found]
 
 
 class GoesForwardOnly(DictWindowStore):
@@ -286,9 +286,9 @@ class ForgetsDeletions(DictVersionedStore):
         kept = super().keep(entry, value, time)
         if value is None:
             self._entries = {
-                one: kept_value
-                for one, kept_value in self._entries.items()
-                if one[0] != entry[0] or one[1] > time
+                version: kept_value
+                for version, kept_value in self._entries.items()
+                if version[0] != entry[0] or version[1] > time
             }
         return kept
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import partial
 
 from pystreams.clock import SystemClock
-from pystreams.config import GroupProtocol, StreamsConfig
+from pystreams.config import GroupProtocol, StreamsConfig, clients
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.batch_limits import BatchLimits
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
@@ -27,7 +27,7 @@ class ConfluentClients:
     def __init__(self, config: StreamsConfig) -> None:
         self._config = config
         self._outage = BrokerOutage(config.bootstrap_servers, config.task_timeout_ms / 1000)
-        asking = config.admin_config(client_id=f"{config.application_id}-limits")
+        asking = clients.admin_config(config, client_id=f"{config.application_id}-limits")
         ask = partial(described_limits, asking, self._outage)
         self._batch_limits = BatchLimits(ask, SystemClock())
 
@@ -39,19 +39,21 @@ class ConfluentClients:
         crashed member has ended, so there it is a dynamic one.
         """
         static = self._config.group_protocol is GroupProtocol.CLASSIC and group_instance_id
-        own = self._config.consumer_config(
-            client_id=client_id, group_instance_id=group_instance_id if static else None
+        own = clients.consumer_config(
+            self._config,
+            client_id=client_id,
+            group_instance_id=group_instance_id if static else None,
         )
         return ConfluentConsumer(own, self._outage)
 
     def restore_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
         """Make the restore consumer of a thread."""
-        own = self._config.restore_consumer_config(client_id=client_id)
+        own = clients.restore_consumer_config(self._config, client_id=client_id)
         return ConfluentRestoreConsumer(own, self._outage)
 
     def history_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
         """Make a consumer of source topics that is in no group; it reads what is committed."""
-        own = self._config.history_consumer_config(client_id=client_id)
+        own = clients.history_consumer_config(self._config, client_id=client_id)
         return ConfluentRestoreConsumer(own, self._outage, reads="history")
 
     def producer(
@@ -59,7 +61,7 @@ class ConfluentClients:
     ) -> ConfluentProducer:
         """Make a producer; transactional when an id is given."""
         return ConfluentProducer(
-            self._config.producer_config(transactional_id, client_id=client_id),
+            clients.producer_config(self._config, transactional_id, client_id=client_id),
             self._outage,
             self._batch_limits,
             topics=topics,
@@ -69,5 +71,5 @@ class ConfluentClients:
 
     def admin(self) -> ConfluentAdmin:
         """Make the admin client."""
-        own = self._config.admin_config(client_id=f"{self._config.application_id}-admin")
+        own = clients.admin_config(self._config, client_id=f"{self._config.application_id}-admin")
         return ConfluentAdmin(own, self._outage, self._config.replication_factor)

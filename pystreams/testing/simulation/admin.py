@@ -18,7 +18,6 @@ class SimulatedAdmin:
     """Implements `AdminPort`.
 
     Args:
-        broker: The broker.
         lifeline: The process it belongs to.
     """
 

@@ -1,4 +1,4 @@
-"""A Kafka broker in memory, as far as a stream thread can tell the difference.
+"""A Kafka broker in memory: a stream thread can't tell it from a real one.
 
 Topics with partitions and offsets, transactions with markers that take offsets and come late,
 one consumer group with generations, timeouts of sessions and transactions, deletion and compaction
@@ -41,8 +41,6 @@ class SimulatedBroker:
     Attributes:
         clock: For timeouts.
         faults: Decides what happens in the background.
-        group: The consumer group.
-        transactions: The transaction coordinator.
         topic_settings: The settings of each topic. They are kept and shown, and not followed.
     """
 
@@ -124,9 +122,7 @@ class SimulatedBroker:
         """Append records.
 
         Args:
-            topic: The topic.
             partition: The partition; None lets each record's key choose.
-            records: The records.
             producer: Transactional id and epoch; None outside of transactions.
 
         Returns:

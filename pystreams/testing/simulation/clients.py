@@ -31,9 +31,7 @@ class SimulatedProducer:
     a request that ends a transaction, or sends its offsets, sometimes sent twice.
 
     Args:
-        broker: The broker.
         lifeline: The process it belongs to.
-        client_id: Its name.
         transactional_id: Makes it transactional.
 
     Attributes:
@@ -242,10 +240,6 @@ class SimulatedProducer:
 
 class SimulatedClients:
     """Implements `ClientFactory` for one process.
-
-    Args:
-        broker: The broker.
-        lifeline: The process.
 
     Attributes:
         restore_consumers: Those it made; they know how much was restored.

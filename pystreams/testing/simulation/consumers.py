@@ -18,9 +18,7 @@ class SimulatedConsumer:
     """Implements `ConsumerPort`; reads what is committed, from the earliest offset if none is set.
 
     Args:
-        broker: The broker.
         lifeline: The process it belongs to.
-        client_id: Its name.
         instance_id: Makes it a static member where the protocol has them.
     """
 
@@ -245,7 +243,7 @@ class SimulatedConsumer:
         if not unstable.isdisjoint(partitions):
             raise RetriableClientError("offsets are pending in a transaction")
         offsets = self._broker.group.offsets
-        return {one: offsets[one] for one in partitions if one in offsets}
+        return {at: offsets[at] for at in partitions if at in offsets}
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets; a lost answer may hide a success."""
@@ -280,9 +278,7 @@ class SimulatedRestoreConsumer:
     """Implements `RestoreConsumerPort`; reads what is committed.
 
     Args:
-        broker: The broker.
         lifeline: The process it belongs to.
-        client_id: Its name.
 
     Attributes:
         restored: Records it has handed out.

@@ -136,13 +136,7 @@ class SimulatedDisk:
 
 
 class SimulatedDirectories:
-    """Implements `TaskDirectories` for one thread.
-
-    Args:
-        disk: The machine's disk.
-        lifeline: The process.
-        owner: The thread.
-    """
+    """Implements `TaskDirectories` for one thread."""
 
     def __init__(self, disk: SimulatedDisk, lifeline: Lifeline, owner: str) -> None:
         self._disk = disk
@@ -164,9 +158,6 @@ class SimulatedEngine:
     """A `KeyValueEngine` on a simulated disk.
 
     Args:
-        name: The store's name.
-        disk: The machine's disk.
-        lifeline: The process.
         faults: Decides when it is flushed by itself.
         segmented: Whether it drops segments, as the engine of window and session stores does.
     """

@@ -113,7 +113,7 @@ class Lifeline:
         self._crash_at_call: str | None = None
 
     def crash_in(self, pulses: int | None) -> None:
-        """Crash at the call that comes after so many others; None takes that back."""
+        """Crash at the call after this many others; None takes that back."""
         self._crash_at = None if pulses is None else self.pulses + pulses
 
     def crash_at(self, call: str) -> None:

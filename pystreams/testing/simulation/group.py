@@ -41,7 +41,6 @@ class Member:
     """One member of the group.
 
     Attributes:
-        member_id: Its id.
         topics: What it subscribes to.
         instance_id: Makes it static; None otherwise.
         seen_ms: When it polled last (ms).
@@ -102,7 +101,6 @@ class GroupCoordinator:
         """Add a new member; the others learn of it at their next poll.
 
         Args:
-            client_id: Its name.
             topics: What it subscribes to.
             instance_id: Makes it a static one under the eager protocol: it takes the place of the
                 member that had this id.
@@ -127,8 +125,8 @@ class GroupCoordinator:
     def _static_member(self, instance_id: str | None) -> Member | None:
         if instance_id is None:
             return None
-        found = (one for one in self._members.values() if one.instance_id == instance_id)
-        return next(found, None)
+        members = self._members.values()
+        return next((member for member in members if member.instance_id == instance_id), None)
 
     def leave(self, member: Member) -> None:
         """Remove a member, if it is one."""

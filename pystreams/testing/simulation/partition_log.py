@@ -1,7 +1,7 @@
 """One partition of a simulated topic: records, transaction markers, and what readers see.
 
 Invariants:
-- Offsets rise by one a record; a marker takes one too. Compaction and deletion leave gaps.
+- Offsets rise by one per record; a marker takes one too. Compaction and deletion leave gaps.
 - `stable_end` is the first offset of the oldest transaction whose marker is not written here;
   read_committed readers never get past it, and never see records of an aborted transaction.
 """
@@ -24,7 +24,6 @@ class LogEntry:
     """One offset of a partition.
 
     Attributes:
-        offset: The offset.
         record: The record; None for a marker.
         transaction: Number of the transaction it belongs to; None outside of any.
     """
@@ -37,11 +36,7 @@ class LogEntry:
 class PartitionLog:
     """The records of one partition.
 
-    Args:
-        partition: Its name.
-
     Attributes:
-        partition: Its name.
         beginning: The first offset that was not deleted.
         high_watermark: The offset after the last entry.
     """
@@ -112,7 +107,7 @@ class PartitionLog:
 
         Args:
             position: The first offset to look at.
-            limit: At most so many records.
+            limit: The most records to return.
 
         Returns:
             The records, and the position after what was looked at: past markers and aborted

@@ -46,7 +46,6 @@ class SimulatedProcess:
     Args:
         topology: What it runs.
         config: Its configuration; `bootstrap.servers` has a default here.
-        broker: The broker.
         disk: Its machine's disk.
         process_id: Its identity, the same after a restart.
         real_stores: Whether stores lie on the real disk, in the simulated one's directory; such
@@ -54,8 +53,6 @@ class SimulatedProcess:
         make_clients: Makes the clients of a life.
 
     Attributes:
-        plan: The topology's plan.
-        process_id: Its identity.
         disk: Its machine's disk.
         threads: Its stream threads while it runs.
         clients: What made the clients of this life.
@@ -143,7 +140,7 @@ class SimulatedProcess:
             raise
 
     def crash_in(self, calls: int | None) -> None:
-        """Crash at the call of a port or a disk that comes after so many; None takes it back."""
+        """Crash at the call of a port or a disk after this many others; None takes it back."""
         self._lifeline.crash_in(calls)
 
     def crash_at(self, call: str) -> None:

@@ -44,7 +44,6 @@ class TransactionalId:
     """What the coordinator knows of one transactional id.
 
     Attributes:
-        name: The id.
         epoch: The epoch of the producer that may use it.
         state: State of the current transaction.
         number: Number of the current transaction, unique in the broker.

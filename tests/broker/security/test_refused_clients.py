@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pystreams.cli.errors import exit_code_of
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.failures import exit_code_of
 from pystreams.config import StreamsConfig
 from pystreams.errors import AuthenticationError, FatalStreamsError
 from pystreams.ids import TopicPartition

@@ -12,11 +12,12 @@ import os
 import sys
 import threading
 
+from pystreams.cli.child_reports import report_to_parent
+from pystreams.cli.children import run_processes, stop_with_parent
+from pystreams.cli.client_run import run_until_stopped
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.process_reports import report_to_parent
-from pystreams.cli.processes import run_processes, stop_with_parent
 from pystreams.cli.run import _display
-from pystreams.cli.running import StopRequest, run_until_stopped
+from pystreams.cli.stop_request import StopRequest
 from pystreams.errors import (
     BrokerNotAvailableError,
     ProcessingError,

@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 
-from pystreams.cli.leaving import LeaveBySignal, Left
+from pystreams.cli.children import run_before, stop_with_parent
+from pystreams.cli.interruption import InterruptBySignal, Interrupted
 from pystreams.cli.logs import configure_logging
-from pystreams.cli.processes import run_before, stop_with_parent
 
 
 def tell(step: str) -> None:
@@ -37,7 +37,7 @@ def parent(behaviour: str) -> int:
 
 
 def child(behaviour: str) -> int:
-    leave = LeaveBySignal()
+    leave = InterruptBySignal()
     stop_with_parent(leave)
     try:
         with leave.by_signals():
@@ -51,7 +51,7 @@ def child(behaviour: str) -> int:
                     tell("cleans-up")
                     wait()
             return 3 if behaviour == "fails" else 0
-    except Left as left:
+    except Interrupted as left:
         tell("left")
         return left.exit_code
 

@@ -7,7 +7,7 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from pystreams.cli.display import LiveDisplay, StatusLine
+from pystreams.cli.live_line import LiveDisplay, StatusLine
 from pystreams.runtime.statistics import Statistics, total
 
 if TYPE_CHECKING:

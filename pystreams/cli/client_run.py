@@ -1,40 +1,27 @@
 """One client in this process: from start to a clean stop, by signals.
 
-The main thread only waits; the stream threads work, and a display has a thread of its own. The
-first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
-second one ends the process at once with 128 + the signal's number; what was not committed is
-processed again after the next start, as after a crash. SIGHUP, of a terminal that is closed, only
-asks: it may come twice, from the system and from the shell. Under `nohup` it is left alone.
+The main thread only waits; the stream threads work, and a display has a thread of its own.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
+from pystreams.cli.errors import exit_code_of
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.failures import exit_code_of
-from pystreams.cli.output import forget_output, reader_has_gone
+from pystreams.cli.standard_output import forget_output, reader_has_gone
+from pystreams.cli.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.loggers import get_logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
-
-    from pystreams.cli.display import LiveDisplay
+    from pystreams.cli.live_line import LiveDisplay
     from pystreams.errors import StreamsError
     from pystreams.runtime.statistics import Statistics
 
-CLOSE_TIMEOUT_S = 25.0
-"""How long a clean stop may take: less than the 30 s after which Kubernetes kills."""
-
 _WATCH_INTERVAL_S = 0.25
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_SHOW_CURSOR = b"\x1b[?25h\n"
 
 _log = get_logger("pystreams.cli")
 
@@ -57,55 +44,6 @@ class RunningStreams(Protocol):
 
     def statistics(self) -> Statistics:
         """Return how it is doing."""
-
-
-class StopRequest:
-    """Whether the process was asked to stop; set by signals and by the parent's end.
-
-    Args:
-        ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
-    """
-
-    def __init__(self, *, ends_at_second_signal: bool = True) -> None:
-        self._ends_at_second_signal = ends_at_second_signal
-        self._event = threading.Event()
-
-    @property
-    def requested(self) -> bool:
-        """Whether to stop."""
-        return self._event.is_set()
-
-    def request(self) -> None:
-        """Ask for a stop; asking twice changes nothing."""
-        self._event.set()
-
-    @contextmanager
-    def by_signals(self) -> Iterator[None]:
-        """Let signals ask within the block. Main thread only."""
-        taken = [
-            number
-            for number in _STOP_SIGNALS
-            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
-        ]
-        before = {number: signal.signal(number, self._on_signal) for number in taken}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        if self.requested and self._ends_at_second_signal and number != signal.SIGHUP:
-            end_at_once(number)
-        self.request()
-
-
-def end_at_once(signal_number: int) -> None:
-    """End the process now, without cleaning up; 128 + the signal's number is the exit code."""
-    if sys.stderr.isatty():
-        # A live display has hidden it.
-        os.write(2, _SHOW_CURSOR)
-    os._exit(128 + signal_number)
 
 
 def run_until_stopped(

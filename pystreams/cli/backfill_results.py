@@ -69,7 +69,6 @@ def show_age(plan: TopologyPlan, newest_ms: Callable[[], int | None], clock: Clo
     """Print which limits publishing moves, so that brokers keep what is as old as the history.
 
     Args:
-        plan: The topology's plan.
         newest_ms: Finds out where the history ends, about (ms); None if nothing tells. Called where
             a store has such a limit.
         clock: Tells what brokers count from.

@@ -59,11 +59,11 @@ def streams_errors_as_exit_codes() -> Iterator[None]:
 
 def _with_causes(error: StreamsError) -> str:
     """Return the message, and those of its causes that say something more."""
-    told = str(error)
+    message = str(error)
     cause = error.__cause__
     while cause is not None:
         text = str(cause)
-        if text and text not in told:
-            told += f"\n  caused by {type(cause).__name__}: {text}"
+        if text and text not in message:
+            message += f"\n  caused by {type(cause).__name__}: {text}"
         cause = cause.__cause__
-    return told
+    return message

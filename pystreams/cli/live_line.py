@@ -1,7 +1,6 @@
 """How a running client is shown: one live line on a terminal, nothing otherwise.
 
-Elsewhere than on a terminal the log says it: the runtime's summary line at
-`log.summary.interval.ms`.
+Without a terminal the log says it: the runtime's summary line at `log.summary.interval.ms`.
 """
 
 from __future__ import annotations
@@ -61,7 +60,6 @@ class LiveDisplay:
 
     Args:
         statistics: Tells how the client is doing.
-        monotonic_ms: The clock.
     """
 
     def __init__(

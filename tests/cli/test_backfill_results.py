@@ -10,7 +10,7 @@ import pytest
 from pystreams.backfill import Published
 from pystreams.backfill.seeding import Seeded
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagedStage
-from pystreams.cli.backfill_display import show_published, show_summary
+from pystreams.cli.backfill_results import show_published, show_summary
 
 STATE = Path("/var/state/app")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pystreams.cli.loading import LoadedTopology, LoadingError, load_topology
+from pystreams.cli.topology_loader import LoadedTopology, LoadingError, load_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """From `FILE`, `FILE:attribute` or `module:attribute` to a topology.
 
 A file is imported the way Python runs a script (its directory first on the path), a module the way
-`python -m` does (the working directory first). What stands behind the attribute may be a topology,
-a builder, or a function without parameters that returns either. A module may also hold `config`, a
-dict of configuration that is weaker than every other source.
+`python -m` does (the working directory first). The attribute may be a topology, a builder, or a
+function without parameters that returns either. A module may also hold `config`, a dict: the
+weakest source of configuration.
 """
 
 # ruff: noqa: BLE001 - the user's code may raise anything; what it raised is shown, not swallowed.
@@ -38,7 +38,6 @@ class LoadedTopology:
     """What a reference led to.
 
     Attributes:
-        topology: The topology.
         name: The file's stem, or the last part of the module's name.
         config: The module's `config`; empty when it has none.
     """

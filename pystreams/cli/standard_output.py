@@ -21,7 +21,7 @@ def reader_has_gone() -> bool:
 
 
 def forget_output() -> None:
-    """Throw away what was printed and not written: the interpreter would fail on it at its end."""
+    """Discard what was printed but not written: the interpreter would fail on it at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

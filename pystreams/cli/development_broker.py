@@ -1,8 +1,10 @@
-"""The topics that `pystreams run --dev` creates, so that a topology can be tried at once."""
+"""What `--dev` does so that a topology can be tried at once: start a broker, create topics."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import click
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -12,16 +14,29 @@ _PARTITIONS = 4
 """Where nothing else says how many: enough to see tasks, processes and threads share them."""
 
 
+def bootstrap_servers() -> str:
+    """Return the address of the development broker; start it when none runs.
+
+    Raises:
+        StreamsError: It can't be started.
+    """
+    from pystreams.broker import BrokerRegistry, DevelopmentBroker
+
+    broker = DevelopmentBroker.find()
+    if broker is None:
+        click.echo("Starting the development broker (`pystreams broker stop` ends it)", err=True)
+        broker = DevelopmentBroker.start(registry=BrokerRegistry())
+    return broker.bootstrap_servers
+
+
 def create_missing_topics(
     topology: Topology, config: StreamsConfig, *, partitions: int | None, processes: int
 ) -> None:
-    """Create the topics a topology reads and writes by name, as far as they are missing.
+    """Create the topics that a topology reads or writes by name and that do not exist yet.
 
-    All get one number of partitions, so that they can be joined.
+    All get the same number of partitions, so that they can be joined.
 
     Args:
-        topology: The topology.
-        config: The application's configuration.
         partitions: How many; None for as many as the largest source topic that exists has, else
             four, and one for each process at least.
         processes: How many processes share them.

@@ -1,10 +1,9 @@
-"""How a command that works in its main thread leaves when a signal asks it to.
+"""How a command that works in its main thread is interrupted by a signal.
 
-`run` has threads that work while its main thread waits (`running`). `backfill`, `export` and
-`rescale` work themselves: in Spark, in the Kafka client, in files. There the first signal becomes
-an exception in the main thread, so that each step cleans up behind it: the Spark session ends, an
-open transaction is aborted, the terminal gets its cursor back. The second signal ends the process
-at once.
+`run` has threads that work while its main thread waits. `backfill`, `export` and `rescale` work in
+the main thread: in Spark, in the Kafka client, in files. There the first signal becomes an
+exception, so that each step cleans up behind it: the Spark session ends, an open transaction is
+aborted, the terminal gets its cursor back. The second signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pystreams.cli.running import StopRequest, end_at_once
+from pystreams.cli.stop_request import StopRequest, end_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
 
-class Left(KeyboardInterrupt):
-    """A signal asked the command to leave.
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the command to stop.
 
     A `KeyboardInterrupt` for py4j, which closes a connection with an open question at one, and at
     nothing else: the session could not be stopped before the job has ended.
@@ -39,8 +38,8 @@ class Left(KeyboardInterrupt):
         super().__init__(signal.Signals(number).name)
 
 
-class LeaveBySignal(StopRequest):
-    """Raises `Left` in the main thread at the first stop signal within `by_signals`."""
+class InterruptBySignal(StopRequest):
+    """Raises `Interrupted` in the main thread at the first stop signal within `by_signals`."""
 
     def request(self) -> None:
         """Ask for it from any thread."""
@@ -53,25 +52,25 @@ class LeaveBySignal(StopRequest):
                 return
             end_at_once(number)
         super().request()
-        raise Left(number)
+        raise Interrupted(number)
 
 
 @contextmanager
-def leaving_by_signals(leave: LeaveBySignal, then: str | None) -> Iterator[None]:
+def exit_when_interrupted(stop: InterruptBySignal, then: str | None) -> Iterator[None]:
     """End the command with the exit code of the signal that came within the block.
 
     Args:
-        leave: What takes the signals.
+        stop: What takes the signals.
         then: What a start after it does, for the message; None for no message.
     """
     logging.getLogger().addFilter(_is_no_interrupt)
     try:
-        with leave.by_signals():
+        with stop.by_signals():
             yield
-    except Left as left:
+    except Interrupted as interrupted:
         if then is not None:
-            click.echo(f"Stopped ({left}); {then}", err=True)
-        click.get_current_context().exit(left.exit_code)
+            click.echo(f"Stopped ({interrupted}); {then}", err=True)
+        click.get_current_context().exit(interrupted.exit_code)
     finally:
         logging.getLogger().removeFilter(_is_no_interrupt)
 

@@ -1,4 +1,4 @@
-"""Children of `run`: with `--processes N` the same command N times, and what is run before.
+"""Child processes of `run`: N of them with `--processes N`, and a command that runs before it.
 
 With `--processes` the parent does nothing else:
 
@@ -7,10 +7,10 @@ With `--processes` the parent does nothing else:
 - A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
   kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
 - A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
-  that is the work of whoever started the parent, who also sees the exit code.
+  that is left to whoever started the parent, who also sees the exit code.
 - A child's standard input is a socket whose other end only the parent has. When the parent dies,
   however that happens, children see its end and stop. On a terminal they tell the parent through
-  it how they are doing, and the parent shows one live line (`process_reports`).
+  it how they are doing, and the parent shows one live line (`ChildReports`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pystreams.cli.display import LiveDisplay
+from pystreams.cli.child_reports import REPORT_OPTION, ChildReports
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.process_reports import REPORT_OPTION, ChildReports
-from pystreams.cli.running import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.cli.live_line import LiveDisplay
+from pystreams.cli.stop_request import CLOSE_TIMEOUT_S, StopRequest
 from pystreams.clock import SystemClock
 from pystreams.loggers import get_logger
 
@@ -76,14 +76,13 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
 
 
 def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
-    """Run another command of ours before this one goes on; return None when it is done.
+    """Run another command of pystreams before this one continues; return None when it is done.
 
     It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
     and it sees the end of this process (`stop_with_parent`). It is in a process group of its own,
     so that a terminal's Ctrl-C comes to it once, from here.
 
     Args:
-        command: The command.
         stdout: Where its standard output goes; None for where ours goes.
 
     Returns:

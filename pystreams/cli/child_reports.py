@@ -51,11 +51,7 @@ def report_to_parent(statistics: Callable[[], Statistics]) -> None:
 
 
 class ChildReports:
-    """What the children last told, and what they print; the parent's.
-
-    Args:
-        count: How many children there are.
-    """
+    """What the children said last and what they print; kept by their parent."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -73,7 +69,7 @@ class ChildReports:
     def statistics(self) -> Statistics:
         """Return the sum over all children; its state says where they differ."""
         latest = list(self._latest.values())
-        states = Counter(one.state for one in latest)
+        states = Counter(statistics.state for statistics in latest)
         states[_STARTING] += self._count - len(latest)
         return together(_in_words(+states), latest)
 

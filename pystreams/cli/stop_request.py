@@ -1,0 +1,75 @@
+"""How a process is asked to stop: by signals, or by the end of its parent.
+
+The first SIGTERM or SIGINT (or the end of the parent) asks for a stop: tasks commit and close. The
+second one ends the process at once with 128 + the signal's number; what was not committed is
+processed again after the next start, as after a crash. SIGHUP, of a terminal that is closed, only
+asks: it may come twice, from the system and from the shell. Under `nohup` it is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+CLOSE_TIMEOUT_S = 25.0
+"""How long a clean stop may take: less than the 30 s after which Kubernetes kills."""
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_SHOW_CURSOR = b"\x1b[?25h\n"
+
+
+class StopRequest:
+    """Whether the process was asked to stop; set by signals and by the parent's end.
+
+    Args:
+        ends_at_second_signal: False in a child of `--processes`, whose parent decides that.
+    """
+
+    def __init__(self, *, ends_at_second_signal: bool = True) -> None:
+        self._ends_at_second_signal = ends_at_second_signal
+        self._event = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop."""
+        return self._event.is_set()
+
+    def request(self) -> None:
+        """Ask for a stop; asking twice changes nothing."""
+        self._event.set()
+
+    @contextmanager
+    def by_signals(self) -> Iterator[None]:
+        """Let signals ask within the block. Main thread only."""
+        taken = [
+            number
+            for number in _STOP_SIGNALS
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+        ]
+        before = {number: signal.signal(number, self._on_signal) for number in taken}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self.requested and self._ends_at_second_signal and number != signal.SIGHUP:
+            end_at_once(number)
+        self.request()
+
+
+def end_at_once(signal_number: int) -> None:
+    """End the process now, without cleaning up; 128 + the signal's number is the exit code."""
+    if sys.stderr.isatty():
+        # A live display has hidden it.
+        os.write(2, _SHOW_CURSOR)
+    os._exit(128 + signal_number)
