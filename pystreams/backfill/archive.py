@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from pystreams.backfill.failures import cure_in, spark_words
-from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
+from pystreams.backfill.history import History, HistoryError, WantedTopics
+from pystreams.backfill.history_checks import examined
 from pystreams.backfill.reader_options import reading_options
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.backfill.text_columns import milliseconds_of, number_of, utc

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from pystreams.backfill.dataset_place import check_replaceable, num_rows, replaced
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.failures import cure_in, spark_words
+from pystreams.backfill.identity_checks import check_identity
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.spark import spark_session
-from pystreams.backfill.staged_publication import check_identity
 from pystreams.backfill.staged_results import check_whole
 from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds, records_by_topic
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.errors import OffsetOutOfRangeError, StreamsError
@@ -79,10 +79,10 @@ def estimated_by(
     """
     sample = _Sample(consumer, bounds, clock)
     sample.read()
-    records: dict[str, int] = {}
-    for partition, has in bounds.items():
-        records[partition.topic] = records.get(partition.topic, 0) + has.records
-    sizes = {topic: sample.size_of(topic) if records[topic] else 0 for topic in records}
+    sizes = {
+        topic: sample.size_of(topic) if count else 0
+        for topic, count in records_by_topic(bounds).items()
+    }
     missing = ", ".join(sorted(topic for topic, size in sizes.items() if size is None))
     why = sample.trouble or (
         f"none came within {_DEADLINE_MS // 1000} s"

@@ -17,7 +17,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
-from pystreams.backfill.history import History, PartitionBounds, PartitionReader
+from pystreams.backfill.history import History, PartitionReader
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
 from pystreams.backfill.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind

@@ -23,12 +23,12 @@ from pystreams.backfill.export_manifest import (
 from pystreams.backfill.export_points import ExportPoints, TaskPoint, take_points
 from pystreams.backfill.failures import spark_words
 from pystreams.backfill.history import WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.publishing import publishing_config
 from pystreams.backfill.spark import require_pyspark
-from pystreams.backfill.staging import BackfillIdentity
 from pystreams.backfill.store_changelogs import (
     StoreChangelog,
     changelogs_of,

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import (
     HEADERS,
     KEY,

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from pystreams.backfill.history import (
     History,
     HistoryError,
-    PartitionBounds,
     PartitionReader,
     WantedTopics,
     without_later,
 )
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.stages import merges_history

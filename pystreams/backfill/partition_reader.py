@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from pystreams.backfill.history import HistoryError, PartitionBounds
+from pystreams.backfill.history import HistoryError
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.errors import OffsetOutOfRangeError, RetriableClientError

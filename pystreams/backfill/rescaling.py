@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 
 from pystreams.backfill.failures import failure_in, spark_words
 from pystreams.backfill.history import WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan, RescaleRefusedError
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staged_rows import check_complete, counted
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    Manifest,
-    StagedStage,
-    StagingDirectory,
-)
+from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.loggers import get_logger

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
@@ -18,19 +20,17 @@ from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.spark import require_pyspark, spark_session
-from pystreams.backfill.staged_publication import check_identity, refuse_other_offsets
 from pystreams.backfill.stages import merges_history, stages_of
 from pystreams.backfill.staging import (
     MANIFEST,
-    BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
     begun_asked,
     begun_identity,
     read_manifest,
+    refuse_other_times,
 )
-from pystreams.backfill.staging_checks import check_asked
 from pystreams.backfill.store_checks import refuse_stores_without_dump
 from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import Clock, SystemClock
@@ -184,7 +184,7 @@ def complete_before(
     check_identity(path, manifest.identity, plan, configuration)
     if isinstance(source, KafkaSource):
         source.refuse_other_bounds(manifest.identity.partition_bounds())
-        check_asked(begun_asked(path), source.asked, path)
+        refuse_other_times(begun_asked(path), source.asked, path)
     return manifest
 
 

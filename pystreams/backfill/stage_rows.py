@@ -38,7 +38,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.archive import COLUMNS
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.backfill.salts import salts_of
 from pystreams.ids import TopicPartition

@@ -28,9 +28,10 @@ import pyarrow.compute as pc
 
 from pystreams.backfill.failures import WorkerFailureError
 from pystreams.backfill.feeding import fed_by_reader, fed_with_rows
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.rows import PARTITION
 from pystreams.backfill.shipping import unpack

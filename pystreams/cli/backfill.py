@@ -232,7 +232,7 @@ class _Backfill:
 
     def _kafka_source(self) -> KafkaSource:
         from pystreams.backfill import KafkaPartitionReader, KafkaSource
-        from pystreams.backfill.staged_publication import check_begun
+        from pystreams.backfill.identity_checks import check_begun
         from pystreams.backfill.staging import begun_identity
 
         assert self._admin is not None, "--from kafka needs a broker"

@@ -8,8 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.task_counts import TakenRecords

@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 
 from pystreams.backfill import kafka_source, running
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
-from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
+from pystreams.backfill.history import HistoryError, WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
-from pystreams.backfill.staging import BackfillIdentity
 from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError

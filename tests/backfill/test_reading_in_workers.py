@@ -12,7 +12,8 @@ import pytest
 
 from pystreams.backfill.failures import BackfillTaskError
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import History, PartitionBounds, WantedTopics
+from pystreams.backfill.history import History, WantedTopics
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HISTORY_TYPE, HistoryMessage, Result
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.task_counts import StageCounts, TakenRecords

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from pystreams import serdes
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stages import stages_of
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker import StageJob, run_reading_tasks
 from pystreams.backfill.worker_logging import worker_set_up, workers_log_by

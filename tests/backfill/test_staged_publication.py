@@ -15,20 +15,15 @@ from pyarrow import parquet
 from pystreams import serdes
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
 from pystreams.backfill.rescale import rescaled_publication
 from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
 from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_rows import counted
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    Manifest,
-    StagedStage,
-    StagingDirectory,
-    read_manifest,
-)
+from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
 from pystreams.ids import TaskId, TopicPartition

@@ -12,7 +12,8 @@ import pytest
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.running import run
 from pystreams.backfill.spark import (
     _MODULES_NEEDED,
@@ -23,11 +24,7 @@ from pystreams.backfill.spark import (
     missing_modules,
     require_pyspark,
 )
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    StagingDirectory,
-    read_manifest,
-)
+from pystreams.backfill.staging import StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.errors import ConfigError, ProcessingError
 from pystreams.ids import TaskId, TopicPartition
