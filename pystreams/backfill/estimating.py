@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pystreams.backfill.partition_bounds import PartitionBounds, records_by_topic
+from pystreams.backfill.rows import payload_bytes
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.errors import OffsetOutOfRangeError, StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 
 _PARTITIONS_MAX = 4
@@ -187,7 +187,9 @@ class _Sample:
                 break
             left[partition] -= 1
             self.records[partition] = self.records.get(partition, 0) + 1
-            self._bytes[partition] = self._bytes.get(partition, 0) + _size(message)
+            self._bytes[partition] = self._bytes.get(partition, 0) + payload_bytes(
+                message.key(), message.value(), message.headers() or ()
+            )
             self.newest_ms = max(self.newest_ms or 0, message.timestamp()[1])
             if not left[partition]:
                 break  # The others may be read from before the end.
@@ -208,9 +210,3 @@ def _chosen(bounds: Mapping[TopicPartition, PartitionBounds]) -> list[TopicParti
         for own in by_topic.values()
         for partition in own[:: -(-len(own) // _PARTITIONS_MAX)]
     ]
-
-
-def _size(message: ConsumedMessage) -> int:
-    headers = message.headers() or ()
-    texts = sum(len(name) + len(value or b"") for name, value in headers)
-    return len(message.key() or b"") + len(message.value() or b"") + texts

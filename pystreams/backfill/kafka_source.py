@@ -140,22 +140,8 @@ class KafkaSource:
     def needs_connector(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
         """Return whether Spark's Kafka connector is needed: workers can't read all themselves.
 
-        Args:
-            plan: The topology's plan.
-            wanted: What it reads.
-
-        Raises:
-            BrokerNotAvailableError: No broker answered.
-            TopologyError: The topology can't run as a backfill.
-        """
-        if self.reader is None:
-            return True
-        counts = self.admin.partition_counts()
-        later = wanted.came_later(counts)
-        return merges_history(plan, {one: counts[one] for one in counts.keys() - later})
-
-    def check_options(self, plan: TopologyPlan, wanted: WantedTopics) -> None:
-        """Refuse options that would have no effect; whether the connector has one is not known.
+        Options are for the connector alone: those that would have no effect are refused. Whether it
+        has one of that name is not known.
 
         Args:
             plan: The topology's plan.
@@ -167,13 +153,20 @@ class KafkaSource:
             TopologyError: The topology can't run as a backfill.
         """
         self._refuse_fixed_options()
-        if self.options and not self.needs_connector(plan, wanted):
+        is_needed = self.reader is None or self._merges_history(plan, wanted)
+        if self.options and not is_needed:
             raise HistoryError(
                 f"option {min(self.options)!r} is for Spark's Kafka connector, and no stage of "
                 "this topology needs it: workers read Kafka themselves, with the application's "
                 "configuration. Leave the option out; what clients are to be told, such as "
                 "security.protocol, goes into the configuration, in librdkafka's names"
             )
+        return is_needed
+
+    def _merges_history(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
+        counts = self.admin.partition_counts()
+        later = wanted.came_later(counts)
+        return merges_history(plan, {name: counts[name] for name in counts.keys() - later})
 
     def _refuse_fixed_options(self) -> None:
         fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)

@@ -98,13 +98,13 @@ class Staging:
     ) -> StagedStage:
         state = counted(attempt, ResultKind.STATE)
         return StagedStage(
-            position,
-            part.id,
-            tuple(topic.new_name for topic in part.topics),
-            None,
-            part.new_tasks,
-            sum(state.values()),
-            seconds,
+            position=position,
+            subtopology=part.id,
+            topics=tuple(topic.new_name for topic in part.topics),
+            only_topic=None,
+            num_tasks=part.new_tasks,
+            records=sum(state.values()),
+            seconds=seconds,
             outputs={},
             output_partitions={},
             state=state,

@@ -51,9 +51,9 @@ _BEGUN = "begun.json"
 _STAGE = "_stage.json"  # Spark passes over files that begin with an underscore.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedStage:
-    """What one stage read and wrote.
+    """What one stage read and wrote; its fields are those of the stage's file.
 
     Attributes:
         position: Its place among the stages, from 0.

@@ -116,7 +116,7 @@ def test_results_of_an_archive_without_offsets_are_a_data_set_and_are_not_publis
 def test_call_that_is_to_publish_refuses_an_archive_without_offsets_before_it_runs(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_refuse_used_group", lambda *_, **__: None)
+    monkeypatch.setattr(running, "refuse_used_group", lambda *_, **__: None)
     loaded = load_topology(arguments[0])
     columns = {"partition": "part", "timestamp": "at", "offset": None}
     source = ArchiveSource(str(tmp_path / "archive.parquet"), columns=columns, topic="in")

@@ -301,7 +301,7 @@ def test_options_are_taken_where_a_stage_needs_the_connector(
 ) -> None:
     source = source_of(broker, reader=READER if has_reader else None, options=OPTION)
 
-    source.check_options(passing_on(is_merged=is_merged), WANTED)
+    source.needs_connector(passing_on(is_merged=is_merged), WANTED)
 
 
 def test_options_that_nothing_would_take_are_refused_with_where_they_belong(
@@ -311,8 +311,8 @@ def test_options_that_nothing_would_take_are_refused_with_where_they_belong(
     told = "'minPartitions' is for Spark's Kafka connector.*no stage.*Leave the option out"
 
     with pytest.raises(HistoryError, match=told):
-        source.check_options(passing_on(is_merged=False), WANTED)
-    source_of(broker, reader=READER).check_options(passing_on(is_merged=False), WANTED)
+        source.needs_connector(passing_on(is_merged=False), WANTED)
+    source_of(broker, reader=READER).needs_connector(passing_on(is_merged=False), WANTED)
 
 
 def test_option_that_the_backfill_sets_is_refused_before_spark_starts(
@@ -321,7 +321,7 @@ def test_option_that_the_backfill_sets_is_refused_before_spark_starts(
     source = source_of(broker, reader=READER, options={"startingOffsets": "latest"})
 
     with pytest.raises(HistoryError, match="'startingOffsets' is set by the backfill itself"):
-        source.check_options(passing_on(is_merged=True), WANTED)
+        source.needs_connector(passing_on(is_merged=True), WANTED)
 
 
 def test_backfill_with_idle_options_is_refused_before_spark_starts(

@@ -78,13 +78,13 @@ def stage(
     write(attempt, rows)
     outputs = counted(attempt, ResultKind.OUTPUT)
     found = StagedStage(
-        position,
-        subtopology,
-        (topic,),
-        None,
-        1,
-        0,
-        0.0,
+        position=position,
+        subtopology=subtopology,
+        topics=(topic,),
+        only_topic=None,
+        num_tasks=1,
+        records=0,
+        seconds=0.0,
         outputs=outputs,
         output_partitions=dict.fromkeys(outputs, 3),
         state=counted(attempt, ResultKind.STATE),

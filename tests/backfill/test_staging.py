@@ -42,13 +42,13 @@ def identity() -> BackfillIdentity:
 
 def stage(records: int) -> StagedStage:
     return StagedStage(
-        0,
-        0,
-        ("left",),
-        None,
-        1,
-        records,
-        1.0,
+        position=0,
+        subtopology=0,
+        topics=("left",),
+        only_topic=None,
+        num_tasks=1,
+        records=records,
+        seconds=1.0,
         outputs={},
         output_partitions={},
         state={},
