@@ -20,7 +20,7 @@ from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
 from pystreams.backfill.history import History, PartitionReader
 from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
+from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch
 from pystreams.backfill.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
@@ -31,6 +31,7 @@ from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
+from pystreams.backfill.teller import Teller
 from pystreams.backfill.worker import StageHistory, StageJob, run_reading_tasks, run_tasks
 from pystreams.backfill.worker_logging import worker_set_up
 from pystreams.clock import Clock

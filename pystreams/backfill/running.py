@@ -16,7 +16,7 @@ from pystreams.backfill.identity_checks import check_identity, refuse_other_offs
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
-from pystreams.backfill.progress import StageProgress, Teller
+from pystreams.backfill.progress import StageProgress
 from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_checks import refuse_used_group
@@ -33,6 +33,7 @@ from pystreams.backfill.staging import (
     refuse_other_times,
 )
 from pystreams.backfill.store_checks import refuse_stores_without_dump
+from pystreams.backfill.teller import Teller
 from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig

@@ -6,15 +6,16 @@ said with its cure: the `spark` extra, a Java, a Java with all its modules.
 
 from __future__ import annotations
 
-import importlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,24 @@ _JAVA_VERSION_MAX = 22
 _SPARK_OF_ANY_JAVA = (4, 2)
 
 
+def _found(package: str) -> None:
+    """See that a package is installed, without importing it.
+
+    Raises:
+        ModuleNotFoundError: It is not.
+    """
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(f"No module named {package!r}")
+
+
+_PACKAGES: Mapping[str, Callable[[str], object]] = {
+    "pyspark": import_module,
+    "pyarrow": import_module,
+    # Takes longer than all the others, and only Spark's own queries need it: it imports it then.
+    "pandas": _found,
+}
+
+
 class SparkNotAvailableError(StreamsError):
     """Spark can't run here: pyspark or Java is missing or of another version, or it did not start.
 
@@ -67,9 +86,9 @@ def require_pyspark() -> None:
         SparkNotAvailableError: One is missing, or pyspark is of another major version; names it
             and the extra that brings it.
     """
-    for package in ("pyspark", "pyarrow", "pandas"):
+    for package, look_for in _PACKAGES.items():
         try:
-            importlib.import_module(package)
+            look_for(package)
         except ImportError as error:
             raise SparkNotAvailableError(
                 f"a backfill runs on Spark, and {package} can't be imported ({error}): "
