@@ -17,7 +17,7 @@ from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.progress import StageProgress
-from pystreams.backfill.publish import publish
+from pystreams.backfill.publish_results import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.spark import require_pyspark, spark_session
@@ -267,7 +267,7 @@ class Backfill:
         staging: StagingDirectory,
         tell: Teller[StageProgress],
     ) -> Manifest:
-        from pystreams.backfill.execution import Execution
+        from pystreams.backfill.stage_runner import Execution
 
         clock = SystemClock()
         plan = BackfillPlan.of(self._plan, self._config, history.num_partitions)

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from pystreams.backfill import ArchiveSource, PublishingSettings, running
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publish import publish
+from pystreams.backfill.publish_results import publish
 from pystreams.backfill.publishing import Publisher
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import StagingDirectory

@@ -13,11 +13,11 @@ from pyarrow import parquet
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.backfill_plan import BackfillPlan
-from pystreams.backfill.execution import BackfillError
 from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
 from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
+from pystreams.backfill.stage_runner import BackfillError
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker import StageHistory, StageJob, run_tasks
 from pystreams.config import StreamsConfig

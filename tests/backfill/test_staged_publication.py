@@ -18,7 +18,7 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
-from pystreams.backfill.rescale import rescaled_publication
+from pystreams.backfill.rescale_state import rescaled_publication
 from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
 from pystreams.backfill.staged_results import StagedResults

@@ -65,7 +65,7 @@ def test_backfill_does_not_wait_for_packages_that_only_queries_need() -> None:
         "import sys\n"
         "from pystreams.backfill.spark import require_pyspark\n"
         "require_pyspark()\n"
-        "import pystreams.backfill.execution, pystreams.backfill.worker\n"
+        "import pystreams.backfill.stage_runner, pystreams.backfill.worker\n"
         "print('pandas' in sys.modules)\n"
     )
     answer = subprocess.run(
