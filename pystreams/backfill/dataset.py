@@ -174,7 +174,9 @@ class _Writing:
         from pyspark.sql import functions as F  # noqa: N812
 
         paths = [self._staging.stage_path(stage.position).resolve() for stage in stages]
-        of_stages = [self._spark.read.schema(RESULT_TYPE).parquet(f"file://{one}") for one in paths]
+        of_stages = [
+            self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}") for path in paths
+        ]
         rows = reduce(lambda some, more: some.unionByName(more), of_stages)
         return rows.filter((F.col("kind") == int(kind)) & (F.col("name") == name))
 
@@ -210,4 +212,4 @@ class _Writing:
 
 
 def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:
-    return found[0] if found and all(one is found[0] for one in found) else None
+    return found[0] if found and all(serde is found[0] for serde in found) else None

@@ -120,7 +120,7 @@ class _Sample:
         self._bounds = bounds
         self._clock = clock
         self._deadline_ms = clock.monotonic_ms() + _DEADLINE_MS
-        self._positions = {one: bounds[one].first for one in _chosen(bounds)}
+        self._positions = {partition: bounds[partition].first for partition in _chosen(bounds)}
 
     def read(self) -> None:
         """Read from the beginning of partitions, then from before their end."""
@@ -139,29 +139,32 @@ class _Sample:
 
     def size_of(self, topic: str) -> int | None:
         """Return the size of a topic (bytes), or None when no record of it was read."""
-        read = [one for one in self.records if one.topic == topic]
+        read = [partition for partition in self.records if partition.topic == topic]
         if not read:
             return None
-        mean = sum(self._bytes[one] for one in read) / sum(self.records[one] for one in read)
+        mean = sum(self._bytes[partition] for partition in read) / sum(
+            self.records[partition] for partition in read
+        )
         return round(
             sum(
-                has.records * (self._bytes[one] / self.records[one] if one in read else mean)
-                for one, has in self._bounds.items()
-                if one.topic == topic
+                has.records
+                * (self._bytes[partition] / self.records[partition] if partition in read else mean)
+                for partition, has in self._bounds.items()
+                if partition.topic == topic
             )
         )
 
     def _read_some(self) -> None:
         """Read a few records of each partition, from its position on."""
         left = {
-            one: _RECORDS_AT_A_PLACE
-            for one, position in self._positions.items()
-            if position < self._bounds[one].end
+            partition: _RECORDS_AT_A_PLACE
+            for partition, position in self._positions.items()
+            if position < self._bounds[partition].end
         }
         # Partitions that are kept would go on where they are.
         self._consumer.assign({})
         while left and not self.was_cut_off():
-            self._consumer.assign({one: self._positions[one] for one in left})
+            self._consumer.assign({partition: self._positions[partition] for partition in left})
             try:
                 batches = self._consumer.poll(_POLL_RECORDS, _POLL_S)
             except OffsetOutOfRangeError as error:
@@ -203,7 +206,7 @@ class _Sample:
 def _chosen(bounds: Mapping[TopicPartition, PartitionBounds]) -> list[TopicPartition]:
     """Return some partitions of each topic that have records, spread over all of them."""
     by_topic: dict[str, list[TopicPartition]] = {}
-    for partition in sorted(one for one, has in bounds.items() if has.records):
+    for partition in sorted(partition for partition, has in bounds.items() if has.records):
         by_topic.setdefault(partition.topic, []).append(partition)
     return [
         partition

@@ -113,7 +113,7 @@ def export(
     if not changelogs:
         raise ExportError("the topology has no store with a changelog: there is nothing to export")
     directory = ExportDirectory(local_path(output))
-    directory.begin([one.store for one in changelogs])
+    directory.begin([changelog.store for changelog in changelogs])
     points = _points_now(plan, changelogs, num_partitions, clients, own)
     begun_ms = SystemClock().now_ms()
     source = KafkaSource(
@@ -168,9 +168,9 @@ class _Export:
 
     def run(self, spark: SparkSession) -> list[ExportedStore]:
         """Write all of them, one after the other."""
-        topics = tuple(one.topic for one in self._changelogs)
+        topics = tuple(changelog.topic for changelog in self._changelogs)
         records = self._source.read(spark, WantedTopics(topics, ())).frame()
-        return [self._store(records, one) for one in self._changelogs]
+        return [self._store(records, changelog) for changelog in self._changelogs]
 
     def _store(self, records: DataFrame, changelog: StoreChangelog) -> ExportedStore:
         from pystreams.backfill.changelog_state import current_state
@@ -195,11 +195,15 @@ class _Export:
         partitions = [
             TopicPartition(changelog.topic, number) for number in range(changelog.num_partitions)
         ]
-        ends = {one.partition: self._points.ends[one] for one in partitions}
+        ends = {partition.partition: self._points.ends[partition] for partition in partitions}
         admin = self._source.admin
         ranges = REAL_WAITING.until_answered(lambda: admin.offset_ranges(partitions))
-        written = [one for one in partitions if ranges[one].high_watermark > ends[one.partition]]
-        return ends, frozenset(one.partition for one in written)
+        written = [
+            partition
+            for partition in partitions
+            if ranges[partition].high_watermark > ends[partition.partition]
+        ]
+        return ends, frozenset(partition.partition for partition in written)
 
     def _serdes(self, changelog: StoreChangelog) -> tuple[Serde[Any] | None, Serde[Any] | None]:
         if changelog.kind in {None, StoreKind.BUFFER}:

@@ -157,8 +157,8 @@ def _wrong_offsets(frame: DataFrame, partition: TopicPartition, *, gaps_allowed:
     from pyspark.sql import functions as F  # noqa: N812
 
     before = F.lag("offset").over(Window.orderBy("offset"))
-    one = frame.filter((F.col("topic") == partition.topic) & (F.col("partition") == partition[1]))
-    pairs = one.select("offset", before.alias("before"), F.input_file_name().alias("file"))
+    own = frame.filter((F.col("topic") == partition.topic) & (F.col("partition") == partition[1]))
+    pairs = own.select("offset", before.alias("before"), F.input_file_name().alias("file"))
     wrong = F.col("offset") == F.col("before")
     if not gaps_allowed:
         wrong = wrong | (F.col("offset") > F.col("before") + 1)

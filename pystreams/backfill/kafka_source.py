@@ -216,7 +216,7 @@ class KafkaSource:
         ]
         self._refuse_unknown(partitions)
         self._refuse_other_than(wanted.begun)
-        new = [one for one in partitions if one not in wanted.begun]
+        new = [partition for partition in partitions if partition not in wanted.begun]
         # Before the ends, so that none is behind its partition's.
         starts = self._offsets(self.start, new)
         ends = self._offsets(self.end, new)
@@ -242,9 +242,13 @@ class KafkaSource:
 
         That is so behind the last record, and behind the first of an open transaction.
         """
-        times = {one: bound.times_ms[one.topic] for one in partitions if one[0] in bound.times_ms}
+        times = {
+            partition: bound.times_ms[partition.topic]
+            for partition in partitions
+            if partition[0] in bound.times_ms
+        }
         at_times = REAL_WAITING.until_answered(lambda: self.admin.offsets_at(times))
-        return {one: at_times.get(one) for one in times} | dict(bound.offsets)
+        return {partition: at_times.get(partition) for partition in times} | dict(bound.offsets)
 
     def refuse_other_bounds(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:
         """Refuse offsets that are not those of a backfill that is complete; asks no broker.
@@ -297,7 +301,11 @@ class KafkaSource:
 
         found: DataFrame | None = None
         for topic in sorted({partition.topic for partition in bounds}):
-            own = {one.partition: has for one, has in bounds.items() if one.topic == topic}
+            own = {
+                partition.partition: has
+                for partition, has in bounds.items()
+                if partition.topic == topic
+            }
             try:
                 scan = self._scan(spark, topic, own)
             except AnalysisException as error:

@@ -130,4 +130,4 @@ def _within(messages: Sequence[ConsumedMessage], end: int) -> Sequence[ConsumedM
     last = messages[-1].offset() if messages else None
     if last is None or last < end:
         return messages
-    return [one for one in messages if (one.offset() or 0) < end]
+    return [message for message in messages if (message.offset() or 0) < end]

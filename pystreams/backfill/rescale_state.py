@@ -212,7 +212,9 @@ def _check_counts(
 def _old_group(
     plan: MovePlan, counts: Mapping[str, int], clients: ClientFactory, waiting: Waiting
 ) -> OldGroup:
-    sources = [one for one in plan.sources() if one.partition < counts.get(one.topic, 0)]
+    sources = [
+        source for source in plan.sources() if source.partition < counts.get(source.topic, 0)
+    ]
     admin = clients.admin()
     consumer = clients.consumer(f"{plan.old.application_id}-rescale", "")
     try:

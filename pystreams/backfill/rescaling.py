@@ -67,7 +67,9 @@ class Staging:
             HistoryError: Spark can't read from Kafka.
             StagingError: The directory can't be written.
         """
-        topics = tuple(one.topic for part in self._plan.subtopologies for one in part.changelogs)
+        topics = tuple(
+            changelog.topic for part in self._plan.subtopologies for changelog in part.changelogs
+        )
         records = self._source.read(spark, WantedTopics(topics, ())).frame()
         done = [
             self._directory.finished_stage(position) or self._stage(spark, records, position, part)

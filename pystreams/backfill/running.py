@@ -300,7 +300,7 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
 
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for of_stage in counts:
+        for name, count in of_stage.items():
             found[name] = found.get(name, 0) + count
     return dict(sorted(found.items()))

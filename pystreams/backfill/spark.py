@@ -42,14 +42,10 @@ _MODULES_NEEDED = frozenset(
 )
 _LIST_MODULES_TIMEOUT_S = 30
 _DRIVER_MEMORY = "2g"
-_JAVA_OPTIONS = " ".join(
-    (
-        "-XX:Tier4InvocationThreshold=50000",
-        "-XX:Tier4MinInvocationThreshold=6000",
-        "-XX:Tier4CompileThreshold=150000",
-        "-XX:Tier4BackEdgeThreshold=400000",
-        "-XX:+IgnoreUnrecognizedVMOptions",  # A Java of another make has another compiler.
-    )
+_JAVA_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000 "
+    "-XX:+IgnoreUnrecognizedVMOptions"  # A Java of another make has another compiler.
 )
 """HotSpot's own thresholds, ten times as high: a method is compiled with all optimisations when it
 has been called 50,000 times, not 5,000. Half of what a start of Spark costs is such compiling (12 s

@@ -75,7 +75,11 @@ class Execution:
         self._clock = clock
         self._tell = tell
         internal = plan.topology.repartition_topics().keys()
-        self._bounds = {one: has for one, has in history.bounds.items() if one[0] not in internal}
+        self._bounds = {
+            partition: has
+            for partition, has in history.bounds.items()
+            if partition[0] not in internal
+        }
         self._done: list[StagedStage] = []
 
     def run(self) -> list[StagedStage]:
@@ -206,7 +210,11 @@ class Execution:
         )
 
     def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
-        return {one: has for one, has in self._bounds.items() if one.topic in stage.topics}
+        return {
+            partition: has
+            for partition, has in self._bounds.items()
+            if partition.topic in stage.topics
+        }
 
     def _first_offset(self, partition: TopicPartition) -> int:
         has = self._bounds.get(partition)
@@ -258,7 +266,9 @@ class Execution:
     # ------------------------------------------------------------------ around it
 
     def _num_records(self, stage: Stage) -> int:
-        of_history = sum(has.records for one, has in self._bounds.items() if one[0] in stage.topics)
+        of_history = sum(
+            has.records for partition, has in self._bounds.items() if partition[0] in stage.topics
+        )
         written = sum(
             earlier.outputs.get(topic, 0) for earlier in self._done for topic in stage.topics
         )

@@ -153,8 +153,10 @@ def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> Ta
     histories = {}
     for topic in whole.topics:
         if number < identity.num_partitions.get(topic, 1):
-            one = TopicPartition(topic, number)
-            histories[one] = _history(bounds.get(one), ends.get(one), is_edge=topic in source.edges)
+            partition = TopicPartition(topic, number)
+            histories[partition] = _history(
+                bounds.get(partition), ends.get(partition), is_edge=topic in source.edges
+            )
     return TaskResults(
         task_id,
         histories,

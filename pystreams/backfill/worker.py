@@ -209,7 +209,11 @@ def _run_task(
     partitions = [
         TopicPartition(topic, number) for topic in job.stage.topics if number < counts.get(topic, 1)
     ]
-    start = {one: history.start[one] for one in partitions if one in history.start}
+    start = {
+        partition: history.start[partition]
+        for partition in partitions
+        if partition in history.start
+    }
     root = _local_directory(number)
     with (
         TemporaryDirectory(prefix=f"pystreams-{task_id}-", dir=root) as directory,
@@ -222,7 +226,11 @@ def _run_task(
         if history.reader is None:
             given = fed_with_rows(task, number, rows, gaps_allowed=history.gaps_allowed)
         else:
-            bounds = {one: history.bounds[one] for one in partitions if one in history.bounds}
+            bounds = {
+                partition: history.bounds[partition]
+                for partition in partitions
+                if partition in history.bounds
+            }
             given = fed_by_reader(task, history.reader, bounds, taken)
         for results in chain(given, task.finish()):
             files.write(results)

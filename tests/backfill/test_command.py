@@ -196,8 +196,8 @@ def test_archive_is_shown_then_staged_and_then_complete(
     assert sorted((row["key"], row["value"]) for row in rows) == [("a", 2), ("b", 1)]
     files = StagingDirectory(tmp_path / "staged").files(0)
     counts = [
-        (one.key, one.value[-1] if one.value else None)
+        (row.key, row.value[-1] if row.value else None)
         for task in range(2)
-        for one in files.rows(ResultKind.OUTPUT, "out", task)
+        for row in files.rows(ResultKind.OUTPUT, "out", task)
     ]
     assert counts == [(b"a", 1), (b"a", 2), (b"b", 1)]

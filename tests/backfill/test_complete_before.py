@@ -53,7 +53,7 @@ def test_results_are_returned_as_they_were_staged(staged: Path) -> None:
 
     assert done.path == staged
     assert done.manifest == read_manifest(staged)
-    assert [(one.position, one.num_stages, one.phase) for one in told] == [
+    assert [(stage.position, stage.num_stages, stage.phase) for stage in told] == [
         (number, 3, StagePhase.STAGED_BEFORE) for number in range(3)
     ]
 

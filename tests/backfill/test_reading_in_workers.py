@@ -107,7 +107,7 @@ def expected(topology: Topology, source: ReadInWorkers, directory: Path) -> list
 
 
 def without_ends(results: Sequence[Result]) -> list[Result]:
-    return [one for one in in_order(results) if one.kind.name != "END"]
+    return [result for result in in_order(results) if result.kind.name != "END"]
 
 
 def with_gaps(rows: Sequence[Row]) -> list[Row]:
@@ -173,7 +173,11 @@ def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path)
 
     found = backfilled(CASES["ticks"].build(), source, tmp_path)
 
-    ends = {one.partition: (one.sequence, one.timestamp) for one in found if one.kind.name == "END"}
+    ends = {
+        result.partition: (result.sequence, result.timestamp)
+        for result in found
+        if result.kind.name == "END"
+    }
     latest = max(row.timestamp for row in rows)
     assert ends == {0: (30, latest), 1: (0, -1), 2: (0, -1), 3: (0, -1)}
 

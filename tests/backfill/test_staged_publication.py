@@ -51,16 +51,16 @@ def row(kind: ResultKind, name: str, sequence: int, value: bytes, time_ms: int =
 
 def write(attempt: Path, rows: Sequence[Result]) -> None:
     """Write rows where a stage has them, a file each."""
-    for number, one in enumerate(rows):
-        directory = attempt / place_of(one.kind, one.name, one.task)
+    for number, row in enumerate(rows):
+        directory = attempt / place_of(row.kind, row.name, row.task)
         directory.mkdir(parents=True, exist_ok=True)
         columns = {
-            "partition": pa.array([one.partition], pa.int32()),
-            "sequence": pa.array([one.sequence], pa.int64()),
-            "timestamp": pa.array([one.timestamp], pa.int64()),
-            "key": pa.array([one.key], pa.binary()),
-            "value": pa.array([one.value], pa.binary()),
-            "headers": pa.array([[{"key": k, "value": v} for k, v in one.headers]], HEADERS),
+            "partition": pa.array([row.partition], pa.int32()),
+            "sequence": pa.array([row.sequence], pa.int64()),
+            "timestamp": pa.array([row.timestamp], pa.int64()),
+            "key": pa.array([row.key], pa.binary()),
+            "value": pa.array([row.value], pa.binary()),
+            "headers": pa.array([[{"key": k, "value": v} for k, v in row.headers]], HEADERS),
         }
         parquet.write_table(pa.table(columns), directory / f"part-{number:05}.parquet")
 
@@ -178,10 +178,10 @@ def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:
     first, second, _ = publication_of(staged, plan_of(), with_outputs=True).tasks
     rows = list(first.rows(0))
 
-    assert [(one.name, one.value) for one in rows] == [("middle", b"1"), ("middle", b"2")]
+    assert [(row.name, row.value) for row in rows] == [("middle", b"1"), ("middle", b"2")]
     assert rows[0].headers == (("h", None),)
     assert [list(first.rows(number)) for number in range(4)] == [rows[n:] for n in range(4)]
-    assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
+    assert [row.kind for row in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
@@ -193,7 +193,7 @@ def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
     first, second, _ = publication_of(staged, plan_of(), with_outputs=False).tasks
 
     assert list(first.rows(0)) == []
-    assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
+    assert [row.kind for row in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_history_goes_up_to_its_bound_even_if_the_last_offsets_are_no_records(staged: Path) -> None:

@@ -205,13 +205,13 @@ def test_troubles_are_told_in_words_that_fit_a_rescale_too(tmp_path: Path) -> No
         told_by(lambda: read_manifest(tmp_path)),
         told_by(lambda: read_manifest(tmp_path / "nowhere")),
         told_by(lambda: StagingDirectory(tmp_path).begin(identity(), 1)),
-        *(f"{one}" for one in _CURES.values()),
+        *(f"{cure}" for cure in _CURES.values()),
         do_again(staging.stage_path(0)),
     ]
     with staging.held():
         told.append(told_by(lambda: staging.held().__enter__()))
 
-    assert [one for one in told if "backfill" in one.replace("backfill or rescale", "")] == []
+    assert [text for text in told if "backfill" in text.replace("backfill or rescale", "")] == []
 
 
 def told_by(fails: Callable[[], object]) -> str:
