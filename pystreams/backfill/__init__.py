@@ -20,16 +20,16 @@ Importing this needs no Spark; running a backfill does.
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.dataset import Dataset, write_dataset
-from pystreams.backfill.export import Exported, export
+from pystreams.backfill.export_stores import Exported, export
 from pystreams.backfill.history import History, HistoryError, HistorySource, PartitionReader
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.publish import publish
+from pystreams.backfill.publish_results import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_progress import PublishingProgress
-from pystreams.backfill.rescale import rescale
 from pystreams.backfill.rescale_settings import RescaleSettings
+from pystreams.backfill.rescale_state import rescale
 from pystreams.backfill.running import BackfillResult, run
 
 __all__ = [

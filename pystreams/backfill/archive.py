@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from pystreams.backfill.failures import cure_in, spark_words
-from pystreams.backfill.history import History, HistoryError, WantedTopics, examined
+from pystreams.backfill.history import History, HistoryError, WantedTopics
+from pystreams.backfill.history_checks import examined
 from pystreams.backfill.reader_options import reading_options
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.backfill.text_columns import milliseconds_of, number_of, utc
@@ -192,16 +193,16 @@ class ArchiveSource:
         if self.reader != "parquet":
             return
         used = [name for name in COLUMNS if name != "topic" or self.topic is None]
-        taken = {one for one in map(self._source_of, used) if one in found.columns}
+        taken = {column for column in map(self._source_of, used) if column in found.columns}
         for file in map(urlparse, found.inputFiles()):
             path = unquote(file.path)
             if file.scheme != "file" or not (held := _columns_of(path)):
                 continue
             # Where a directory is named for a column, it is in no file.
             lacks = [
-                one
-                for one in sorted(filter(None, taken))
-                if one.lower() not in held and f"/{one}=" not in path
+                column
+                for column in sorted(filter(None, taken))
+                if column.lower() not in held and f"/{column}=" not in path
             ]
             if lacks:
                 raise HistoryError(
@@ -295,7 +296,9 @@ class ArchiveSource:
 
 def _words(error: Exception) -> str:
     """Return what Spark says, without the places in its code where it was said again."""
-    lines = [one for one in spark_words(error).splitlines() if not one.startswith("\tSuppressed")]
+    lines = [
+        line for line in spark_words(error).splitlines() if not line.startswith("\tSuppressed")
+    ]
     return "\n".join(lines[:3])
 
 

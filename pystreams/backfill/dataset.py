@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from pystreams.backfill.dataset_place import check_replaceable, num_rows, replaced
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.failures import cure_in, spark_words
+from pystreams.backfill.identity_checks import check_identity
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.spark import spark_session
-from pystreams.backfill.staged_publication import check_identity
 from pystreams.backfill.staged_results import check_whole
 from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
@@ -173,7 +173,9 @@ class _Writing:
         from pyspark.sql import functions as F  # noqa: N812
 
         paths = [self._staging.stage_path(stage.position).resolve() for stage in stages]
-        of_stages = [self._spark.read.schema(RESULT_TYPE).parquet(f"file://{one}") for one in paths]
+        of_stages = [
+            self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}") for path in paths
+        ]
         rows = reduce(lambda some, more: some.unionByName(more), of_stages)
         return rows.filter((F.col("kind") == int(kind)) & (F.col("name") == name))
 
@@ -209,4 +211,4 @@ class _Writing:
 
 
 def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:
-    return found[0] if found and all(one is found[0] for one in found) else None
+    return found[0] if found and all(serde is found[0] for serde in found) else None

@@ -96,9 +96,9 @@ def other_keys(staged: Mapping[str, str], wanted: Mapping[str, str]) -> list[str
 
 def _node(node: Node) -> dict[str, Any]:
     return {
-        one.name: _declared(getattr(node, one.name))
-        for one in fields(node)
-        if one.name not in _IN_DESCRIPTION
+        field.name: _declared(getattr(node, field.name))
+        for field in fields(node)
+        if field.name not in _IN_DESCRIPTION
     }
 
 
@@ -125,19 +125,19 @@ def _declared(value: object, within: frozenset[int] = frozenset()) -> Any:
     if isinstance(value, re.Pattern):
         return {"pattern": value.pattern, "flags": value.flags}
     if isinstance(value, Mapping):
-        pairs = ([_declared(one, inside), _declared(held, inside)] for one, held in value.items())
+        pairs = ([_declared(key, inside), _declared(held, inside)] for key, held in value.items())
         return {"mapping": sorted(pairs, key=_text)}
     if isinstance(value, list | tuple):
-        return [_declared(one, inside) for one in value]
+        return [_declared(item, inside) for item in value]
     if isinstance(value, AbstractSet):
-        return {"set": sorted((_declared(one, inside) for one in value), key=_text)}
+        return {"set": sorted((_declared(item, inside) for item in value), key=_text)}
     return _function(value, inside) or _object(value, inside)
 
 
 def _function(value: Any, inside: frozenset[int]) -> dict[str, Any] | None:
     """Return a function or class by its name, a bound method also with what it is bound to."""
     if isinstance(value, functools.partial):
-        given = [_declared(one, inside) for one in (value.func, value.args, value.keywords)]
+        given = [_declared(item, inside) for item in (value.func, value.args, value.keywords)]
         return {"partial": given}
     if not (callable(value) and hasattr(value, "__qualname__")):
         return None
@@ -154,12 +154,12 @@ def _object(value: object, inside: frozenset[int]) -> Any:
     if isinstance(value, io.IOBase):
         return "a file"
     if is_dataclass(value):
-        held = {one.name: getattr(value, one.name) for one in fields(value) if one.compare}
+        held = {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
     elif _is_ours(type(value)):
         held = _attributes(value)
     else:
         return [_name(type(value))]
-    parts = {name: _declared(one, inside) for name, one in held.items()}
+    parts = {name: _declared(part, inside) for name, part in held.items()}
     return [_name(type(value)), parts]
 
 

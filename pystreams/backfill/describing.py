@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pystreams.backfill.estimating import EstimatedSizes
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds, records_by_topic
 from pystreams.backfill.stages import stages_of
 from pystreams.ids import TopicPartition
 from pystreams.topology.partitions import plan_partitions
@@ -61,10 +61,9 @@ def planned_stages(
     partitions = plan_partitions(plan, num_partitions)
     counts = {**num_partitions, **partitions.num_partitions}
     internal = plan.repartition_topics()
-    records: dict[str, int] = {}
-    for (topic, _), has in bounds.items():
-        if topic not in internal:
-            records[topic] = records.get(topic, 0) + has.records
+    records = {
+        topic: count for topic, count in records_by_topic(bounds).items() if topic not in internal
+    }
     stages = []
     for stage in stages_of(plan, counts):
         own = [topic for topic in stage.topics if topic in records]

@@ -1,19 +1,21 @@
-"""Who works in a staging directory: an OS lock on a file there while a process lives.
+"""Who works in a staging directory: a lock on a file there while a process lives.
 
 A driver has it alone; those who publish what is complete there share it, and fence one another
-(`publishing`). It ends with the process, however that ends: there is nothing to clean up after a
-crash.
+(`publishing`). Where the file system has no locks nobody is kept out; drivers then do no harm to
+one another either (`staging`).
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from pystreams.file_lock import FileLock
 from pystreams.loggers import get_logger
 
 LOCK_FILE = ".lock"
@@ -27,7 +29,7 @@ class DriverLock:
 
     Args:
         directory: The staging directory.
-        descriptor: Has the lock file open; owned.
+        lock: The lock; None where the file system has none.
         is_exclusive: See below.
 
     Attributes:
@@ -35,10 +37,10 @@ class DriverLock:
             system has no locks.
     """
 
-    def __init__(self, directory: Path, descriptor: int, *, is_exclusive: bool) -> None:
+    def __init__(self, directory: Path, lock: FileLock | None, *, is_exclusive: bool) -> None:
         self.is_exclusive = is_exclusive
         self._directory = directory
-        self._descriptor = descriptor
+        self._lock = lock
 
     @classmethod
     def taken(cls, directory: Path) -> DriverLock | None:
@@ -47,22 +49,9 @@ class DriverLock:
         Raises:
             OSError: The directory can't be made or written.
         """
-        while True:
-            directory.mkdir(parents=True, exist_ok=True)
-            descriptor = _opened(directory)
-            try:
-                is_exclusive = _locked(descriptor, directory, fcntl.LOCK_EX)
-                # Whoever had the lock may have removed the directory just before we got it.
-                if _is_file(descriptor, directory / LOCK_FILE):
-                    _sign(descriptor)
-                    return cls(directory, descriptor, is_exclusive=is_exclusive)
-            except BlockingIOError:
-                os.close(descriptor)
-                return None
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
+        make = partial(directory.mkdir, parents=True, exist_ok=True)
+        take = partial(FileLock.taken_in, directory / LOCK_FILE, make)
+        return cls._signed(directory, take, is_exclusive=True)
 
     @classmethod
     def shared(cls, directory: Path) -> DriverLock | None:
@@ -71,17 +60,29 @@ class DriverLock:
         Raises:
             OSError: It can't be written; or it is not there.
         """
-        descriptor = _opened(directory)
+        take = partial(FileLock.taken, directory / LOCK_FILE, shared=True)
+        return cls._signed(directory, take, is_exclusive=False)
+
+    @classmethod
+    def _signed(
+        cls, directory: Path, take: Callable[[], FileLock | None], *, is_exclusive: bool
+    ) -> DriverLock | None:
+        """Take the lock, and write into its file who has it."""
         try:
-            _locked(descriptor, directory, fcntl.LOCK_SH)
-            _sign(descriptor)
-        except BlockingIOError:
-            os.close(descriptor)
+            lock = take()
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            _log.warning("no locks on this file system", directory=str(directory))
+            return cls(directory, None, is_exclusive=False)
+        if lock is None:
             return None
+        try:
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         except BaseException:
-            os.close(descriptor)
+            lock.release()
             raise
-        return cls(directory, descriptor, is_exclusive=False)
+        return cls(directory, lock, is_exclusive=is_exclusive)
 
     @staticmethod
     def holder(directory: Path) -> str:
@@ -97,38 +98,5 @@ class DriverLock:
             if self.is_exclusive and names == {LOCK_FILE}:
                 (self._directory / LOCK_FILE).unlink()
                 self._directory.rmdir()
-        os.close(self._descriptor)
-
-
-def _opened(directory: Path) -> int:
-    return os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-
-
-def _locked(descriptor: int, directory: Path, operation: int) -> bool:
-    """Lock a file; return whether its file system has locks.
-
-    Raises:
-        BlockingIOError: Another process has the lock.
-    """
-    try:
-        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        _log.warning("no locks on this file system", directory=str(directory))
-        return False
-    return True
-
-
-def _sign(descriptor: int) -> None:
-    """Write who has the lock."""
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-
-
-def _is_file(descriptor: int, file: Path) -> bool:
-    """Return whether a path still names the file a descriptor has open."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), file.stat())
-    except FileNotFoundError:
-        return False
+        if self._lock is not None:
+            self._lock.release()

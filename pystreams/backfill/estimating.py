@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds, records_by_topic
+from pystreams.backfill.rows import payload_bytes
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.errors import OffsetOutOfRangeError, StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 
 _PARTITIONS_MAX = 4
@@ -79,10 +79,10 @@ def estimated_by(
     """
     sample = _Sample(consumer, bounds, clock)
     sample.read()
-    records: dict[str, int] = {}
-    for partition, has in bounds.items():
-        records[partition.topic] = records.get(partition.topic, 0) + has.records
-    sizes = {topic: sample.size_of(topic) if records[topic] else 0 for topic in records}
+    sizes = {
+        topic: sample.size_of(topic) if count else 0
+        for topic, count in records_by_topic(bounds).items()
+    }
     missing = ", ".join(sorted(topic for topic, size in sizes.items() if size is None))
     why = sample.trouble or (
         f"none came within {_DEADLINE_MS // 1000} s"
@@ -120,7 +120,7 @@ class _Sample:
         self._bounds = bounds
         self._clock = clock
         self._deadline_ms = clock.monotonic_ms() + _DEADLINE_MS
-        self._positions = {one: bounds[one].first for one in _chosen(bounds)}
+        self._positions = {partition: bounds[partition].first for partition in _chosen(bounds)}
 
     def read(self) -> None:
         """Read from the beginning of partitions, then from before their end."""
@@ -139,29 +139,32 @@ class _Sample:
 
     def size_of(self, topic: str) -> int | None:
         """Return the size of a topic (bytes), or None when no record of it was read."""
-        read = [one for one in self.records if one.topic == topic]
+        read = [partition for partition in self.records if partition.topic == topic]
         if not read:
             return None
-        mean = sum(self._bytes[one] for one in read) / sum(self.records[one] for one in read)
+        mean = sum(self._bytes[partition] for partition in read) / sum(
+            self.records[partition] for partition in read
+        )
         return round(
             sum(
-                has.records * (self._bytes[one] / self.records[one] if one in read else mean)
-                for one, has in self._bounds.items()
-                if one.topic == topic
+                has.records
+                * (self._bytes[partition] / self.records[partition] if partition in read else mean)
+                for partition, has in self._bounds.items()
+                if partition.topic == topic
             )
         )
 
     def _read_some(self) -> None:
         """Read a few records of each partition, from its position on."""
         left = {
-            one: _RECORDS_AT_A_PLACE
-            for one, position in self._positions.items()
-            if position < self._bounds[one].end
+            partition: _RECORDS_AT_A_PLACE
+            for partition, position in self._positions.items()
+            if position < self._bounds[partition].end
         }
         # Partitions that are kept would go on where they are.
         self._consumer.assign({})
         while left and not self.was_cut_off():
-            self._consumer.assign({one: self._positions[one] for one in left})
+            self._consumer.assign({partition: self._positions[partition] for partition in left})
             try:
                 batches = self._consumer.poll(_POLL_RECORDS, _POLL_S)
             except OffsetOutOfRangeError as error:
@@ -187,7 +190,9 @@ class _Sample:
                 break
             left[partition] -= 1
             self.records[partition] = self.records.get(partition, 0) + 1
-            self._bytes[partition] = self._bytes.get(partition, 0) + _size(message)
+            self._bytes[partition] = self._bytes.get(partition, 0) + payload_bytes(
+                message.key(), message.value(), message.headers() or ()
+            )
             self.newest_ms = max(self.newest_ms or 0, message.timestamp()[1])
             if not left[partition]:
                 break  # The others may be read from before the end.
@@ -201,16 +206,10 @@ class _Sample:
 def _chosen(bounds: Mapping[TopicPartition, PartitionBounds]) -> list[TopicPartition]:
     """Return some partitions of each topic that have records, spread over all of them."""
     by_topic: dict[str, list[TopicPartition]] = {}
-    for partition in sorted(one for one, has in bounds.items() if has.records):
+    for partition in sorted(partition for partition, has in bounds.items() if has.records):
         by_topic.setdefault(partition.topic, []).append(partition)
     return [
         partition
         for own in by_topic.values()
         for partition in own[:: -(-len(own) // _PARTITIONS_MAX)]
     ]
-
-
-def _size(message: ConsumedMessage) -> int:
-    headers = message.headers() or ()
-    texts = sum(len(name) + len(value or b"") for name, value in headers)
-    return len(message.key() or b"") + len(message.value() or b"") + texts

@@ -49,7 +49,7 @@ def needs_event_times(job: StageJob) -> bool:
     default = settings.timestamp_extractor
     return any(
         (source.timestamp_extractor or default) not in _BY_MESSAGE
-        for source in map(job.plan.source_of_topic, job.stage.topics)
+        for source in map(job.backfill.topology.source_of_topic, job.stage.topics)
         if source is not None
     )
 
@@ -75,7 +75,7 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
                 continue
             if (topic, partition) != reading:
                 reading = (topic, partition)
-                ask = _Asking(job.plan, settings, topic, job.now_ms)
+                ask = _Asking(job.backfill.topology, settings, topic, job.started_ms)
             assert ask is not None, "set with the first row of the partition"
             waits.append(ask.highest_up_to(*row))
         yield pa.RecordBatch.from_arrays(

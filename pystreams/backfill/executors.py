@@ -52,8 +52,8 @@ def check_master(master: str) -> None:
     if found is None:
         return
     troubles = []
-    for one in found["rest"].split(","):
-        address = _ADDRESS.fullmatch(one)
+    for part in found["rest"].split(","):
+        address = _ADDRESS.fullmatch(part)
         if address is None:
             return  # Spark says better what is wrong with it.
         where = (address["host"], int(address["port"] or _MASTERS[found["kind"]]))

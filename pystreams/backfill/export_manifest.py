@@ -121,7 +121,7 @@ def manifest_content(
         "application_id": application_id,
         "topology": topology,
         "begun_ms": begun_ms,
-        "stores": {one.changelog.store: _store(one) for one in stores},
+        "stores": {store.changelog.store: _store(store) for store in stores},
         "tasks": {
             str(task.task_id): {
                 "source_offsets": _by_name(task.source_offsets),
@@ -132,17 +132,17 @@ def manifest_content(
     }
 
 
-def _store(one: ExportedStore) -> dict[str, Any]:
+def _store(store: ExportedStore) -> dict[str, Any]:
     return {
-        "kind": one.changelog.kind.name,
-        "changelog": one.changelog.topic,
-        "rows": one.rows,
+        "kind": store.changelog.kind.name,
+        "changelog": store.changelog.topic,
+        "rows": store.rows,
         "partitions": {
             str(number): {
                 "end_offset": end,
-                "written_meanwhile": number in one.written_meanwhile,
+                "written_meanwhile": number in store.written_meanwhile,
             }
-            for number, end in sorted(one.ends.items())
+            for number, end in sorted(store.ends.items())
         },
     }
 

@@ -81,23 +81,27 @@ def take_points(
     """
     tasks = _tasks(plan, changelogs, num_partitions)
     sources = sorted({source for task in tasks for source in task.sources})
-    partitions = sorted({one for task in tasks for one in task.changelogs})
+    partitions = sorted({changelog for task in tasks for changelog in task.changelogs})
     before = consumer.committed(sources)
     ranges = admin.offset_ranges(partitions)
     after = consumer.committed(sources)
-    unmoved = {one for one in sources if before.get(one) == after.get(one)}
-    stable = {one for one in partitions if ranges[one].end == ranges[one].high_watermark}
+    unmoved = {source for source in sources if before.get(source) == after.get(source)}
+    stable = {
+        partition
+        for partition in partitions
+        if ranges[partition].end == ranges[partition].high_watermark
+    }
     points = [
         TaskPoint(
             task.task_id,
-            {one: before[one].next_offset for one in task.sources if one in before},
+            {source: before[source].next_offset for source in task.sources if source in before},
             exactly_once
             and unmoved.issuperset(task.sources)
             and stable.issuperset(task.changelogs),
         )
         for task in tasks
     ]
-    return ExportPoints({one: ranges[one].end for one in partitions}, points)
+    return ExportPoints({partition: ranges[partition].end for partition in partitions}, points)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +116,22 @@ def _tasks(
 ) -> list[_Task]:
     found = []
     for part in plan.subtopologies:
-        own = [one for one in changelogs if one.subtopology == part.id]
+        own = [changelog for changelog in changelogs if changelog.subtopology == part.id]
         topics = {
             topic
             for source in plan.sources_of(part)
             for topic in topics_of_source(plan, source, num_partitions)
         }
-        for number in range(max((one.num_partitions for one in own), default=0)):
+        for number in range(max((changelog.num_partitions for changelog in own), default=0)):
             sources = [
                 TopicPartition(topic, number)
                 for topic in sorted(topics)
                 if number < num_partitions.get(topic, 0)
             ]
-            logs = [TopicPartition(one.topic, number) for one in own if number < one.num_partitions]
+            logs = [
+                TopicPartition(changelog.topic, number)
+                for changelog in own
+                if number < changelog.num_partitions
+            ]
             found.append(_Task(TaskId(part.id, number), sources, logs))
     return found

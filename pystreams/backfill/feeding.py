@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import (
     HEADERS,
     KEY,
@@ -68,12 +69,16 @@ def fed_by_reader(
         StreamsError: As `PartitionReader.read` and `HistoryTask.feed`.
     """
     with contextlib.ExitStack() as closing:
-        unread = {one: reader.read(one, has) for one, has in bounds.items() if has.records}
+        unread = {
+            partition: reader.read(partition, has)
+            for partition, has in bounds.items()
+            if has.records
+        }
         for records in unread.values():
             closing.callback(records.close)
         while unread:
             batch: dict[TopicPartition, Sequence[ConsumedMessage]] = {}
-            for partition in [one for one in unread if not task.buffered_records(one)]:
+            for partition in [read for read in unread if not task.buffered_records(read)]:
                 messages = next(unread[partition], None)
                 if messages is None:
                     del unread[partition]

@@ -49,7 +49,11 @@ def partitions_of(publication: Publication) -> list[TopicPartition]:
 
 def edges_of(publication: Publication) -> list[TopicPartition]:
     """Return the partitions of topics that the topology both writes and reads, sorted."""
-    return [one for one in partitions_of(publication) if one.topic in publication.edge_topics]
+    return [
+        partition
+        for partition in partitions_of(publication)
+        if partition.topic in publication.edge_topics
+    ]
 
 
 def marks(
@@ -124,11 +128,14 @@ def standing(publication: Publication, committed: Offsets, *, with_outputs: bool
     wanted = partitions_of(publication)
     if not any(partition in committed for partition in wanted):
         return Standing.FREE
-    if all(_is_marked(committed.get(one), publication, with_outputs, one) for one in wanted):
+    if all(
+        _is_marked(committed.get(partition), publication, with_outputs, partition)
+        for partition in wanted
+    ):
         return Standing.BEGUN
     if is_handed_over(publication, committed):
         return Standing.DONE
-    own = {one: committed[one] for one in wanted if one in committed}
+    own = {partition: committed[partition] for partition in wanted if partition in committed}
     # Without all of them, starting the application is no cure.
     already = _published_already(own, publication.command) if len(own) == len(wanted) else None
     raise PublishingRefusedError(already or _other_offsets(wanted, committed, publication.command))
@@ -143,9 +150,9 @@ def is_handed_over(publication: Publication, committed: Offsets) -> bool:
         publication: What is published.
         committed: The group's committed offsets.
     """
-    said = (committed.get(one) for one in partitions_of(publication))
+    said = (committed.get(partition) for partition in partitions_of(publication))
     return goes_on(publication, committed) and any(
-        one is not None and published_by(one.metadata) == publication.id for one in said
+        offset is not None and published_by(offset.metadata) == publication.id for offset in said
     )
 
 
@@ -267,19 +274,20 @@ def _is_marked(
     return True
 
 
-def _of_one_history(one: str, other: str) -> bool:
+def _of_one_history(publication_id: str, other: str) -> bool:
     """Return whether two publications differ only in the run that made them.
 
     An id is `<fingerprint of what the results are of>-<hash of the attempts they came from>`.
     """
-    return one.partition("-")[0] == other.partition("-")[0]
+    return publication_id.partition("-")[0] == other.partition("-")[0]
 
 
 def _other_offsets(
     wanted: Sequence[TopicPartition], committed: Offsets, command: PublishingCommand
 ) -> str:
     some = [
-        f"{one} {committed[one].next_offset if one in committed else 'none'}" for one in wanted[:4]
+        f"{partition} {committed[partition].next_offset if partition in committed else 'none'}"
+        for partition in wanted[:4]
     ]
     more = ", ..." if len(wanted) > len(some) else ""
     return (
@@ -291,7 +299,7 @@ def _other_offsets(
 
 def _published_already(committed: Offsets, command: PublishingCommand) -> str | None:
     """Return what to say of a group that was handed over before; else None."""
-    if any(published_by(one.metadata) is None for one in committed.values()):
+    if any(published_by(offset.metadata) is None for offset in committed.values()):
         return None
     return (
         "a backfill or rescale has been published to this group already, and the application has "
@@ -301,7 +309,7 @@ def _published_already(committed: Offsets, command: PublishingCommand) -> str | 
 
 def why_not_free(committed: Offsets, command: PublishingCommand) -> str:
     """Return why a group with these offsets is not free for new results, and what to do."""
-    if any(is_being_published(one.metadata) for one in committed.values()):
+    if any(is_being_published(offset.metadata) for offset in committed.values()):
         return (
             "a backfill or rescale is being published to this group already: finish that one from "
             f"its directory; or {start_again(command)}"

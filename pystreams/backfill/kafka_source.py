@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING
 from pystreams.backfill.history import (
     History,
     HistoryError,
-    PartitionBounds,
     PartitionReader,
     WantedTopics,
     without_later,
 )
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.stages import merges_history
@@ -140,22 +140,8 @@ class KafkaSource:
     def needs_connector(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
         """Return whether Spark's Kafka connector is needed: workers can't read all themselves.
 
-        Args:
-            plan: The topology's plan.
-            wanted: What it reads.
-
-        Raises:
-            BrokerNotAvailableError: No broker answered.
-            TopologyError: The topology can't run as a backfill.
-        """
-        if self.reader is None:
-            return True
-        counts = self.admin.partition_counts()
-        later = wanted.came_later(counts)
-        return merges_history(plan, {one: counts[one] for one in counts.keys() - later})
-
-    def check_options(self, plan: TopologyPlan, wanted: WantedTopics) -> None:
-        """Refuse options that would have no effect; whether the connector has one is not known.
+        Options are for the connector alone: those that would have no effect are refused. Whether it
+        has one of that name is not known.
 
         Args:
             plan: The topology's plan.
@@ -167,13 +153,20 @@ class KafkaSource:
             TopologyError: The topology can't run as a backfill.
         """
         self._refuse_fixed_options()
-        if self.options and not self.needs_connector(plan, wanted):
+        is_needed = self.reader is None or self._merges_history(plan, wanted)
+        if self.options and not is_needed:
             raise HistoryError(
                 f"option {min(self.options)!r} is for Spark's Kafka connector, and no stage of "
                 "this topology needs it: workers read Kafka themselves, with the application's "
                 "configuration. Leave the option out; what clients are to be told, such as "
                 "security.protocol, goes into the configuration, in librdkafka's names"
             )
+        return is_needed
+
+    def _merges_history(self, plan: TopologyPlan, wanted: WantedTopics) -> bool:
+        counts = self.admin.partition_counts()
+        later = wanted.came_later(counts)
+        return merges_history(plan, {name: counts[name] for name in counts.keys() - later})
 
     def _refuse_fixed_options(self) -> None:
         fixed = sorted(name for name in self.options if name.lower() in _FIXED_OPTIONS)
@@ -223,7 +216,7 @@ class KafkaSource:
         ]
         self._refuse_unknown(partitions)
         self._refuse_other_than(wanted.begun)
-        new = [one for one in partitions if one not in wanted.begun]
+        new = [partition for partition in partitions if partition not in wanted.begun]
         # Before the ends, so that none is behind its partition's.
         starts = self._offsets(self.start, new)
         ends = self._offsets(self.end, new)
@@ -249,9 +242,13 @@ class KafkaSource:
 
         That is so behind the last record, and behind the first of an open transaction.
         """
-        times = {one: bound.times_ms[one.topic] for one in partitions if one[0] in bound.times_ms}
+        times = {
+            partition: bound.times_ms[partition.topic]
+            for partition in partitions
+            if partition[0] in bound.times_ms
+        }
         at_times = REAL_WAITING.until_answered(lambda: self.admin.offsets_at(times))
-        return {one: at_times.get(one) for one in times} | dict(bound.offsets)
+        return {partition: at_times.get(partition) for partition in times} | dict(bound.offsets)
 
     def refuse_other_bounds(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:
         """Refuse offsets that are not those of a backfill that is complete; asks no broker.
@@ -304,7 +301,11 @@ class KafkaSource:
 
         found: DataFrame | None = None
         for topic in sorted({partition.topic for partition in bounds}):
-            own = {one.partition: has for one, has in bounds.items() if one.topic == topic}
+            own = {
+                partition.partition: has
+                for partition, has in bounds.items()
+                if partition.topic == topic
+            }
             try:
                 scan = self._scan(spark, topic, own)
             except AnalysisException as error:

@@ -91,7 +91,11 @@ class Lookout:
         counts = self._admin.partition_counts(awaited=firsts_of(self._plan.source_topics()))
         group = self._plan.application_id
         held = self._waiting.until_answered(lambda: self._admin.committed_offsets(group))
-        committed = {one: at for one, at in held.items() if self._plan.source_of_topic(one.topic)}
+        committed = {
+            partition: at
+            for partition, at in held.items()
+            if self._plan.source_of_topic(partition.topic)
+        }
         if committed:
             return self._of_committed(committed, staging)
         if self._waiting.until_answered(lambda: self._admin.group_members(group)):

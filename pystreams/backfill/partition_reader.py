@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from pystreams.backfill.history import HistoryError, PartitionBounds
+from pystreams.backfill.history import HistoryError
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.clock import Clock, SystemClock
 from pystreams.config import StreamsConfig
 from pystreams.errors import OffsetOutOfRangeError, RetriableClientError
@@ -129,4 +130,4 @@ def _within(messages: Sequence[ConsumedMessage], end: int) -> Sequence[ConsumedM
     last = messages[-1].offset() if messages else None
     if last is None or last < end:
         return messages
-    return [one for one in messages if (one.offset() or 0) < end]
+    return [message for message in messages if (message.offset() or 0) < end]

@@ -2,7 +2,7 @@
 
 `StageWatch` asks once a second: the workers' counts (`task_counts`) for records, and, until tasks
 take records, Spark's status tracker for the tasks that read and sort them. `StageMeter` makes rates
-and times of it. `Teller` is the callback, kept from doing harm.
+and times of it, for a `Teller`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from pystreams.backfill.task_counts import StageCounts
+from pystreams.backfill.teller import Teller
 from pystreams.clock import Clock
-from pystreams.loggers import get_logger
 from pystreams.rate import RateMeter
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ _INTERVAL_S = 1.0
 _RATE_WINDOW_S = 10.0
 _GROUP = "spark.jobGroup.id"
 _DESCRIPTION = "spark.job.description"
-
-_log = get_logger("pystreams.backfill")
-
-_T = TypeVar("_T")
 
 
 class StagePhase(Enum):
@@ -127,31 +123,6 @@ class StageMeter:
         # From the first records on: the reading before is no part of the rate.
         rate = self._rate.rate(taken, seconds)
         return replace(now, phase=StagePhase.PROCESSING, records_per_second=rate or None)
-
-
-class Teller(Generic[_T]):
-    """Calls a callback that is told of progress.
-
-    What the callback raises is logged once, and it is not called again: the backfill is worth more
-    than its display.
-
-    Args:
-        progress: The callback.
-    """
-
-    def __init__(self, progress: Callable[[_T], None]) -> None:
-        self._progress = progress
-        self._is_silent = False
-
-    def __call__(self, now: _T) -> None:
-        """Tell."""
-        if self._is_silent:
-            return
-        try:
-            self._progress(now)
-        except Exception:  # noqa: BLE001 - whatever a display raises; it is logged
-            self._is_silent = True
-            _log.exception("progress is not told any more: its callback raised an error")
 
 
 class StageWatch:

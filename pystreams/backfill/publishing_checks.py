@@ -231,7 +231,9 @@ def refuse_filled(
         PublishingRefusedError: There are some; names the partitions.
     """
     ranges = waiting.until_answered(lambda: admin.offset_ranges(changelogs))
-    filled = [str(one) for one, held in ranges.items() if held.high_watermark > held.beginning]
+    filled = [
+        str(partition) for partition, held in ranges.items() if held.high_watermark > held.beginning
+    ]
     if filled:
         raise PublishingRefusedError(
             f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
@@ -269,7 +271,11 @@ def refuse_used_group(
         )
     refuse_members(group, admin, waiting, command)
     committed = waiting.until_answered(lambda: admin.committed_offsets(group))
-    own = {one: found for one, found in committed.items() if plan.source_of_topic(one.topic)}
+    own = {
+        partition: found
+        for partition, found in committed.items()
+        if plan.source_of_topic(partition.topic)
+    }
     if own:
         raise PublishingRefusedError(why_not_free(own, command))
     changelogs = [

@@ -104,10 +104,10 @@ class RescaleChecks:
     def check_changelogs(self) -> None:
         """Refuse changelogs with an open transaction: nobody knows whether it counts."""
         partitions = [
-            TopicPartition(one.topic, number)
+            TopicPartition(changelog.topic, number)
             for part in self._plan.subtopologies
-            for one in part.changelogs
-            for number in range(one.num_partitions)
+            for changelog in part.changelogs
+            for number in range(changelog.num_partitions)
         ]
         ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(partitions))
         for partition, held in sorted(ranges.items()):

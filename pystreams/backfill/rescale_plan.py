@@ -147,26 +147,28 @@ def _moved(
     partitions: PartitionPlan,
     changelogs: Sequence[StoreChangelog],
 ) -> MovedSubtopology:
-    own = [one for one in changelogs if one.subtopology == part.id]
-    counts = {one.num_partitions for one in own}
+    own = [changelog for changelog in changelogs if changelog.subtopology == part.id]
+    counts = {changelog.num_partitions for changelog in own}
     if len(counts) > 1:
-        listed = ", ".join(f"{one.topic!r} has {one.num_partitions}" for one in own)
+        listed = ", ".join(
+            f"{changelog.topic!r} has {changelog.num_partitions}" for changelog in own
+        )
         raise RescaleRefusedError(
             f"changelogs of sub-topology {part.id} differ in their partitions ({listed}), which "
             "those of one application never do: was one of them created or deleted by hand?"
         )
     names = _names(part, old, new, num_partitions)
-    internal = [num_partitions[one] for one, other in names if one != other]
+    internal = [num_partitions[old_name] for old_name, other in names if old_name != other]
     unchanged = [partitions.num_partitions[other] for _, other in names]
     old_tasks = counts.pop() if counts else max(internal, default=max(unchanged))
     topics = [
         MovedTopic(
-            one,
+            old_name,
             other,
-            num_partitions[one] if one != other else old_tasks,
+            num_partitions[old_name] if old_name != other else old_tasks,
             partitions.num_partitions[other],
         )
-        for one, other in names
+        for old_name, other in names
     ]
     return MovedSubtopology(
         part.id, topics, own, old_tasks, partitions.num_tasks[part.id], bool(part.stores)
@@ -183,10 +185,10 @@ def _names(
     found = set()
     for source in old.sources_of(part):
         if source.pattern is not None:
-            found |= {(one, one) for one in topics_of_source(old, source, num_partitions)}
+            found |= {(name, name) for name in topics_of_source(old, source, num_partitions)}
         else:
-            found |= {(old.topic_name(one), new.topic_name(one)) for one in source.topics}
-    missing = sorted(one for one, _ in found if one not in num_partitions)
+            found |= {(old.topic_name(name), new.topic_name(name)) for name in source.topics}
+    missing = sorted(old_name for old_name, _ in found if old_name not in num_partitions)
     if missing:
         raise RescaleRefusedError(
             f"there is no topic {missing[0]!r}, which the application {old.application_id!r} "
@@ -229,8 +231,8 @@ def begins(
                 own = TopicPartition(topic.new_name, number)
                 time = max(
                     (
-                        _time(committed.get(TopicPartition(topic.old_name, one)))
-                        for one in inherited(topic.old_count, topic.new_count, number)
+                        _time(committed.get(TopicPartition(topic.old_name, before)))
+                        for before in inherited(topic.old_count, topic.new_count, number)
                     ),
                     default=UNKNOWN_TIME,
                 )

@@ -56,7 +56,7 @@ def moved_rows(
         part: The sub-topology.
         begins: Where the new application begins to read.
     """
-    frames = [_state_rows(records, part, one) for one in part.changelogs]
+    frames = [_state_rows(records, part, changelog) for changelog in part.changelogs]
     rows = reduce(_together, frames, _end_rows(spark, part, begins))
     salts = F.array(*map(F.lit, salts_of(part.new_tasks)))
     rows = rows.withColumn("salt", F.element_at(salts, F.col("task") + 1))

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 
 from pystreams.backfill.failures import failure_in, spark_words
 from pystreams.backfill.history import WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import MovedSubtopology, MovePlan, RescaleRefusedError
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staged_rows import check_complete, counted
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    Manifest,
-    StagedStage,
-    StagingDirectory,
-)
+from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.loggers import get_logger
@@ -71,7 +67,9 @@ class Staging:
             HistoryError: Spark can't read from Kafka.
             StagingError: The directory can't be written.
         """
-        topics = tuple(one.topic for part in self._plan.subtopologies for one in part.changelogs)
+        topics = tuple(
+            changelog.topic for part in self._plan.subtopologies for changelog in part.changelogs
+        )
         records = self._source.read(spark, WantedTopics(topics, ())).frame()
         done = [
             self._directory.finished_stage(position) or self._stage(spark, records, position, part)
@@ -102,13 +100,13 @@ class Staging:
     ) -> StagedStage:
         state = counted(attempt, ResultKind.STATE)
         return StagedStage(
-            position,
-            part.id,
-            tuple(topic.new_name for topic in part.topics),
-            None,
-            part.new_tasks,
-            sum(state.values()),
-            seconds,
+            position=position,
+            subtopology=part.id,
+            topics=tuple(topic.new_name for topic in part.topics),
+            only_topic=None,
+            num_tasks=part.new_tasks,
+            records=sum(state.values()),
+            seconds=seconds,
             outputs={},
             output_partitions={},
             state=state,

@@ -211,7 +211,7 @@ def arrow_batch(results: ResultBatch) -> pa.RecordBatch:
     records = results.records
     count = len(records)
     # A column at a time: `zip` of thousands of records costs five times as much.
-    values, keys, timestamps, headers = ([one[at] for one in records] for at in range(4))
+    values, keys, timestamps, headers = ([record[at] for record in records] for at in range(4))
     columns = [
         pa.array(results.partitions, pa.int32()),
         pa.array(np.arange(results.sequence, results.sequence + count)),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.rows import Result, ResultKind, payload_bytes
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.topology.plan import TopologyPlan
@@ -60,7 +59,7 @@ class RowBatches:
                     buffer = buffers[place] = OutputBuffer(*place, is_changelog=is_changelog)
                 buffer.records.append((row.value, row.key, row.timestamp, row.headers))
                 records += 1
-                size_bytes += _bytes_of(row)
+                size_bytes += payload_bytes(row.key, row.value, row.headers) + _ROW_BYTES
             if records >= self.records_max or size_bytes >= self.size_max_bytes:
                 break
         return RowBatch(taken, records, tuple(buffers.values())) if taken else None
@@ -73,12 +72,3 @@ class RowBatches:
             internal = row.name in self.plan.repartition_topics()
             return None if internal else TopicPartition(row.name, row.partition)
         return None
-
-
-def _bytes_of(row: Result) -> int:
-    own = len(row.key or b"") + len(row.value or b"") + _ROW_BYTES
-    if row.headers:
-        own += sum(
-            map(len, chain.from_iterable((name, value or b"") for name, value in row.headers))
-        )
-    return own

@@ -53,6 +53,16 @@ def place_of(kind: int, name: str, task: int) -> Path:
     return Path(f"kind={int(kind)}", f"name={name}", f"task={task}")
 
 
+def payload_bytes(
+    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> int:
+    """Return what a record's user has put into it (bytes), as if names of headers were ASCII."""
+    size = len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += len(name) + len(content or b"")
+    return size
+
+
 class Result(NamedTuple):
     """One row of a task's results.
 

@@ -8,34 +8,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.history import HistorySource, WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
 from pystreams.backfill.paths import local_path
-from pystreams.backfill.progress import StageProgress, Teller
-from pystreams.backfill.publish import publish
+from pystreams.backfill.progress import StageProgress
+from pystreams.backfill.publish_results import publish
 from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.spark import require_pyspark, spark_session
-from pystreams.backfill.staged_publication import check_identity, refuse_other_offsets
-from pystreams.backfill.stages import merges_history, stages_of
+from pystreams.backfill.stages import merges_history
 from pystreams.backfill.staging import (
     MANIFEST,
-    BackfillIdentity,
     Manifest,
     StagedStage,
     StagingDirectory,
     begun_asked,
     begun_identity,
     read_manifest,
+    refuse_other_times,
 )
-from pystreams.backfill.staging_checks import check_asked
 from pystreams.backfill.store_checks import refuse_stores_without_dump
+from pystreams.backfill.teller import Teller
 from pystreams.backfill.waiting import REAL_WAITING
-from pystreams.clock import Clock, SystemClock
+from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
-from pystreams.topology.partitions import plan_partitions
+from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan import TopologyPlan
 from pystreams.topology.serde_checks import check_serdes
 from pystreams.topology.topology import Topology
@@ -92,7 +94,7 @@ def run(
     """Run a topology over history on Spark, stage what it gives, and publish it if asked to.
 
     Run again over the same directory, it does what is missing. When nothing is, it reads nothing
-    and starts no Spark (see `complete_before`). From Kafka it goes on with the bounds it was begun
+    and starts no Spark (see `Backfill`). From Kafka it goes on with the bounds it was begun
     with; what has come since is behind them. Wall-clock punctuations do not fire.
 
     Args:
@@ -125,67 +127,169 @@ def run(
         BackfillTaskError: A task failed, with the record's coordinates and the user's traceback.
         BackfillError: Spark failed.
     """
+    # Imported here: Spark's workers import this package, and talk to no broker.
+    from pystreams.runtime.adapters.factory import ConfluentClients
+
     settings = _settings(config, needs_broker=source is None or publishing is not None)
-    plan = TopologyPlan(topology, settings.application_id)
-    check_serdes(topology, settings.default_key_serde, settings.default_value_serde)
-    path = local_path(output)
-    complete = complete_before(path, plan, source, declared_configuration(settings))
-    tell = Teller(progress)
-    if complete is not None:
-        for stage in complete.stages:
-            begun = StageProgress(stage.position, len(complete.stages), stage.topics, stage.records)
+    admin = None if publishing is None else ConfluentClients(settings).admin()
+    backfill = Backfill(topology, settings, output, publishing, admin)
+    manifest = backfill.complete_before(source)
+    if manifest is not None:
+        tell = Teller(progress)
+        for stage in manifest.stages:
+            begun = StageProgress(stage.position, len(manifest.stages), stage.topics, stage.records)
             tell(begun.done(stage.seconds, before=True))
-        manifest = complete
     else:
-        refuse_stores_without_dump(plan)
-        require_pyspark()
-        if publishing is not None:
-            _refuse_used_group(settings, plan, with_outputs=publishing.with_outputs)
-        staging, source = StagingDirectory(path), source or KafkaSource.of(settings)
-        with staging.held():
-            wanted = WantedTopics.of(plan, begun_identity(path))
-            with _session(source, plan, wanted, master, spark_conf or {}) as spark:
-                history = source.read(spark, wanted)
-                if publishing is not None:
-                    refuse_other_offsets(history, "these would be results")
-                manifest = _run(spark, settings, plan, history, staging, SystemClock(), tell)
+        manifest = backfill.run(
+            lambda: source or KafkaSource.of(settings),
+            master=master,
+            spark_conf=spark_conf,
+            progress=progress,
+        )
     if publishing is None:
-        return BackfillResult(path, manifest)
-    published = publish(topology, settings, output=path, settings=publishing)
-    return BackfillResult(path, manifest, published)
+        return BackfillResult(backfill.path, manifest)
+    published = publish(topology, settings, output=backfill.path, settings=publishing)
+    return BackfillResult(backfill.path, manifest, published)
 
 
-def complete_before(
-    path: Path,
-    plan: TopologyPlan,
-    source: HistorySource | None,
-    configuration: Mapping[str, str] | None = None,
-) -> Manifest | None:
-    """Return what is staged in a directory where nothing is missing; else None.
-
-    Needs no Spark, and asks neither the source nor a broker: what has come since the backfill was
-    begun is behind its history.
+class Backfill:
+    """A backfill in its staging directory: what is there of it, and what is missing.
 
     Args:
+        topology: The topology.
+        config: The configuration.
+        output: The staging directory.
+        publishing: How the results are to be published, which is made sure of before they are made;
+            None where they need not be fit for it.
+        admin: Asks the brokers about that.
+
+    Attributes:
         path: The staging directory.
-        plan: The topology.
-        source: What would be read. A `KafkaSource` must have the bounds with which the backfill was
-            begun, as far as it has any; None has none.
-        configuration: What it would be run with; see `declared.declared_configuration`.
 
     Raises:
-        PublishingRefusedError: The results are of another application, topology or configuration.
-        HistoryError: They are of other offsets.
-        StagingError: They are of other times, or can't be read.
+        TopologyError: A serde is missing.
+        ConfigError: The directory is none that Spark's workers could reach.
     """
-    if not (path / MANIFEST).is_file():
-        return None
-    manifest = read_manifest(path)
-    check_identity(path, manifest.identity, plan, configuration)
-    if isinstance(source, KafkaSource):
-        source.refuse_other_bounds(manifest.identity.partition_bounds())
-        check_asked(begun_asked(path), source.asked, path)
-    return manifest
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig,
+        output: Path | str,
+        publishing: PublishingSettings | None = None,
+        admin: AdminPort | None = None,
+    ) -> None:
+        check_serdes(topology, config.default_key_serde, config.default_value_serde)
+        self.path = local_path(output)
+        self._plan = TopologyPlan(topology, config.application_id)
+        self._config = config
+        self._configuration = declared_configuration(config)
+        self._publishing = publishing
+        self._admin = admin
+
+    def complete_before(self, source: HistorySource | None) -> Manifest | None:
+        """Return what is staged where nothing is missing; else None.
+
+        Needs no Spark, and asks neither the source nor a broker: what has come since the backfill
+        was begun is behind its history.
+
+        Args:
+            source: What would be read. A `KafkaSource` must have the bounds with which the backfill
+                was begun, as far as it has any; None has none.
+
+        Raises:
+            PublishingRefusedError: The results are of another application, topology or
+                configuration.
+            HistoryError: They are of other offsets.
+            StagingError: They are of other times, or can't be read.
+        """
+        if not (self.path / MANIFEST).is_file():
+            return None
+        manifest = read_manifest(self.path)
+        check_identity(self.path, manifest.identity, self._plan, self._configuration)
+        if isinstance(source, KafkaSource):
+            source.refuse_other_bounds(manifest.identity.partition_bounds())
+            refuse_other_times(begun_asked(self.path), source.asked, self.path)
+        return manifest
+
+    def run(
+        self,
+        make_source: Callable[[], HistorySource],
+        *,
+        master: str | None,
+        spark_conf: Mapping[str, str] | None,
+        progress: Callable[[StageProgress], None],
+    ) -> Manifest:
+        """Run the stages that are missing; return what is staged then.
+
+        Args:
+            make_source: Makes what the history is read from, when nothing keeps it from being run.
+            master: See `run`.
+            spark_conf: The same.
+            progress: The same.
+
+        Raises:
+            StreamsError: As by `run`.
+        """
+        refuse_stores_without_dump(self._plan)
+        require_pyspark()
+        if self._publishing is not None and self._admin is not None:
+            with_outputs = self._publishing.with_outputs
+            refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)
+        source = make_source()
+        staging = StagingDirectory(self.path)
+        with staging.held():
+            wanted = WantedTopics.of(self._plan, begun_identity(self.path))
+            with self._session(source, wanted, master, spark_conf or {}) as spark:
+                history = source.read(spark, wanted)
+                if self._publishing is not None:
+                    refuse_other_offsets(history, "these would be results")
+                return self._staged(spark, history, staging, Teller(progress))
+
+    def _session(
+        self,
+        source: HistorySource,
+        wanted: WantedTopics,
+        master: str | None,
+        conf: Mapping[str, str],
+    ) -> AbstractContextManager[SparkSession]:
+        """Return a session that can read the source; jars are fetched only where it needs them."""
+        if not isinstance(source, KafkaSource):
+            return spark_session(master, conf)
+        if source.needs_connector(self._plan, wanted):
+            return kafka_session(master, conf)
+        return spark_session(master, conf, has_queries=False)
+
+    def _staged(
+        self,
+        spark: SparkSession,
+        history: History,
+        staging: StagingDirectory,
+        tell: Teller[StageProgress],
+    ) -> Manifest:
+        from pystreams.backfill.stage_runner import Execution
+
+        clock = SystemClock()
+        plan = BackfillPlan.of(self._plan, self._config, history.num_partitions)
+        identity = BackfillIdentity.of(
+            self._plan,
+            plan.partitions.num_partitions,
+            plan.partitions.num_tasks,
+            history.bounds,
+            self._configuration,
+            computed_offsets=history.computed_offsets,
+            guessed_partitions=history.guessed_partitions,
+        )
+        # The first beginning's time, so that stages run later see the same.
+        started_ms = staging.begin(identity, clock.now_ms(), history.asked)
+        if merges_history(self._plan, plan.num_partitions):
+            # A session that can't read rows is told now, not after the stages before.
+            history.frame()
+        done = Execution(spark, plan, history, staging, started_ms, clock, tell).run()
+        seconds = sum(stage.seconds for stage in done)
+        manifest = Manifest(identity, tuple(done), started_ms, seconds)
+        staging.finish(manifest)
+        return manifest
 
 
 def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: bool) -> StreamsConfig:
@@ -194,70 +298,9 @@ def _settings(config: Mapping[str, object] | StreamsConfig, *, needs_broker: boo
     return StreamsConfig.of(config if needs_broker else {"bootstrap.servers": _NO_BROKER, **config})
 
 
-def _refuse_used_group(settings: StreamsConfig, plan: TopologyPlan, *, with_outputs: bool) -> None:
-    """See that results can be published before they are made."""
-    # Imported here: Spark's workers import this package, and talk to no broker.
-    from pystreams.runtime.adapters.factory import ConfluentClients
-
-    admin = ConfluentClients(settings).admin()
-    refuse_used_group(plan, admin, REAL_WAITING, with_outputs=with_outputs)
-
-
-def _session(
-    source: HistorySource,
-    plan: TopologyPlan,
-    wanted: WantedTopics,
-    master: str | None,
-    conf: Mapping[str, str],
-) -> AbstractContextManager[SparkSession]:
-    """Return a session that can read the source; jars are fetched where they are needed only."""
-    if isinstance(source, KafkaSource):
-        source.check_options(plan, wanted)
-        if source.needs_connector(plan, wanted):
-            return kafka_session(master, conf)
-        return spark_session(master, conf, has_queries=False)
-    return spark_session(master, conf)
-
-
-def _run(
-    spark: SparkSession,
-    settings: StreamsConfig,
-    plan: TopologyPlan,
-    history: History,
-    staging: StagingDirectory,
-    clock: Clock,
-    tell: Teller[StageProgress],
-) -> Manifest:
-    from pystreams.backfill.execution import BackfillPlan, Execution
-
-    partitions = plan_partitions(plan, history.num_partitions)
-    counts = {**history.num_partitions, **partitions.num_partitions}
-    identity = BackfillIdentity.of(
-        plan,
-        partitions.num_partitions,
-        partitions.num_tasks,
-        history.bounds,
-        declared_configuration(settings),
-        computed_offsets=history.computed_offsets,
-        guessed_partitions=history.guessed_partitions,
-    )
-    # The first beginning's time, so that stages run later see the same.
-    now_ms = staging.begin(identity, clock.now_ms(), history.asked)
-    stages = stages_of(plan, counts)
-    if merges_history(plan, counts):
-        # A session that can't read rows is told now, not after the stages before.
-        history.frame()
-    whole = BackfillPlan(plan, settings, stages, partitions, counts, now_ms)
-    done = Execution(spark, whole, history, staging, clock, tell).run()
-    seconds = sum(stage.seconds for stage in done)
-    manifest = Manifest(identity, tuple(done), now_ms, seconds)
-    staging.finish(manifest)
-    return manifest
-
-
 def _added_up(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in counts:
-        for name, count in one.items():
+    for of_stage in counts:
+        for name, count in of_stage.items():
             found[name] = found.get(name, 0) + count
     return dict(sorted(found.items()))

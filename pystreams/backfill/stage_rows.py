@@ -38,7 +38,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pystreams.backfill.archive import COLUMNS
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HEADERS_TYPE
 from pystreams.backfill.salts import salts_of
 from pystreams.ids import TopicPartition
@@ -134,7 +134,7 @@ def _with_offsets(rows: DataFrame, behind: Mapping[TopicPartition, PartitionBoun
     written = F.col("stage") >= 0
     merged = Window.partitionBy("salt", "topic", "partition", written)
     number = F.row_number().over(merged.orderBy("waits", "stage", "task", "place")) - 1
-    base = _looked_up({one: has.end for one, has in behind.items()})
+    base = _looked_up({partition: has.end for partition, has in behind.items()})
     rows = rows.withColumn(
         "offset", F.when(written, base + number).otherwise(F.col("offset")).cast("bigint")
     )

@@ -11,17 +11,14 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
-from pystreams.backfill.declared import other_keys, topology_fingerprint
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.history import History, PartitionBounds
+from pystreams.backfill.identity_checks import check_identity, refuse_other_offsets
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_rows import StageFiles
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagedStage
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.staging import Manifest, StagedStage
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.plan import TopologyPlan
@@ -85,102 +82,6 @@ def edge_topics(plan: TopologyPlan) -> frozenset[str]:
     }
     read = {topic for topic in written if plan.source_of_topic(topic) is not None}
     return frozenset(read) | frozenset(plan.repartition_topics())
-
-
-def check_identity(
-    path: Path,
-    identity: BackfillIdentity,
-    plan: TopologyPlan,
-    configuration: Mapping[str, str] | None = None,
-) -> None:
-    """Refuse results of another application, topology or configuration.
-
-    Args:
-        path: Where they are.
-        identity: What they are of.
-        plan: The topology.
-        configuration: See `declared.declared_configuration`; None where it has no part.
-
-    Raises:
-        PublishingRefusedError: They are; says what differs.
-    """
-    if identity.application_id != plan.application_id:
-        raise PublishingRefusedError(
-            f"{path} holds results for application.id {identity.application_id!r}, and this is "
-            f"{plan.application_id!r}: publish them under their own, or start again in another "
-            "directory"
-        )
-    if identity.topology != topology_fingerprint(plan.topology):
-        raise PublishingRefusedError(
-            f"the topology is not the one that {path} holds results of: nodes, serdes, windows, "
-            "stores or names of functions differ. Publish with that one, or start again in "
-            "another directory"
-        )
-    if keys := other_keys(identity.configuration, configuration or {}):
-        raise PublishingRefusedError(
-            f"{path} holds results that were made with another {', '.join(keys)}: what goes on "
-            "from them would read them, or treat records, in another way. Give what the backfill "
-            "was run with, or start again in another directory"
-        )
-
-
-def refuse_other_offsets(of: History | BackfillIdentity, what: str) -> None:
-    """Refuse results whose offsets are not those of Kafka's partitions.
-
-    Args:
-        of: The history, or what was staged of it.
-        what: Begins the message: "... holds results", or the like.
-
-    Raises:
-        PublishingRefusedError: Offsets were computed, or partitions guessed.
-    """
-    if of.computed_offsets:
-        raise PublishingRefusedError(
-            f"{what} of an archive without offsets: the application could not go on right behind "
-            "the history, since computed offsets are not the topic's. They give a data set "
-            "(write_dataset, or --no-publish); for a hand-over run the backfill in another "
-            "directory, over an archive with Kafka's offsets or over Kafka"
-        )
-    if of.guessed_partitions:
-        raise PublishingRefusedError(
-            f"{what} of an archive without partitions, whose offsets may have gaps: partitions "
-            "were computed from the keys as Kafka's default partitioner does, and nothing shows "
-            "that the topic's producer has done the same. The application could go on at offsets "
-            "of another partition. They give a data set (write_dataset, or --no-publish); for a "
-            "hand-over run the backfill in another directory: over an archive with Kafka's "
-            "partitions, over one without gaps (and without gaps_allowed), or over Kafka"
-        )
-
-
-def check_begun(
-    path: Path,
-    begun: BackfillIdentity,
-    plan: TopologyPlan,
-    configuration: Mapping[str, str],
-    num_partitions: Mapping[str, int],
-) -> None:
-    """Refuse to go on in a directory where something else was begun.
-
-    Args:
-        path: The directory.
-        begun: What was begun there.
-        plan: What is to be run.
-        configuration: What it is to be run with; see `declared.declared_configuration`.
-        num_partitions: The partition counts of topics now.
-
-    Raises:
-        PublishingRefusedError: It is of another application, topology or configuration.
-        StagingError: A topic has other partitions by now.
-    """
-    check_identity(path, begun, plan, configuration)
-    for topic, count in begun.num_partitions.items():
-        found = num_partitions.get(topic, count)
-        if found != count:
-            raise StagingError(
-                f"topic {topic!r} has {found} partitions, and had {count} when the backfill in "
-                f"{path} was begun: keys belong to other tasks now. Delete the directory, and run "
-                "the backfill again"
-            )
 
 
 def _whole_stages(manifest: Manifest) -> Iterator[list[StagedStage]]:
@@ -252,8 +153,10 @@ def _task(source: _Source, stages: Sequence[StagedStage], task_id: TaskId) -> Ta
     histories = {}
     for topic in whole.topics:
         if number < identity.num_partitions.get(topic, 1):
-            one = TopicPartition(topic, number)
-            histories[one] = _history(bounds.get(one), ends.get(one), is_edge=topic in source.edges)
+            partition = TopicPartition(topic, number)
+            histories[partition] = _history(
+                bounds.get(partition), ends.get(partition), is_edge=topic in source.edges
+            )
     return TaskResults(
         task_id,
         histories,

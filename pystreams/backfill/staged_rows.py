@@ -121,8 +121,8 @@ class StageFiles:
             StagingError: A file is damaged, gone or another one by now; names it.
         """
         for batch in self.batches(kind, name, task, _COLUMNS):
-            for row in zip(*(batch.column(one).to_pylist() for one in _COLUMNS)):  # noqa: B905
-                headers = tuple((one["key"], one["value"]) for one in row[-1] or ())
+            for row in zip(*(batch.column(column).to_pylist() for column in _COLUMNS)):  # noqa: B905
+                headers = tuple((header["key"], header["value"]) for header in row[-1] or ())
                 yield Result._make((kind, task, name, *row[:-1], headers))
 
 

@@ -124,7 +124,7 @@ class _Scheduling:
 
     def _is_fed(self, topic: str, part: Subtopology) -> bool:
         """Return whether a part of this sub-topology has given the topic's records already."""
-        read = {one for other in self._plan.subtopologies for one in self._topics(other.nodes)}
+        read = {topic for other in self._plan.subtopologies for topic in self._topics(other.nodes)}
         left = self._missing.get(topic, set())
         return topic in read and not left & set(part.nodes)
 

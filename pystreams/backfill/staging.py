@@ -26,22 +26,18 @@ local master, a mounted one for a cluster.
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pystreams.backfill.declared import topology_fingerprint
 from pystreams.backfill.driver_lock import LOCK_FILE, DriverLock
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staged_rows import StageFiles
-from pystreams.backfill.staging_checks import check_asked, check_same
 from pystreams.backfill.staging_notes import (
     is_unfinished,
     read_note,
@@ -49,83 +45,15 @@ from pystreams.backfill.staging_notes import (
     write_note,
 )
 from pystreams.backfill.staging_troubles import StagingError, in_use, told
-from pystreams.ids import TopicPartition
-from pystreams.topology.plan import TopologyPlan
 
 MANIFEST = "manifest.json"
 _BEGUN = "begun.json"
 _STAGE = "_stage.json"  # Spark passes over files that begin with an underscore.
 
 
-@dataclass(frozen=True, slots=True)
-class BackfillIdentity:
-    """What a backfill is of; equal ones may share a staging directory.
-
-    Attributes:
-        application_id: The application's id.
-        topology: See `declared.topology_fingerprint`.
-        num_partitions: Partition count of each source and repartition topic, by real name.
-        num_tasks: How many tasks each sub-topology has, by its id as text.
-        bounds: First offset, end offset and number of records of each partition of the history.
-        configuration: See `declared.declared_configuration`; empty where it has no part.
-        computed_offsets: Whether the offsets are not Kafka's; see `history.History`.
-        guessed_partitions: Whether the partitions may not be Kafka's; the same.
-    """
-
-    application_id: str
-    topology: str
-    num_partitions: Mapping[str, int]
-    num_tasks: Mapping[str, int]
-    bounds: Mapping[str, tuple[int, int, int]]
-    configuration: Mapping[str, str] = field(default_factory=dict)
-    computed_offsets: bool = False
-    guessed_partitions: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        plan: TopologyPlan,
-        num_partitions: Mapping[str, int],
-        num_tasks: Mapping[int, int],
-        bounds: Mapping[TopicPartition, PartitionBounds],
-        configuration: Mapping[str, str] | None = None,
-        *,
-        computed_offsets: bool = False,
-        guessed_partitions: bool = False,
-    ) -> BackfillIdentity:
-        """Return the identity of a backfill."""
-        return cls(
-            plan.application_id,
-            topology_fingerprint(plan.topology),
-            dict(sorted(num_partitions.items())),
-            {str(number): count for number, count in sorted(num_tasks.items())},
-            {
-                str(partition): (has.first, has.end, has.records)
-                for partition, has in sorted(bounds.items())
-            },
-            dict(configuration or {}),
-            computed_offsets,
-            guessed_partitions,
-        )
-
-    @property
-    def fingerprint(self) -> str:
-        """A text of letters and digits that differs between backfills."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-    def partition_bounds(self) -> dict[TopicPartition, PartitionBounds]:
-        """Return the bounds of the history by partition."""
-        found = {}
-        for name, has in self.bounds.items():
-            topic, _, number = name.rpartition("-")
-            found[TopicPartition(topic, int(number))] = PartitionBounds(*has)
-        return found
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedStage:
-    """What one stage read and wrote.
+    """What one stage read and wrote; its fields are those of the stage's file.
 
     Attributes:
         position: Its place among the stages, from 0.
@@ -257,8 +185,8 @@ class StagingDirectory:
                 if write_first_note(begun, content):
                     return now_ms
         found = read_note(begun)
-        check_same(_identity(found["identity"]), identity, self.path)
-        check_asked(found["asked"], asked, self.path)
+        _refuse_another(BackfillIdentity.read(found["identity"]), identity, self.path)
+        refuse_other_times(found["asked"], asked, self.path)
         return int(found["started_ms"])
 
     def _refuse_foreign_files(self) -> None:
@@ -339,7 +267,7 @@ def begun_identity(path: Path) -> BackfillIdentity | None:
         StagingError: What is there can't be read.
     """
     begun = path / _BEGUN
-    return _identity(read_note(begun)["identity"]) if begun.is_file() else None
+    return BackfillIdentity.read(read_note(begun)["identity"]) if begun.is_file() else None
 
 
 def begun_asked(path: Path) -> dict[str, str]:
@@ -350,6 +278,27 @@ def begun_asked(path: Path) -> dict[str, str]:
     """
     asked: dict[str, str] = read_note(path / _BEGUN)["asked"]
     return asked
+
+
+def refuse_other_times(begun: Mapping[str, str], asked: Mapping[str, str], path: Path) -> None:
+    """Refuse other bounds than those a backfill was begun with.
+
+    Args:
+        begun: See `begun_asked`.
+        asked: The same of what is to be run; what it leaves out is as it was.
+        path: The staging directory.
+
+    Raises:
+        StagingError: One differs; names it.
+    """
+    for what, by in asked.items():
+        before = begun.get(what)
+        if by != before:
+            with_what = f"with {before}" if before else "without a time for it"
+            raise StagingError(
+                f"{what} is to be {by}, and what is in {path} was begun {with_what}: give what it "
+                "was begun with, or leave it out; or choose another directory"
+            )
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -368,11 +317,19 @@ def read_manifest(path: Path) -> Manifest:
         raise StagingError(f"{path} holds no results of a backfill or rescale (no {MANIFEST})")
     found = read_note(file)
     return Manifest(
-        _identity(found["identity"]),
+        BackfillIdentity.read(found["identity"]),
         tuple(map(_staged, found["stages"])),
         int(found["started_ms"]),
         float(found["seconds"]),
     )
+
+
+def _refuse_another(begun: BackfillIdentity, wanted: BackfillIdentity, path: Path) -> None:
+    if different := begun.differences(wanted):
+        raise StagingError(
+            f"{path} holds results of another backfill or rescale (its {', '.join(different)} "
+            "differ from this one's): delete the directory, or choose another"
+        )
 
 
 def _renamed(directory: Path, to: Path) -> bool:
@@ -384,11 +341,6 @@ def _renamed(directory: Path, to: Path) -> bool:
             raise
         return False
     return True
-
-
-def _identity(found: Mapping[str, Any]) -> BackfillIdentity:
-    bounds = {partition: tuple(has) for partition, has in found["bounds"].items()}
-    return BackfillIdentity(**{**found, "bounds": bounds})
 
 
 def _staged(found: Mapping[str, Any]) -> StagedStage:

@@ -26,11 +26,13 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.failures import WorkerFailureError
 from pystreams.backfill.feeding import fed_by_reader, fed_with_rows
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.key_partitions import partitions_of
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.rows import PARTITION
 from pystreams.backfill.shipping import unpack
@@ -38,15 +40,30 @@ from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import begun_identity
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker_logging import SetUp
-from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.settings import of_one_thread, task_settings
-from pystreams.topology.plan import TopologyPlan
 
 _ROWS_AT_A_TIME = 1000
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class StageHistory:
+    """What a stage reads, and how.
+
+    Attributes:
+        start: Where partitions begin that have no records before.
+        gaps_allowed: Whether offsets may be missing.
+        reader: Reads the partitions in the worker; None when Spark gives their rows.
+        bounds: With a reader: what it is to read.
+    """
+
+    start: Mapping[TopicPartition, CommittedOffset]
+    gaps_allowed: bool
+    reader: PartitionReader | None = None
+    bounds: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +71,38 @@ class StageJob:
     """What a worker needs to run the tasks of a stage.
 
     Attributes:
-        plan: The topology's plan.
-        config: The configuration.
+        backfill: What the stage is of.
         stage: What runs.
-        num_partitions: Partition counts of all topics that are known.
-        start: Where partitions begin that have no records before.
-        now_ms: The wall-clock time of the whole backfill (ms).
-        gaps_allowed: Whether offsets may be missing.
+        history: What it reads.
+        started_ms: The wall-clock time of the whole backfill (ms).
         staging: The staging directory, which every worker must reach.
         attempt: The directory in it that this attempt of the stage writes to.
-        reader: Reads the partitions here; None when Spark gives their rows.
-        bounds: With a reader: what it is to read.
         set_up_logging: What each worker calls first; see `worker_logging`.
     """
 
-    plan: TopologyPlan
-    config: StreamsConfig
+    backfill: BackfillPlan
     stage: Stage
-    num_partitions: Mapping[str, int]
-    start: Mapping[TopicPartition, CommittedOffset]
-    now_ms: int
-    gaps_allowed: bool
+    history: StageHistory
+    started_ms: int
     staging: Path
     attempt: Path
-    reader: PartitionReader | None = None
-    bounds: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
     set_up_logging: SetUp | None = None
 
     def settings(self) -> HistoryTaskSettings:
         """Return what its tasks share."""
-        counts = self.num_partitions
+        config, counts = self.backfill.config, self.backfill.num_partitions
 
         def choose(topic: str, keys: Sequence[bytes | None], task: int) -> list[int]:
             count = counts.get(topic, 1)
             return partitions_of(keys, count, without_key=task % count)
 
-        settings = task_settings(self.config, num_partitions=lambda topic: counts.get(topic, 1))
+        settings = task_settings(config, num_partitions=lambda topic: counts.get(topic, 1))
         return HistoryTaskSettings(
-            of_one_thread(settings, self.config.statestore_read_cache_max_bytes),
+            of_one_thread(settings, config.statestore_read_cache_max_bytes),
             choose,
-            self.config.statestore_uncommitted_max_bytes,
-            self.config.statestore_cache_max_bytes,
-            self.now_ms,
+            config.statestore_uncommitted_max_bytes,
+            config.statestore_cache_max_bytes,
+            self.started_ms,
         )
 
 
@@ -198,25 +205,33 @@ def _run_task(
     """
     _require_staging(job.staging)
     number = task_id.partition
-    counts = job.num_partitions
+    history, counts = job.history, job.backfill.num_partitions
     partitions = [
         TopicPartition(topic, number) for topic in job.stage.topics if number < counts.get(topic, 1)
     ]
-    start = {one: job.start[one] for one in partitions if one in job.start}
+    start = {
+        partition: history.start[partition]
+        for partition in partitions
+        if partition in history.start
+    }
     root = _local_directory(number)
     with (
         TemporaryDirectory(prefix=f"pystreams-{task_id}-", dir=root) as directory,
         contextlib.ExitStack() as closing,
     ):
         task = HistoryTask(
-            task_id, job.plan, job.stage, partitions, Path(directory), settings, start
+            task_id, job.backfill.topology, job.stage, partitions, Path(directory), settings, start
         )
         closing.callback(_close_after_failure, task)
-        if job.reader is None:
-            given = fed_with_rows(task, number, rows, gaps_allowed=job.gaps_allowed)
+        if history.reader is None:
+            given = fed_with_rows(task, number, rows, gaps_allowed=history.gaps_allowed)
         else:
-            bounds = {one: job.bounds[one] for one in partitions if one in job.bounds}
-            given = fed_by_reader(task, job.reader, bounds, taken)
+            bounds = {
+                partition: history.bounds[partition]
+                for partition in partitions
+                if partition in history.bounds
+            }
+            given = fed_by_reader(task, history.reader, bounds, taken)
         for results in chain(given, task.finish()):
             files.write(results)
         return task.dropped_records

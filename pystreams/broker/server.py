@@ -16,7 +16,6 @@ What lies in a data directory:
 from __future__ import annotations
 
 import base64
-import fcntl
 import subprocess
 import time
 import uuid
@@ -30,6 +29,7 @@ from pystreams.broker.jars import KAFKA_VERSION, class_path
 from pystreams.broker.settings import LOOPBACK, server_settings, to_properties
 from pystreams.broker.state import BrokerRegistry, BrokerState, default_data_dir
 from pystreams.clock import SystemClock
+from pystreams.file_lock import FileLock
 from pystreams.java import find_java
 
 if TYPE_CHECKING:
@@ -340,13 +340,14 @@ def _start_lock(data_dir: Path) -> Iterator[None]:
         raise BrokerError(message)
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        lock = (data_dir / "broker.lock").open("w")
+        lock = FileLock.awaited(data_dir / "broker.lock")
     except OSError as error:
         message = (
             f"can't use {data_dir} as data directory: {error.strerror or error}. "
             "Choose another one with --data-dir"
         )
         raise BrokerError(message) from error
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
         yield
+    finally:
+        lock.release()

@@ -178,7 +178,7 @@ class _Backfill:
 
     def _kafka_source(self) -> KafkaSource:
         from pystreams.backfill import KafkaPartitionReader, KafkaSource
-        from pystreams.backfill.staged_publication import check_begun
+        from pystreams.backfill.identity_checks import check_begun
         from pystreams.backfill.staging import begun_identity
 
         assert self._admin is not None, "--from kafka needs a broker"
@@ -248,7 +248,7 @@ class _Backfill:
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
         if self._history.from_kafka:
             source = self._kafka_source()
-            source.check_options(self._plan, wanted)
+            source.needs_connector(self._plan, wanted)
             known, bounds = source.bounds(wanted)
             estimate = estimated_sizes(self._config, bounds)
             stages = planned_stages(self._plan, known, bounds, estimate)
@@ -265,37 +265,28 @@ class _Backfill:
 
     def _staged(self, display: BackfillDisplay) -> Manifest:
         """Return the results, running what of the backfill is not staged yet."""
-        from pystreams.backfill.running import complete_before, run
-        from pystreams.backfill.spark import require_pyspark
+        from pystreams.backfill import PublishingSettings
+        from pystreams.backfill.running import Backfill
 
-        source = self._source() if self._history.is_bounded else None
-        complete = complete_before(self._path, self._plan, source, self._configuration)
+        settings = PublishingSettings(with_outputs=self._results.publish_outputs)
+        publishing = settings if self._results.publish else None
+        backfill = Backfill(self._topology, self._config, self._path, publishing, self._admin)
+        is_bounded = self._history.is_bounded
+        complete = backfill.complete_before(self._source() if is_bounded else None)
         if complete is not None:
             display.note(f"The results in {self._path} are complete")
             return complete
-        require_pyspark()
-        self._refuse_used_group()
-        display.note("Spark starts")
-        result = run(
-            self._topology,
-            self._config,
-            source=self._source(),
-            output=self._path,
+
+        def source() -> HistorySource:
+            display.note("Spark starts")
+            return self._source()
+
+        return backfill.run(
+            source,
             master=self._spark_master,
             spark_conf=self._spark_conf,
             progress=display.stage,
         )
-        return result.manifest
-
-    def _refuse_used_group(self) -> None:
-        """See that results can be published before they are made."""
-        from pystreams.backfill.publishing_checks import refuse_used_group
-        from pystreams.backfill.waiting import REAL_WAITING
-
-        if self._results.publish:
-            assert self._admin is not None, "publishing needs a broker"
-            with_outputs = self._results.publish_outputs
-            refuse_used_group(self._plan, self._admin, REAL_WAITING, with_outputs=with_outputs)
 
     def _keep_dataset(self) -> None:
         """Write the results as a data set, if it is not there yet."""

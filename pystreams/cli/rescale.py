@@ -142,7 +142,7 @@ def rescale(
 
 def _planned(move: _MoveOptions, loaded: LoadedTopology, config: StreamsConfig) -> MovePlan:
     from pystreams.backfill.publishing import publishing_config
-    from pystreams.backfill.rescale import planned_move
+    from pystreams.backfill.rescale_state import planned_move
     from pystreams.runtime.adapters.factory import ConfluentClients
 
     clients = ConfluentClients(publishing_config(config))

@@ -8,8 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionReader
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.task_counts import TakenRecords
@@ -94,9 +95,9 @@ def run(
             batches: list[ResultBatch] = []
             if reader is not None and known.issuperset(mine):
                 bounds = {
-                    one: PartitionBounds(0, len(of_one), len(of_one))
-                    for one in own
-                    if (of_one := [row for row in mine if row.topic == one.topic])
+                    partition: PartitionBounds(0, len(of_topic), len(of_topic))
+                    for partition in own
+                    if (of_topic := [row for row in mine if row.topic == partition.topic])
                 }
                 batches += fed_by_reader(task, reader, bounds, TakenRecords(home, ManualClock()))
                 mine = []
@@ -106,7 +107,7 @@ def run(
             batches += task.finish()
             found = [row for batch in batches for row in batch.rows()]
             results += found
-            sequences.append([one for one in found if one.kind is ResultKind.OUTPUT])
+            sequences.append([result for result in found if result.kind is ResultKind.OUTPUT])
     return results
 
 
@@ -149,7 +150,7 @@ def written(sequences: Sequence[Sequence[Result]], history: Sequence[Row]) -> li
         before = [row.offset for row in history if (row.topic, row.partition) == (topic, number)]
         first = max(before, default=-1) + 1
         # What is equal is of one sequence, and stays in its order.
-        for place, (_, _, one) in enumerate(sorted(merged, key=lambda key: key[:2])):
+        for place, (_, _, row) in enumerate(sorted(merged, key=lambda key: key[:2])):
             offset = first + place
-            rows.append(Row(topic, number, offset, one.timestamp, one.key, one.value, one.headers))
+            rows.append(Row(topic, number, offset, row.timestamp, row.key, row.value, row.headers))
     return rows

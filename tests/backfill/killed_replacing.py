@@ -45,7 +45,7 @@ def what_is_at(place: Path, stagings: Sequence[Path]) -> str | None:
     """
     if not place.exists():
         return None
-    [of] = [one.name for one in stagings if is_dataset_of(place, one)]
+    [of] = [staging.name for staging in stagings if is_dataset_of(place, staging)]
     rows = {file.parent.name: file.read_text("utf-8") for file in place.glob("*/rows")}
     assert rows == dict.fromkeys(["a", "b", "c"], of)
     return of
@@ -81,7 +81,7 @@ def all_moments(home: Path) -> list[list[object]]:
         is_killed = replace_and_die(place, new, len(found))
         then = what_is_at(place, stagings)
         replace(place, last)
-        beside = sorted(one.name for one in directory.iterdir() if one not in stagings)
+        beside = sorted(entry.name for entry in directory.iterdir() if entry not in stagings)
         found.append([then, what_is_at(place, stagings), beside])
     return found
 

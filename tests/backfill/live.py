@@ -53,12 +53,12 @@ def live_run(
 def outcome_of(results: Sequence[Result]) -> Outcome:
     """Return what a backfill gave; of several tasks one after the other."""
     found = Outcome({}, {})
-    for one in results:
-        if one.kind is ResultKind.END:
+    for result in results:
+        if result.kind is ResultKind.END:
             continue
-        into = found.outputs if one.kind is ResultKind.OUTPUT else found.states
-        record = (one.value, one.key, one.timestamp, one.headers)
-        into.setdefault(one.name, []).append(record)
+        into = found.outputs if result.kind is ResultKind.OUTPUT else found.states
+        record = (result.value, result.key, result.timestamp, result.headers)
+        into.setdefault(result.name, []).append(record)
     return found
 
 

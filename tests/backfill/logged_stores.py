@@ -79,14 +79,14 @@ def frame(spark: SparkSession, store: str, changelogs: Logged) -> DataFrame:
         (
             f"app-{store}-changelog",
             partition,
-            one.message_offset,
-            one.timestamp_ms,
-            one.message_key,
-            one.message_value,
+            message.message_offset,
+            message.timestamp_ms,
+            message.message_key,
+            message.message_value,
             None,
         )
         for partition, messages in changelogs.items()
-        for one in messages
+        for message in messages
     ]
     return spark.createDataFrame(random.Random(0).sample(rows, len(rows)), HISTORY_TYPE)
 

@@ -46,10 +46,10 @@ def publication_of(
             if task_id.partition < counts[topic]
         ]
         histories = {
-            one: PartitionHistory(0, ends[one].sequence, ends[one].timestamp)
-            if one in ends
+            partition: PartitionHistory(0, ends[partition].sequence, ends[partition].timestamp)
+            if partition in ends
             else PartitionHistory(0, 0)
-            for one in own
+            for partition in own
         }
         own_rows = rows.get(task_id, [])
         tasks.append(
@@ -58,7 +58,7 @@ def publication_of(
             )
         )
     internal = frozenset(plan.repartition_topics())
-    written = {one.name for one in results if one.kind is ResultKind.OUTPUT} - internal
+    written = {result.name for result in results if result.kind is ResultKind.OUTPUT} - internal
     placed = frozenset((topic, num_partitions.get(topic, 1)) for topic in written)
     return Publication(backfill_id, counts, tasks, internal, placed)
 
@@ -66,7 +66,7 @@ def publication_of(
 def _subtopology(plan: TopologyPlan, result: Result) -> int:
     for part in plan.subtopologies:
         sinks = [plan.topology.nodes[name] for name in part.nodes]
-        topics = {plan.topic_name(str(one.topic)) for one in sinks if isinstance(one, SinkNode)}
+        topics = {plan.topic_name(str(node.topic)) for node in sinks if isinstance(node, SinkNode)}
         if result.name in (part.stores if result.kind is ResultKind.STATE else topics):
             return part.id
     raise AssertionError(result)

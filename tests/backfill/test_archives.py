@@ -14,7 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
+from pystreams.backfill.history import History, HistoryError, WantedTopics
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
 from pystreams.topology.builder import StreamsBuilder

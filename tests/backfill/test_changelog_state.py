@@ -56,13 +56,13 @@ def check_no_record_is_too_much(store: str, found: Logged) -> None:
     """One a key, or a key and time; and no deletion, but a version's end."""
     versioned = BUILDERS[store].spec.kind is VERSIONED
     keys = [
-        (number, one.message_key, one.timestamp_ms if versioned else 0)
+        (number, message.message_key, message.timestamp_ms if versioned else 0)
         for number, messages in found.items()
-        for one in messages
+        for message in messages
     ]
     assert len(keys) == len(set(keys))
     if not versioned:
-        assert all(one.message_value is not None for has in found.values() for one in has)
+        assert all(record.message_value is not None for has in found.values() for record in has)
 
 
 def test_a_version_ends_where_the_next_one_or_a_deletion_begins(spark: Any) -> None:

@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from pystreams.backfill import ArchiveSource, PublishingSettings, running
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publish import publish
+from pystreams.backfill.publish_results import publish
 from pystreams.backfill.publishing import Publisher
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import StagingDirectory
@@ -116,7 +116,7 @@ def test_results_of_an_archive_without_offsets_are_a_data_set_and_are_not_publis
 def test_call_that_is_to_publish_refuses_an_archive_without_offsets_before_it_runs(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "_refuse_used_group", lambda *_, **__: None)
+    monkeypatch.setattr(running, "refuse_used_group", lambda *_, **__: None)
     loaded = load_topology(arguments[0])
     columns = {"partition": "part", "timestamp": "at", "offset": None}
     source = ArchiveSource(str(tmp_path / "archive.parquet"), columns=columns, topic="in")
@@ -196,8 +196,8 @@ def test_archive_is_shown_then_staged_and_then_complete(
     assert sorted((row["key"], row["value"]) for row in rows) == [("a", 2), ("b", 1)]
     files = StagingDirectory(tmp_path / "staged").files(0)
     counts = [
-        (one.key, one.value[-1] if one.value else None)
+        (row.key, row.value[-1] if row.value else None)
         for task in range(2)
-        for one in files.rows(ResultKind.OUTPUT, "out", task)
+        for row in files.rows(ResultKind.OUTPUT, "out", task)
     ]
     assert counts == [(b"a", 1), (b"a", 2), (b"b", 1)]

@@ -16,7 +16,7 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import HistoryError, HistorySource
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.running import BackfillResult, complete_before, run
+from pystreams.backfill.running import Backfill, BackfillResult, run
 from pystreams.backfill.staging import Manifest, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
@@ -38,6 +38,10 @@ def run_again(staged: Path, source: HistorySource | None = None, **more: Any) ->
     return run(plan_of().topology, CONFIG, output=staged, source=source, **more)
 
 
+def complete_before(path: Path, source: HistorySource | None = None) -> Manifest | None:
+    return Backfill(plan_of().topology, StreamsConfig.of(CONFIG), path).complete_before(source)
+
+
 def of_kafka(start: KafkaBound | None = None, end: KafkaBound | None = None) -> KafkaSource:
     return KafkaSource.of(CONFIG, start=start, end=end)
 
@@ -49,7 +53,7 @@ def test_results_are_returned_as_they_were_staged(staged: Path) -> None:
 
     assert done.path == staged
     assert done.manifest == read_manifest(staged)
-    assert [(one.position, one.num_stages, one.phase) for one in told] == [
+    assert [(stage.position, stage.num_stages, stage.phase) for stage in told] == [
         (number, 3, StagePhase.STAGED_BEFORE) for number in range(3)
     ]
 
@@ -106,7 +110,7 @@ def test_other_times_are_refused(tmp_path: Path) -> None:
     staging.begin(identity(), 77, bounded.asked)
     staging.finish(Manifest(identity(), (), 77, 1.0))
 
-    assert complete_before(staging.path, plan_of(), bounded) == read_manifest(staging.path)
+    assert complete_before(staging.path, bounded) == read_manifest(staging.path)
     with pytest.raises(StagingError, match=r"the end of in is to be 1970-01-01T00:00:01\.015"):
         run_again(staging.path, of_kafka(end=KafkaBound(times_ms={"in": 1015})))
 
@@ -114,5 +118,5 @@ def test_other_times_are_refused(tmp_path: Path) -> None:
 def test_directory_where_something_is_missing_is_not_complete(staged: Path) -> None:
     (staged / "manifest.json").unlink()
 
-    assert complete_before(staged, plan_of(), None) is None
-    assert complete_before(staged / "elsewhere", plan_of(), None) is None
+    assert complete_before(staged) is None
+    assert complete_before(staged / "elsewhere") is None

@@ -57,7 +57,7 @@ def test_every_operation_of_the_dsl_is_called_by_a_case(cases: Mapping[str, Case
 
 
 def found_in(cases: Mapping[str, Case], look: Callable[[Topology], set[Any]]) -> set[Any]:
-    return {one for case in cases.values() for one in look(case.build())}
+    return {kind for case in cases.values() for kind in look(case.build())}
 
 
 # ---------------------------------------------------------------------- what would be noticed
@@ -75,7 +75,7 @@ def test_operator_in_a_package_within_is_found(
 
     found = operators(importlib.import_module("later_operators"))
 
-    assert {one.__name__ for one in found} == {"LaterOperator"}
+    assert {kind.__name__ for kind in found} == {"LaterOperator"}
 
 
 def test_operation_that_a_class_gets_later_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

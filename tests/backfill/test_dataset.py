@@ -12,8 +12,9 @@ from pystreams import serdes
 from pystreams.backfill.dataset import write_dataset
 from pystreams.backfill.dataset_place import is_dataset_of
 from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
+from pystreams.backfill.staging import Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan

@@ -19,7 +19,8 @@ from pystreams.backfill.declared import (
     other_keys,
     topology_fingerprint,
 )
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
 from pystreams.stores.factories import Stores

@@ -9,7 +9,7 @@ import pytest
 from pystreams import serdes
 from pystreams.backfill.describing import PlannedStage, planned_stages
 from pystreams.backfill.estimating import EstimatedSizes
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.cli.backfill_results import show_plan
 from pystreams.ids import TopicPartition
 from pystreams.topology.builder import StreamsBuilder

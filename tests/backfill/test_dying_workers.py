@@ -12,14 +12,14 @@ import pytest
 from pyarrow import parquet
 
 from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.execution import BackfillError
+from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
 from pystreams.backfill.progress import StagePhase, StageProgress
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
-from pystreams.backfill.stages import stages_of
+from pystreams.backfill.stage_runner import BackfillError
 from pystreams.backfill.task_counts import TakenRecords
-from pystreams.backfill.worker import StageJob, run_tasks
+from pystreams.backfill.worker import StageHistory, StageJob, run_tasks
 from pystreams.config import StreamsConfig
 from pystreams.testing.simulation import ManualClock
 from pystreams.topology.plan import TopologyPlan
@@ -128,15 +128,13 @@ def test_full_disk_is_told_and_the_backfill_goes_on_when_there_is_room(
 def test_worker_that_does_not_see_the_staging_directory_says_so(tmp_path: Path) -> None:
     """On another machine, without the mount: its results would be missing without a word."""
     plan = TopologyPlan(counting(lambda _, value: value), "app")
-    counts = {"in": 1}
+    config = StreamsConfig.of({"bootstrap.servers": "none:9092", **CONFIG})
+    whole = BackfillPlan.of(plan, config, {"in": 1})
     job = StageJob(
-        plan,
-        StreamsConfig.of({"bootstrap.servers": "none:9092", **CONFIG}),
-        stages_of(plan, counts)[0],
-        counts,
-        {},
+        whole,
+        whole.stages[0],
+        StageHistory({}, gaps_allowed=False),
         0,
-        gaps_allowed=False,
         staging=tmp_path / "nowhere",
         attempt=tmp_path / "nowhere" / "stage-0.attempt",
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pystreams.backfill.estimating import EstimatedSizes, estimated_by, estimated_sizes
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition

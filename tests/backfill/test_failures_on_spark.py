@@ -62,7 +62,7 @@ def leftovers(spark: Any) -> set[Path]:
     environment = spark.sparkContext._jvm.org.apache.spark.SparkEnv.get()
     directories = list(environment.blockManager().diskBlockManager().localDirsString())
     assert directories
-    return {found for one in directories for found in Path(one).glob("pystreams-*")}
+    return {found for directory in directories for found in Path(directory).glob("pystreams-*")}
 
 
 def test_error_of_the_user_s_code_names_task_record_and_line(spark: Any, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_records_that_can_t_be_decoded_are_skipped_as_live_if_the_handler_says_s
         expected = run(topology, config, spoilt, {"in": 2}, tmp_path / "expected")
     assert in_order(found) == in_order(expected)
     assert done.outputs == {"out": len(rows) - len(bad)}
-    read = {one.partition: one.sequence for one in found if one.kind is ResultKind.END}
+    read = {result.partition: result.sequence for result in found if result.kind is ResultKind.END}
     assert read == {partition: end + 1 for partition, end in ends.items()}
     skipped = [line for line in logs if line["event"] == "record skipped"]
     assert {(line["partition"], line["offset"]) for line in skipped} == bad
@@ -151,7 +151,7 @@ def test_skipped_record_keeps_nobody_waiting(spark: Any, tmp_path: Path) -> None
 
 
 def outputs(results: list[Result]) -> list[bytes | None]:
-    return [one.value for one in results if one.kind is ResultKind.OUTPUT]
+    return [result.value for result in results if result.kind is ResultKind.OUTPUT]
 
 
 def test_topology_that_holds_a_lock_is_refused_with_the_cure(spark: Any, tmp_path: Path) -> None:
@@ -239,5 +239,5 @@ def test_key_that_is_no_text_is_a_result_like_any_other(spark: Any, tmp_path: Pa
 
     _, found = run_on_spark(builder.build(), CONFIG, rows, {"in": 1}, tmp_path)
 
-    written = [(one.key, one.value) for one in found if one.name == "out"]
+    written = [(result.key, result.value) for result in found if result.name == "out"]
     assert written == [(b"\xff\x00", b"\x80" * 70_000), (None, None)]

@@ -121,7 +121,7 @@ def test_of_two_that_live_and_fence_each_other_one_goes_on(arena: Arena) -> None
     with pytest.raises(FencedPublisherError, match="has taken over"):
         first.run()
 
-    assert [one.resumed for one in done] == [True]
+    assert [published.resumed for published in done] == [True]
     arena.check(with_outputs=False)
 
 

@@ -72,7 +72,7 @@ def test_outputs_and_stores_equal_those_of_a_live_run(name: str, tmp_path: Path)
     live = live_run(TOPOLOGIES[name](Observations()), CONFIG, rows, tmp_path / "live")
 
     found = outcome_of(results)
-    of_several_tasks = {one.name for one in results if one.task > 0}
+    of_several_tasks = {result.name for result in results if result.task > 0}
     assert found.outputs.keys() == live.outputs.keys()
     for topic, records in live.outputs.items():
         if (name, topic) in RACES:

@@ -12,10 +12,11 @@ from structlog.testing import capture_logs
 
 from pystreams.backfill import kafka_source, running
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
-from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
+from pystreams.backfill.history import HistoryError, WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
-from pystreams.backfill.staging import BackfillIdentity
 from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError, MissingSourceTopicError
@@ -300,7 +301,7 @@ def test_options_are_taken_where_a_stage_needs_the_connector(
 ) -> None:
     source = source_of(broker, reader=READER if has_reader else None, options=OPTION)
 
-    source.check_options(passing_on(is_merged=is_merged), WANTED)
+    source.needs_connector(passing_on(is_merged=is_merged), WANTED)
 
 
 def test_options_that_nothing_would_take_are_refused_with_where_they_belong(
@@ -310,8 +311,8 @@ def test_options_that_nothing_would_take_are_refused_with_where_they_belong(
     told = "'minPartitions' is for Spark's Kafka connector.*no stage.*Leave the option out"
 
     with pytest.raises(HistoryError, match=told):
-        source.check_options(passing_on(is_merged=False), WANTED)
-    source_of(broker, reader=READER).check_options(passing_on(is_merged=False), WANTED)
+        source.needs_connector(passing_on(is_merged=False), WANTED)
+    source_of(broker, reader=READER).needs_connector(passing_on(is_merged=False), WANTED)
 
 
 def test_option_that_the_backfill_sets_is_refused_before_spark_starts(
@@ -320,7 +321,7 @@ def test_option_that_the_backfill_sets_is_refused_before_spark_starts(
     source = source_of(broker, reader=READER, options={"startingOffsets": "latest"})
 
     with pytest.raises(HistoryError, match="'startingOffsets' is set by the backfill itself"):
-        source.check_options(passing_on(is_merged=True), WANTED)
+        source.needs_connector(passing_on(is_merged=True), WANTED)
 
 
 def test_backfill_with_idle_options_is_refused_before_spark_starts(

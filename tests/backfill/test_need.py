@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pystreams.backfill.hand_over import PublishingRefusedError
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.need import BackfillNeed, Lookout
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.waiting import Waiting
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition

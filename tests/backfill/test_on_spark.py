@@ -24,24 +24,27 @@ def in_order(results: Sequence[Result]) -> list[Result]:
     so outputs are compared without the numbers that stand for it.
     """
     comparable = [
-        one._replace(sequence=-1) if one.kind is ResultKind.OUTPUT else one for one in results
+        result._replace(sequence=-1) if result.kind is ResultKind.OUTPUT else result
+        for result in results
     ]
     return sorted(comparable, key=lambda one: (one.task, one.kind, one.name, one.partition))
 
 
 def without_unread_ends(results: Sequence[Result]) -> list[Result]:
     """Without the ends of partitions that have no records, which only Spark's run tells."""
-    return [one for one in results if one.kind is not ResultKind.END or one.timestamp >= 0]
+    return [
+        result for result in results if result.kind is not ResultKind.END or result.timestamp >= 0
+    ]
 
 
 def outputs_are_numbered(results: Sequence[Result]) -> bool:
     """Whether the outputs of each task come in the order of their numbers, from 0 a topic."""
     numbers: dict[tuple[int, str], list[int]] = {}
-    for one in results:
-        if one.kind is ResultKind.OUTPUT:
-            if one.sequence == 0:
-                numbers[one.task, one.name] = []
-            numbers[one.task, one.name].append(one.sequence)
+    for result in results:
+        if result.kind is ResultKind.OUTPUT:
+            if result.sequence == 0:
+                numbers[result.task, result.name] = []
+            numbers[result.task, result.name].append(result.sequence)
     return all(found == list(range(len(found))) for found in numbers.values())
 
 
@@ -79,7 +82,9 @@ def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path)
     _, found = run_on_spark(CASES["ticks"].build(), CONFIG, rows, {"left": 3}, tmp_path)
 
     ends = {
-        one.partition: (one.sequence, one.timestamp) for one in found if one.kind is ResultKind.END
+        result.partition: (result.sequence, result.timestamp)
+        for result in found
+        if result.kind is ResultKind.END
     }
     latest = max(row.timestamp for row in rows)
     assert ends == {0: (30, latest), 1: (0, -1), 2: (0, -1)}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import records_within
 from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.backfill.progress import StageMeter, StagePhase, StageProgress, Teller
+from pystreams.backfill.progress import StageMeter, StagePhase, StageProgress
 from pystreams.backfill.publication import PublishedRecords
 from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
+from pystreams.backfill.teller import Teller
 from pystreams.ids import TaskId
 from pystreams.testing.simulation import ManualClock
 

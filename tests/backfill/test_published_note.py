@@ -174,7 +174,7 @@ def test_what_can_not_be_noted_is_handed_over_all_the_same(arena: Arena, tmp_pat
 
     arena.check(with_outputs=False)
     assert not done.was_done
-    (line,) = [one for one in logs if "can't be noted" in one["event"]]
+    (line,) = [event for event in logs if "can't be noted" in event["event"]]
     assert line["file"].endswith(PUBLISHED)
 
 

@@ -130,8 +130,13 @@ class Arena:
     def records(self, topic: str) -> list[tuple[int, int, bytes | None, bytes | None]]:
         self.broker.settle()
         return [
-            (one.message_partition, one.timestamp_ms, one.message_key, one.message_value)
-            for one in self.broker.committed_records(topic)
+            (
+                record.message_partition,
+                record.timestamp_ms,
+                record.message_key,
+                record.message_value,
+            )
+            for record in self.broker.committed_records(topic)
         ]
 
     def expected(self, kind: ResultKind, name: str) -> list[Any]:
@@ -154,9 +159,9 @@ class Arena:
 
     def repartition_offsets(self) -> dict[TopicPartition, CommittedOffset]:
         return {
-            partition: self.handed_over(0, one.partition_time)
+            partition: self.handed_over(0, history.partition_time)
             for task in self.publication.tasks
-            for partition, one in task.histories.items()
+            for partition, history in task.histories.items()
             if partition.topic == "app-group-repartition"
         }
 
@@ -274,8 +279,12 @@ def test_publisher_that_goes_on_tells_what_was_published_before_it(arena: Arena)
             (ResultKind.OUTPUT, "by-group"),
         )
     )
-    assert sum(one.records for one in told if not one.by_earlier_run) == done.records < wanted
-    assert sum(one.records for one in told) == wanted
+    assert (
+        sum(published.records for published in told if not published.by_earlier_run)
+        == done.records
+        < wanted
+    )
+    assert sum(published.records for published in told) == wanted
 
 
 def test_published_twice_changes_nothing(arena: Arena) -> None:
@@ -644,7 +653,7 @@ def test_rows_that_are_gone_when_they_are_read_are_no_reason_to_hand_over(
         losing(arena, "keys", left=left).publish()
 
     arena.broker.settle()
-    assert not any(published_by(one.metadata) for one in arena.broker.group.offsets.values())
+    assert not any(published_by(offset.metadata) for offset in arena.broker.group.offsets.values())
 
 
 def test_rows_that_come_back_are_published_where_it_had_stopped(arena: Arena) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from pystreams.backfill.failures import BackfillTaskError
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import History, PartitionBounds, WantedTopics
+from pystreams.backfill.history import History, WantedTopics
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.rows import HISTORY_TYPE, HistoryMessage, Result
 from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
@@ -106,7 +107,7 @@ def expected(topology: Topology, source: ReadInWorkers, directory: Path) -> list
 
 
 def without_ends(results: Sequence[Result]) -> list[Result]:
-    return [one for one in in_order(results) if one.kind.name != "END"]
+    return [result for result in in_order(results) if result.kind.name != "END"]
 
 
 def with_gaps(rows: Sequence[Row]) -> list[Row]:
@@ -172,7 +173,11 @@ def test_task_without_records_runs_and_tells_its_end(spark: Any, tmp_path: Path)
 
     found = backfilled(CASES["ticks"].build(), source, tmp_path)
 
-    ends = {one.partition: (one.sequence, one.timestamp) for one in found if one.kind.name == "END"}
+    ends = {
+        result.partition: (result.sequence, result.timestamp)
+        for result in found
+        if result.kind.name == "END"
+    }
     latest = max(row.timestamp for row in rows)
     assert ends == {0: (30, latest), 1: (0, -1), 2: (0, -1), 3: (0, -1)}
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from pystreams import serdes
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.publication import PartitionHistory
-from pystreams.backfill.rescale import PlannedMove, planned_move
 from pystreams.backfill.rescale_plan import RescaleRefusedError
 from pystreams.backfill.rescale_settings import RescaleSettings
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.rescale_state import PlannedMove, planned_move
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import ConfigError

@@ -87,7 +87,7 @@ def test_what_new_tasks_restore_is_what_old_ones_held(
     assert places(store, rows) == {(key, partition_of(key, new)) for key, _ in places(store, rows)}
     after: dict[bytes, Any] = {}
     for task in range(new):
-        numbers = [one.message_offset for one in messages(rows, task)]
+        numbers = [message.message_offset for message in messages(rows, task)]
         assert numbers == list(range(len(numbers)))
         after |= content(store, messages(rows, task), tmp_path / f"new-{task}")
     if new > old:
@@ -113,12 +113,12 @@ def test_ends_say_where_to_go_on_and_with_what_time(spark: Any) -> None:
 def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
     waiting = [WaitingRecord(key.encode(), b"v", at) for at, key in enumerate(KEYS)]
     own = [
-        Message(stored_key(one, 1), packed(one) + bytes(8), at, one.timestamp)
-        for at, one in enumerate(waiting)
+        Message(stored_key(record, 1), packed(record) + bytes(8), at, record.timestamp)
+        for at, record in enumerate(waiting)
     ]
     old: Logged = {
         number: [
-            one for one, has in zip(own, waiting, strict=True) if partition_of(has.key, 2) == number
+            key for key, has in zip(own, waiting, strict=True) if partition_of(has.key, 2) == number
         ]
         for number in range(2)
     }
@@ -127,7 +127,7 @@ def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
     rows = moved(spark, one, old, 2, 5)
 
     found = {row.key: row.task for row in rows if row.kind is ResultKind.STATE}
-    assert found == {stored_key(one, 1): partition_of(one.key, 5) for one in waiting}
+    assert found == {stored_key(record, 1): partition_of(record.key, 5) for record in waiting}
 
 
 def test_store_that_is_not_partitioned_by_its_keys_is_refused(spark: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill import staged_rows
 from pystreams.backfill.rescaling import write_rows
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.staged_rows import StageFiles, counted
@@ -17,7 +16,7 @@ def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All values are the same, which a dictionary would store once."""
-    monkeypatch.setattr(staged_rows, "_BATCH_BYTES", 100_000)
+    monkeypatch.setattr("pystreams.backfill.staged_rows._BATCH_BYTES", 100_000)
     state, end = int(ResultKind.STATE), int(ResultKind.END)
     value = bytearray(10_000)
     columns = state, 0, "counts", 0

@@ -33,8 +33,8 @@ def attempt(tmp_path: Path) -> Path:
 def written(attempt: Path, batches: Iterable[ResultBatch]) -> WrittenRun:
     """Write results as one run; return what it tells."""
     with ResultFiles(attempt, attempt.parent) as files:
-        for one in batches:
-            files.write(one)
+        for batch in batches:
+            files.write(batch)
         return files.finish()
 
 

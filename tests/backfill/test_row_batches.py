@@ -22,5 +22,5 @@ def test_state_goes_to_changelogs_of_which_no_handler_may_drop_a_record() -> Non
     batch = batches.take(iter([row(ResultKind.OUTPUT, "out"), row(ResultKind.STATE, "counts")]))
 
     assert batch is not None
-    places = {(one.topic, one.partition): one.is_changelog for one in batch.outputs}
+    places = {(output.topic, output.partition): output.is_changelog for output in batch.outputs}
     assert places == {("out", 2): False, ("app-counts-changelog", 2): True}

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from pystreams import serdes
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.backfill_plan import BackfillPlan
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.shipping import pack
-from pystreams.backfill.stages import stages_of
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
+from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.task_counts import TakenRecords
-from pystreams.backfill.worker import StageJob, run_reading_tasks
+from pystreams.backfill.worker import StageHistory, StageJob, run_reading_tasks
 from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
 from pystreams.cli.logs import configure_logging, set_up_in_workers
 from pystreams.config import StreamsConfig
@@ -54,9 +55,9 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StageJob:
     attempt.mkdir()
     rows = [Row("in", 3, offset, offset, b"k", value) for offset, value in enumerate(VALUES)]
     bounds = {PARTITION: PartitionBounds(0, len(rows), len(rows))}
-    (stage,) = stages_of(plan, counts)
-    reader = RowReader(rows)
-    return StageJob(plan, config, stage, counts, {}, 0, True, staging.path, attempt, reader, bounds)
+    whole = BackfillPlan.of(plan, config, counts)
+    history = StageHistory({}, gaps_allowed=True, reader=RowReader(rows), bounds=bounds)
+    return StageJob(whole, whole.stages[0], history, 0, staging.path, attempt)
 
 
 def run(job: StageJob) -> dict[str, Any]:

@@ -66,8 +66,9 @@ def check(arena: Arena, state: StateDirectory) -> None:
             continue
         held = dict(seeded[task_id, store]["keyValueWithTimestamp"])
         assert held == {
-            one.message_key: one.timestamp_ms.to_bytes(8, "big") + (one.message_value or b"")
-            for one in logged
+            record.message_key: record.timestamp_ms.to_bytes(8, "big")
+            + (record.message_value or b"")
+            for record in logged
         }
         ((name, packed),) = seeded[task_id, store]["offsets"]
         assert name == str(changelog).encode()
@@ -179,7 +180,7 @@ def test_group_is_handed_over_after_the_stores_are_there(
     def look(consumer: object) -> None:
         arena.broker.settle()
         offsets = arena.broker.group.offsets.values()
-        seen.append({published_by(one.metadata) for one in offsets})
+        seen.append({published_by(offset.metadata) for offset in offsets})
         seen.append(len(scene_of(arena, state).seeded()))
         hand_over(consumer)  # type: ignore[arg-type]
 

@@ -15,20 +15,15 @@ from pyarrow import parquet
 from pystreams import serdes
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
-from pystreams.backfill.rescale import rescaled_publication
+from pystreams.backfill.rescale_state import rescaled_publication
 from pystreams.backfill.rows import Result, ResultKind, place_of
 from pystreams.backfill.staged_publication import edge_topics, staged_publication
 from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_rows import counted
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    Manifest,
-    StagedStage,
-    StagingDirectory,
-    read_manifest,
-)
+from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
 from pystreams.ids import TaskId, TopicPartition
@@ -56,16 +51,16 @@ def row(kind: ResultKind, name: str, sequence: int, value: bytes, time_ms: int =
 
 def write(attempt: Path, rows: Sequence[Result]) -> None:
     """Write rows where a stage has them, a file each."""
-    for number, one in enumerate(rows):
-        directory = attempt / place_of(one.kind, one.name, one.task)
+    for number, row in enumerate(rows):
+        directory = attempt / place_of(row.kind, row.name, row.task)
         directory.mkdir(parents=True, exist_ok=True)
         columns = {
-            "partition": pa.array([one.partition], pa.int32()),
-            "sequence": pa.array([one.sequence], pa.int64()),
-            "timestamp": pa.array([one.timestamp], pa.int64()),
-            "key": pa.array([one.key], pa.binary()),
-            "value": pa.array([one.value], pa.binary()),
-            "headers": pa.array([[{"key": k, "value": v} for k, v in one.headers]], HEADERS),
+            "partition": pa.array([row.partition], pa.int32()),
+            "sequence": pa.array([row.sequence], pa.int64()),
+            "timestamp": pa.array([row.timestamp], pa.int64()),
+            "key": pa.array([row.key], pa.binary()),
+            "value": pa.array([row.value], pa.binary()),
+            "headers": pa.array([[{"key": k, "value": v} for k, v in row.headers]], HEADERS),
         }
         parquet.write_table(pa.table(columns), directory / f"part-{number:05}.parquet")
 
@@ -83,13 +78,13 @@ def stage(
     write(attempt, rows)
     outputs = counted(attempt, ResultKind.OUTPUT)
     found = StagedStage(
-        position,
-        subtopology,
-        (topic,),
-        None,
-        1,
-        0,
-        0.0,
+        position=position,
+        subtopology=subtopology,
+        topics=(topic,),
+        only_topic=None,
+        num_tasks=1,
+        records=0,
+        seconds=0.0,
         outputs=outputs,
         output_partitions=dict.fromkeys(outputs, 3),
         state=counted(attempt, ResultKind.STATE),
@@ -183,10 +178,10 @@ def test_rows_come_by_kind_and_name_and_from_any_place_on(staged: Path) -> None:
     first, second, _ = publication_of(staged, plan_of(), with_outputs=True).tasks
     rows = list(first.rows(0))
 
-    assert [(one.name, one.value) for one in rows] == [("middle", b"1"), ("middle", b"2")]
+    assert [(row.name, row.value) for row in rows] == [("middle", b"1"), ("middle", b"2")]
     assert rows[0].headers == (("h", None),)
     assert [list(first.rows(number)) for number in range(4)] == [rows[n:] for n in range(4)]
-    assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
+    assert [row.kind for row in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
@@ -198,7 +193,7 @@ def test_outputs_that_are_not_published_are_not_read(staged: Path) -> None:
     first, second, _ = publication_of(staged, plan_of(), with_outputs=False).tasks
 
     assert list(first.rows(0)) == []
-    assert [one.kind for one in second.rows(0)] == [ResultKind.STATE] * 2
+    assert [row.kind for row in second.rows(0)] == [ResultKind.STATE] * 2
 
 
 def test_history_goes_up_to_its_bound_even_if_the_last_offsets_are_no_records(staged: Path) -> None:

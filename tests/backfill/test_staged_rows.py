@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill import staged_rows
 from pystreams.backfill.rows import ResultKind, place_of
 from pystreams.backfill.staged_rows import StageFiles, check_complete, counted
 from pystreams.backfill.staging_troubles import StagingError
@@ -35,7 +34,7 @@ def batches(stage: Path) -> list[list[bytes]]:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_rows, "_BATCH_BYTES", BATCH_BYTES)
+    monkeypatch.setattr("pystreams.backfill.staged_rows._BATCH_BYTES", BATCH_BYTES)
 
 
 def test_large_values_come_in_batches_of_some_bytes(tmp_path: Path) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import StateColumns
 from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_state import staged_state
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
+from pystreams.backfill.staging import Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.ids import TaskId
 from tests.backfill.test_staged_publication import plan_of, publication_of, row, stage
@@ -47,9 +48,9 @@ def test_state_is_what_is_published(staged: Path) -> None:
     found = [record for columns in read(TASK, "counts") for record in records(columns)]
 
     publication = publication_of(staged, plan_of(), with_outputs=True)
-    (task,) = [one for one in publication.tasks if one.task_id == TASK]
+    (task,) = [task for task in publication.tasks if task.task_id == TASK]
     published: list[Result] = list(task.rows(0))
-    assert found == [(one.key, one.value, one.timestamp) for one in published]
+    assert found == [(record.key, record.value, record.timestamp) for record in published]
     assert found[-1] == (b"gone", None, 5)
 
 

@@ -13,16 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.rows import ResultBatch, ResultKind
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    StagedStage,
-    StagingDirectory,
-    begun_identity,
-    read_manifest,
-)
+from pystreams.backfill.staging import StagedStage, StagingDirectory, begun_identity, read_manifest
 from pystreams.backfill.staging_troubles import _CURES, StagingError, do_again
 from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
@@ -47,13 +42,13 @@ def identity() -> BackfillIdentity:
 
 def stage(records: int) -> StagedStage:
     return StagedStage(
-        0,
-        0,
-        ("left",),
-        None,
-        1,
-        records,
-        1.0,
+        position=0,
+        subtopology=0,
+        topics=("left",),
+        only_topic=None,
+        num_tasks=1,
+        records=records,
+        seconds=1.0,
         outputs={},
         output_partitions={},
         state={},
@@ -210,13 +205,13 @@ def test_troubles_are_told_in_words_that_fit_a_rescale_too(tmp_path: Path) -> No
         told_by(lambda: read_manifest(tmp_path)),
         told_by(lambda: read_manifest(tmp_path / "nowhere")),
         told_by(lambda: StagingDirectory(tmp_path).begin(identity(), 1)),
-        *(f"{one}" for one in _CURES.values()),
+        *(f"{cure}" for cure in _CURES.values()),
         do_again(staging.stage_path(0)),
     ]
     with staging.held():
         told.append(told_by(lambda: staging.held().__enter__()))
 
-    assert [one for one in told if "backfill" in one.replace("backfill or rescale", "")] == []
+    assert [text for text in told if "backfill" in text.replace("backfill or rescale", "")] == []
 
 
 def told_by(fails: Callable[[], object]) -> str:

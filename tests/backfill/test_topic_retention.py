@@ -84,7 +84,9 @@ def test_limits_are_counted_from_the_least_stream_time_of_the_partitions(tmp_pat
     settings = arena.broker.topic_settings
     assert settings[VISITS]["retention.ms"] == str(RETENTION_MS + 1002 * DAY_MS)
     assert settings[PRICES]["min.compaction.lag.ms"] == str(RETENTION_MS + DAY_MS + 1002 * DAY_MS)
-    told = {one["topic"]: one for one in logs if one["event"].startswith("changelog keeps longer")}
+    told = {
+        line["topic"]: line for line in logs if line["event"].startswith("changelog keeps longer")
+    }
     assert told.keys() == {VISITS, PRICES}
     assert (told[VISITS]["records"], told[VISITS]["would_be_past"]) == (6, 6)
     assert told[VISITS]["before"] == {"retention.ms": str(RETENTION_MS)}
@@ -175,7 +177,7 @@ def test_output_records_older_than_their_topic_keeps_them_are_told(tmp_path: Pat
     with capture_logs() as logs:
         arena.publish(with_outputs=True)
 
-    (told,) = (one for one in logs if one["event"].startswith("output records are older"))
+    (told,) = (line for line in logs if line["event"].startswith("output records are older"))
     assert (told["topic"], told["records"], told["retention_ms"]) == ("out", 4, 7 * DAY_MS)
     assert arena.broker.topic_settings["out"]["retention.ms"] == str(7 * DAY_MS)
 

@@ -12,7 +12,8 @@ import pytest
 
 from pystreams.backfill.archive import ArchiveSource
 from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.running import run
 from pystreams.backfill.spark import (
     _MODULES_NEEDED,
@@ -23,11 +24,7 @@ from pystreams.backfill.spark import (
     missing_modules,
     require_pyspark,
 )
-from pystreams.backfill.staging import (
-    BackfillIdentity,
-    StagingDirectory,
-    read_manifest,
-)
+from pystreams.backfill.staging import StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.errors import ConfigError, ProcessingError
 from pystreams.ids import TaskId, TopicPartition
@@ -52,13 +49,29 @@ def test_package_is_imported_where_spark_is_not_installed() -> None:
     assert (answer.stdout, answer.stderr) == ("imported\n", "")
 
 
+@pytest.mark.parametrize("package", ["pyspark", "pyarrow", "pandas"])
 def test_missing_extra_is_said_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, package, None)
 
-    with pytest.raises(SparkNotAvailableError, match=r"pip install 'pystreams\[spark\]'"):
+    told = rf"{package} can't be imported .*pip install 'pystreams\[spark\]'"
+    with pytest.raises(SparkNotAvailableError, match=told):
         run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output=tmp_path)
+
+
+def test_backfill_does_not_wait_for_packages_that_only_queries_need() -> None:
+    script = (
+        "import sys\n"
+        "from pystreams.backfill.spark import require_pyspark\n"
+        "require_pyspark()\n"
+        "import pystreams.backfill.stage_runner, pystreams.backfill.worker\n"
+        "print('pandas' in sys.modules)\n"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (answer.stdout, answer.stderr) == ("False\n", "")
 
 
 def test_without_a_source_the_configuration_must_name_the_brokers(tmp_path: Path) -> None:

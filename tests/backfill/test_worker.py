@@ -35,15 +35,15 @@ def values_of(row: Row | tuple[Any, ...]) -> tuple[Any, ...]:
 def rows_of(messages: Sequence[Any]) -> list[Row]:
     return [
         Row(
-            one.topic(),
-            one.partition(),
-            one.offset(),
-            one.timestamp()[1],
-            one.key(),
-            one.value(),
-            tuple(one.headers() or ()),
+            message.topic(),
+            message.partition(),
+            message.offset(),
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            tuple(message.headers() or ()),
         )
-        for one in messages
+        for message in messages
     ]
 
 

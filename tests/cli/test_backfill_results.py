@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pystreams.backfill import Published
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.seeding import Seeded
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagedStage
+from pystreams.backfill.staging import Manifest, StagedStage
 from pystreams.cli.backfill_results import show_published, show_summary
 
 STATE = Path("/var/state/app")

@@ -8,8 +8,7 @@
 
 Several processes of an application may share the directory. Each takes the first identity that
 is free and keeps it for its life, so that after a restart it is the same member of the group with
-the same transactional ids. Ownership is an OS lock (flock) on an open file: it ends with the
-process, whatever kills it, and nothing that lies on the disk can be stale.
+the same transactional ids. What it owns is locked (`file_lock`), and free when it has ended.
 
 Differs from Kafka: one process a directory there, with one `.lock`, and locks of tasks only
 between threads; `.lock` files in task directories are from before 2.8. The first identity's file
@@ -19,9 +18,7 @@ and the layout of the task directories are the same.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -32,6 +29,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pystreams.errors import StateDirectoryError, TaskLockedError
+from pystreams.file_lock import FileLock
 from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
 
@@ -80,23 +78,21 @@ class StateDirectory:
     def __init__(self, state_dir: Path | str, application_id: str) -> None:
         self.directory = Path(state_dir).absolute() / application_id
         self._lock = threading.Lock()
-        self._held: dict[TaskId, tuple[int, int]] = {}
+        self._held: dict[TaskId, tuple[FileLock, int]] = {}
         self._attempt(self._make)
         if self.directory.is_relative_to(tempfile.gettempdir()):
             message = "state lies in the temporary directory: set state.dir to keep it for good"
             _log.info(message, state_directory=str(self.directory))
-        self.slot, self._slot_file = self._attempt(self._take_slot)
+        self.slot, self._slot_lock = self._attempt(self._take_slot)
         self.process_id, self.kept_identity = self._attempt(self._identify)
 
     def close(self) -> None:
         """Give up all locks."""
         with self._lock:
-            for descriptor, _ in self._held.values():
-                os.close(descriptor)
+            for lock, _ in self._held.values():
+                lock.release()
             self._held.clear()
-            if self._slot_file >= 0:
-                os.close(self._slot_file)
-                self._slot_file = -1
+            self._slot_lock.release()
 
     # ------------------------------------------------------------------ tasks
 
@@ -114,11 +110,11 @@ class StateDirectory:
                 if held[1] != threading.get_ident():
                     raise TaskLockedError(task_id, str(directory))
                 return directory
-            descriptor = self._attempt(partial(self._lock_directory, directory))
-            if descriptor is None:
+            lock = self._attempt(partial(_lock_directory, directory))
+            if lock is None:
                 raise TaskLockedError(task_id, str(directory))
-            os.utime(descriptor)
-            self._held[task_id] = (descriptor, threading.get_ident())
+            lock.stamp()
+            self._held[task_id] = (lock, threading.get_ident())
         return directory
 
     def unlock_task(self, task_id: TaskId) -> None:
@@ -126,8 +122,8 @@ class StateDirectory:
         with self._lock:
             held = self._held.pop(task_id, None)
             if held is not None:
-                os.utime(held[0])
-                os.close(held[0])
+                held[0].stamp()
+                held[0].release()
 
     def task_ids(self) -> list[TaskId]:
         """Return the tasks that have a directory on the disk, in order."""
@@ -150,8 +146,8 @@ class StateDirectory:
             StateDirectoryError: A file can't be written.
         """
         with self._lock:
-            for descriptor, _ in self._held.values():
-                self._attempt(partial(os.utime, descriptor))
+            for lock, _ in self._held.values():
+                self._attempt(lock.stamp)
 
     def last_used_ms(self, task_id: TaskId) -> int | None:
         """Return when a task's directory was last held or changed (wall clock, ms).
@@ -178,13 +174,13 @@ class StateDirectory:
         with self._lock:
             if task_id in self._held:
                 return False
-            descriptor = self._attempt(partial(self._lock_directory, directory))
-            if descriptor is None:
+            lock = self._attempt(partial(_lock_directory, directory))
+            if lock is None:
                 return False
             try:
                 self._attempt(partial(directory.rename, doomed))
             finally:
-                os.close(descriptor)
+                lock.release()
         self.discard(doomed)
         return True
 
@@ -206,43 +202,26 @@ class StateDirectory:
     def _make(self) -> None:
         self.directory.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
 
-    def _take_slot(self) -> tuple[int, int]:
+    def _take_slot(self) -> tuple[int, FileLock]:
         for slot in range(_SLOTS_MAX):
             name = f"{PROCESS_FILE}-{slot}" if slot else PROCESS_FILE
-            descriptor = _lock_file(self.directory / name)
-            if descriptor is not None:
-                return slot, descriptor
+            lock = FileLock.taken(self.directory / name)
+            if lock is not None:
+                return slot, lock
         message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
         raise StateDirectoryError(message)
 
     def _identify(self) -> tuple[str, bool]:
         """Return the identity the slot's file holds, and whether it held one: else it is new."""
-        text = os.pread(self._slot_file, 4096, 0)
+        text = self._slot_lock.read()
         try:
             return str(uuid.UUID(json.loads(text)["processId"])), True
         except (ValueError, KeyError, TypeError):
             if text:
                 _log.warning("process identity unreadable, taking a new one", slot=self.slot)
         process_id = str(uuid.uuid4())
-        os.ftruncate(self._slot_file, 0)
-        os.pwrite(self._slot_file, json.dumps({"processId": process_id}).encode(), 0)
-        os.fsync(self._slot_file)
+        self._slot_lock.write(json.dumps({"processId": process_id}))
         return process_id, False
-
-    def _lock_directory(self, directory: Path) -> int | None:
-        """Return a descriptor that holds the directory's lock, or None if another one does."""
-        while True:
-            directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
-            try:
-                descriptor = _lock_file(directory / LOCK_FILE)
-            except FileNotFoundError:  # Removed by another process this moment.
-                continue
-            if descriptor is None:
-                return None
-            # Whoever had the lock may have removed the directory just before we got it.
-            if _is_file(descriptor, directory / LOCK_FILE):
-                return descriptor
-            os.close(descriptor)
 
     def _attempt(self, action: Callable[[], _T]) -> _T:
         """Run a file operation, turning its failure into an error that says what to do."""
@@ -257,26 +236,10 @@ class StateDirectory:
             raise StateDirectoryError(message) from error
 
 
-def _lock_file(path: Path) -> int | None:
-    """Return a descriptor that holds the file's lock, or None if another one does."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _is_file(descriptor: int, path: Path) -> bool:
-    """Return whether a path still names the file a descriptor has open."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
+def _lock_directory(directory: Path) -> FileLock | None:
+    """Return the lock of a task's directory, which is made if needed, or None if it is taken."""
+    make = partial(directory.mkdir, _DIRECTORY_MODE, exist_ok=True)
+    return FileLock.taken_in(directory / LOCK_FILE, make)
 
 
 def _delete(directory: Path) -> None:

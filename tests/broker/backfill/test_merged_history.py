@@ -132,9 +132,9 @@ class Shop:
     def outputs(self, application: str, output: str) -> dict[bytes, list[Any]]:
         """What an output says of each key, in order."""
         found: dict[bytes, list[Any]] = {}
-        for one in read_all(self.servers, f"{self.id_of(application)}-out-{output}"):
-            record = (one.value(), one.timestamp(), one.headers())
-            found.setdefault(one.key() or b"", []).append(record)
+        for message in read_all(self.servers, f"{self.id_of(application)}-out-{output}"):
+            record = (message.value(), message.timestamp(), message.headers())
+            found.setdefault(message.key() or b"", []).append(record)
         return found
 
     def num_outputs(self, output: str) -> int:

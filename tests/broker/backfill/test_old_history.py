@@ -143,7 +143,7 @@ class OldHistory:
 
     def in_changelog(self, store: str) -> set[tuple[bytes | None, int]]:
         found = read_all(self.servers, self.changelog(store))
-        return {(one.key(), one.timestamp()[1]) for one in found}
+        return {(message.key(), message.timestamp()[1]) for message in found}
 
     def lost(self) -> dict[str, int]:
         """Return how many records of each changelog are gone."""
@@ -159,7 +159,9 @@ class OldHistory:
             "deleted": {"cleanup.policy": "delete"},
             "compacted": {"cleanup.policy": "compact"},
         }
-        self.create(*(NewTopic(f"{name}-{one}", 1, config=own) for one, own in policies.items()))
+        self.create(
+            *(NewTopic(f"{name}-{policy}", 1, config=own) for policy, own in policies.items())
+        )
         days = range(0, 80, 8)
         for topic in policies:
             for day in days:  # Each more than a segment's time behind the one before: segments.

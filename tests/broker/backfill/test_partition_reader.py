@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from pystreams.backfill.history import HistoryError, PartitionBounds
+from pystreams.backfill.history import HistoryError
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.broker import DevelopmentBroker
 from pystreams.config import StreamsConfig

@@ -7,9 +7,10 @@ from dataclasses import replace
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.publishing import PublishingSettings
-from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, begun_identity
+from pystreams.backfill.staging import Manifest, StagingDirectory, begun_identity
 from pystreams.cli.backfill import backfill
 from pystreams.ids import TopicPartition
 from pystreams.topology.builder import StreamsBuilder

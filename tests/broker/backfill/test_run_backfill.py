@@ -91,7 +91,7 @@ def test_backfills_first_then_streams_and_does_not_backfill_again(
         running.stop()
         first_phase = running.lines("backfill stage")[0]["phase"]
         assert first_phase == ("staged before" if is_stopped else "begun")
-        assert [len(running.lines(one)) for one in ("a backfill first", "connecting")] == [1, 2]
+        assert [len(running.lines(line)) for line in ("a backfill first", "connecting")] == [1, 2]
 
         write_rounds(arena, 3 * ROUNDS + 1, 4 * ROUNDS)
         running = start(application, arena, above=0)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pystreams.errors import StateDirectoryError, TaskLockedError
+from pystreams.file_lock import FileLock
 from pystreams.ids import TaskId
-from pystreams.runtime.adapters import state_directory
 from pystreams.runtime.adapters.state_directory import StateDirectory
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def test_a_full_or_read_only_disk_names_the_cure(
     def fail(path: Path) -> int:
         raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(state_directory, "_lock_file", fail)
+    monkeypatch.setattr(FileLock, "taken", fail)
     with pytest.raises(StateDirectoryError, match=f"{tmp_path}/app.*{cure}"):
         directory.lock_task(TASK)
     directory.close()

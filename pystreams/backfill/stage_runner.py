@@ -7,18 +7,20 @@ them themselves (`stage_rows`), and the tasks in Python (`worker`), which write 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.event_times import add_event_times, needs_event_times
 from pystreams.backfill.failures import cure_in, failure_in, spark_words
-from pystreams.backfill.history import History, PartitionBounds, PartitionReader
-from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch, Teller
+from pystreams.backfill.history import History, PartitionReader
+from pystreams.backfill.partition_bounds import PartitionBounds
+from pystreams.backfill.progress import SparkJobs, StageProgress, StageWatch
 from pystreams.backfill.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.rows import HISTORY_TYPE, RESULT_TYPE, ResultKind
 from pystreams.backfill.shipping import pack
@@ -29,40 +31,17 @@ from pystreams.backfill.stages import Stage
 from pystreams.backfill.staging import StagedStage, StagingDirectory
 from pystreams.backfill.staging_troubles import told
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
-from pystreams.backfill.worker import StageJob, run_reading_tasks, run_tasks
+from pystreams.backfill.teller import Teller
+from pystreams.backfill.worker import StageHistory, StageJob, run_reading_tasks, run_tasks
 from pystreams.backfill.worker_logging import worker_set_up
 from pystreams.clock import Clock
-from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError, TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.topology.partitions import PartitionPlan
-from pystreams.topology.plan import TopologyPlan
 
 
 class BackfillError(StreamsError):
     """A backfill failed for a reason that is not a record's: Spark, its workers, a disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillPlan:
-    """What is to be run.
-
-    Attributes:
-        plan: The topology's plan.
-        config: The configuration.
-        stages: The stages.
-        partitions: Partition and task counts.
-        num_partitions: Partition counts of all topics that are known, those only written included.
-        now_ms: The wall-clock time of the whole backfill (ms).
-    """
-
-    plan: TopologyPlan
-    config: StreamsConfig
-    stages: Sequence[Stage]
-    partitions: PartitionPlan
-    num_partitions: Mapping[str, int]
-    now_ms: int
 
 
 class Execution:
@@ -73,6 +52,7 @@ class Execution:
         plan: What is to be run.
         history: What it reads.
         staging: Where results go.
+        started_ms: The wall-clock time of the whole backfill (ms).
         clock: Tells how long stages take.
         tell: Told how far stages are.
     """
@@ -83,6 +63,7 @@ class Execution:
         plan: BackfillPlan,
         history: History,
         staging: StagingDirectory,
+        started_ms: int,
         clock: Clock,
         tell: Teller[StageProgress],
     ) -> None:
@@ -90,10 +71,15 @@ class Execution:
         self._plan = plan
         self._history = history
         self._staging = staging
+        self._started_ms = started_ms
         self._clock = clock
         self._tell = tell
-        internal = plan.plan.repartition_topics().keys()
-        self._bounds = {one: has for one, has in history.bounds.items() if one[0] not in internal}
+        internal = plan.topology.repartition_topics().keys()
+        self._bounds = {
+            partition: has
+            for partition, has in history.bounds.items()
+            if partition[0] not in internal
+        }
         self._done: list[StagedStage] = []
 
     def run(self) -> list[StagedStage]:
@@ -140,8 +126,8 @@ class Execution:
         return staged
 
     def _jobs(self, begun: StageProgress) -> SparkJobs:
-        application_id = self._plan.plan.application_id
-        name = f"pystreams-backfill-{application_id}-{self._plan.now_ms}-{begun.position}"
+        application_id = self._plan.topology.application_id
+        name = f"pystreams-backfill-{application_id}-{self._started_ms}-{begun.position}"
         of = f"stage {begun.position + 1} of {begun.num_stages}"
         return SparkJobs(self._spark, name, f"backfill of {application_id}: {of}")
 
@@ -205,31 +191,30 @@ class Execution:
 
     def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
-        counts = self._plan.num_partitions
         start = {
             TopicPartition(topic, number): CommittedOffset(
                 self._first_offset(TopicPartition(topic, number)), encode_partition_time(-1)
             )
             for topic in stage.topics
-            for number in range(counts.get(topic, 1))
+            for number in range(self._plan.num_partitions.get(topic, 1))
         }
+        bounds = {} if reader is None else self._bounds_of(stage)
         return StageJob(
-            self._plan.plan,
-            self._plan.config,
+            self._plan,
             stage,
-            counts,
-            start,
-            self._plan.now_ms,
-            self._history.gaps_allowed,
+            StageHistory(start, self._history.gaps_allowed, reader, bounds),
+            self._started_ms,
             self._staging.path,
             attempt.resolve(),
-            reader,
-            {} if reader is None else self._bounds_of(stage),
             worker_set_up(),
         )
 
     def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:
-        return {one: has for one, has in self._bounds.items() if one.topic in stage.topics}
+        return {
+            partition: has
+            for partition, has in self._bounds.items()
+            if partition.topic in stage.topics
+        }
 
     def _first_offset(self, partition: TopicPartition) -> int:
         has = self._bounds.get(partition)
@@ -281,7 +266,9 @@ class Execution:
     # ------------------------------------------------------------------ around it
 
     def _num_records(self, stage: Stage) -> int:
-        of_history = sum(has.records for one, has in self._bounds.items() if one[0] in stage.topics)
+        of_history = sum(
+            has.records for partition, has in self._bounds.items() if partition[0] in stage.topics
+        )
         written = sum(
             earlier.outputs.get(topic, 0) for earlier in self._done for topic in stage.topics
         )
@@ -292,13 +279,13 @@ class Execution:
     ) -> StagedStage:
         outputs = counted(attempt, ResultKind.OUTPUT)
         return StagedStage(
-            position,
-            stage.subtopology.id,
-            stage.topics,
-            stage.only_topic,
-            self._plan.partitions.num_tasks[stage.subtopology.id],
-            records,
-            seconds,
+            position=position,
+            subtopology=stage.subtopology.id,
+            topics=stage.topics,
+            only_topic=stage.only_topic,
+            num_tasks=self._plan.partitions.num_tasks[stage.subtopology.id],
+            records=records,
+            seconds=seconds,
             outputs=outputs,
             output_partitions={topic: self._plan.num_partitions.get(topic, 1) for topic in outputs},
             state=counted(attempt, ResultKind.STATE),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pystreams.backfill.declared import declared_configuration
-from pystreams.backfill.progress import Teller
 from pystreams.backfill.published_note import PublishedNote
 from pystreams.backfill.publishing import (
     Published,
@@ -20,6 +19,7 @@ from pystreams.backfill.seeding import StateSeeder
 from pystreams.backfill.staged_publication import staged_publication
 from pystreams.backfill.staged_results import StagedResults, kept_results
 from pystreams.backfill.staged_state import staged_state
+from pystreams.backfill.teller import Teller
 from pystreams.backfill.waiting import REAL_WAITING
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig

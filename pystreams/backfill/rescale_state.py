@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pystreams.backfill.history import PartitionBounds
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaSource
+from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
 from pystreams.backfill.published_note import PublishedNote
@@ -30,7 +31,7 @@ from pystreams.backfill.rescaling import Staging
 from pystreams.backfill.spark import require_pyspark
 from pystreams.backfill.staged_publication import staged_publication
 from pystreams.backfill.staged_results import StagedResults, kept_results
-from pystreams.backfill.staging import BackfillIdentity, StagingDirectory, begun_identity
+from pystreams.backfill.staging import StagingDirectory, begun_identity
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.clock import SystemClock
 from pystreams.config import StreamsConfig
@@ -211,7 +212,9 @@ def _check_counts(
 def _old_group(
     plan: MovePlan, counts: Mapping[str, int], clients: ClientFactory, waiting: Waiting
 ) -> OldGroup:
-    sources = [one for one in plan.sources() if one.partition < counts.get(one.topic, 0)]
+    sources = [
+        source for source in plan.sources() if source.partition < counts.get(source.topic, 0)
+    ]
     admin = clients.admin()
     consumer = clients.consumer(f"{plan.old.application_id}-rescale", "")
     try:

@@ -23,12 +23,12 @@ from pystreams.backfill.export_manifest import (
 from pystreams.backfill.export_points import ExportPoints, TaskPoint, take_points
 from pystreams.backfill.failures import spark_words
 from pystreams.backfill.history import WantedTopics
+from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.kafka_session import kafka_session
 from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
 from pystreams.backfill.paths import local_path
 from pystreams.backfill.publishing import publishing_config
 from pystreams.backfill.spark import require_pyspark
-from pystreams.backfill.staging import BackfillIdentity
 from pystreams.backfill.store_changelogs import (
     StoreChangelog,
     changelogs_of,
@@ -112,7 +112,7 @@ def export(
     if not changelogs:
         raise ExportError("the topology has no store with a changelog: there is nothing to export")
     directory = ExportDirectory(local_path(output))
-    directory.begin([one.store for one in changelogs])
+    directory.begin([changelog.store for changelog in changelogs])
     points = _points_now(plan, changelogs, num_partitions, clients, own)
     begun_ms = SystemClock().now_ms()
     source = KafkaSource(
@@ -167,9 +167,9 @@ class _Export:
 
     def run(self, spark: SparkSession) -> list[ExportedStore]:
         """Write all of them, one after the other."""
-        topics = tuple(one.topic for one in self._changelogs)
+        topics = tuple(changelog.topic for changelog in self._changelogs)
         records = self._source.read(spark, WantedTopics(topics, ())).frame()
-        return [self._store(records, one) for one in self._changelogs]
+        return [self._store(records, changelog) for changelog in self._changelogs]
 
     def _store(self, records: DataFrame, changelog: StoreChangelog) -> ExportedStore:
         from pystreams.backfill.changelog_state import current_state
@@ -194,11 +194,15 @@ class _Export:
         partitions = [
             TopicPartition(changelog.topic, number) for number in range(changelog.num_partitions)
         ]
-        ends = {one.partition: self._points.ends[one] for one in partitions}
+        ends = {partition.partition: self._points.ends[partition] for partition in partitions}
         admin = self._source.admin
         ranges = REAL_WAITING.until_answered(lambda: admin.offset_ranges(partitions))
-        written = [one for one in partitions if ranges[one].high_watermark > ends[one.partition]]
-        return ends, frozenset(one.partition for one in written)
+        written = [
+            partition
+            for partition in partitions
+            if ranges[partition].high_watermark > ends[partition.partition]
+        ]
+        return ends, frozenset(partition.partition for partition in written)
 
     def _serdes(self, changelog: StoreChangelog) -> tuple[Serde[Any] | None, Serde[Any] | None]:
         if not changelog.kind.has_serdes:
