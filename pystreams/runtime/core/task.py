@@ -44,7 +44,6 @@ class StreamTask:
     """One task; owned and called by one thread.
 
     Args:
-        task_id: Its id.
         plan: The topology's plan.
         subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
@@ -52,7 +51,6 @@ class StreamTask:
         known_lag: See `PartitionGroup`.
 
     Attributes:
-        task_id: Its id.
         record: Context of the record being processed.
         partitions: The partitions it reads.
         state_manager: Its stores.
@@ -270,6 +268,9 @@ class StreamTask:
         if processed < given:
             queue.put_back(given - processed)
         self._taken = []
+        cached = self.state_manager.cached_bytes() > 0
+        first, last = taken[0][4], taken[-1][4]
+        self._operators.origin.note_run(queue.partition, first, last, held_back=cached)
         self.processed_records += processed
         self._uncommitted_work = True
         self._note_position(queue)
@@ -329,6 +330,7 @@ class StreamTask:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
         self.positions.flushed()
+        self._operators.origin.flushed()
 
     @tells_damage
     def post_commit(self) -> None:
@@ -394,6 +396,5 @@ class StreamTask:
     @tells_damage
     def _fire(self, kind: PunctuationType, time_ms: int) -> int:
         fired = self._operators.punctuations.fire(kind, time_ms, self._operators.run_punctuator)
-        if fired:
-            self._uncommitted_work = True
+        self._uncommitted_work |= fired > 0
         return fired
