@@ -35,7 +35,7 @@ Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateQueryRequest(Generic[R]):
     """One query and what it is put to.
 
