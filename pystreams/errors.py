@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
+    from pystreams.origin import InputRange
 
 
 DELETED_REPARTITION = (
@@ -188,11 +189,21 @@ class ProductionError(StreamsError):
     Attributes:
         topic: The topic it was going to.
         task_id: The task that made it, or None where several may have.
+        made_of: The input it was made of: one record, or ranges of which one is it; empty where
+            that is not known.
     """
 
-    def __init__(self, message: str, *, topic: str, task_id: TaskId | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str,
+        task_id: TaskId | None = None,
+        made_of: tuple[InputRange, ...] = (),
+    ) -> None:
         self.topic = topic
         self.task_id = task_id
+        self.made_of = made_of
         super().__init__(message)
 
 

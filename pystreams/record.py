@@ -14,6 +14,7 @@ from sys import intern
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pystreams.ids import TaskId
+from pystreams.origin import Origin
 
 Headers = tuple[tuple[str, bytes | None], ...]
 """Record headers in order; a name may repeat. The empty tuple means none."""
@@ -163,6 +164,7 @@ class OutputBuffer:
         is_changelog: Whether the records are a store's: no handler may drop one, and the store
             wants to know their offsets.
         task_id: The task whose records they are, or None where that is of no interest.
+        origin: The input they are made of, or None where that is of no interest; the task's own.
         records: What waits, oldest first.
         last_offset: Offset of the newest record the broker has acknowledged, or None. Only kept
             for changelogs; written by the loop at a flush.
@@ -172,6 +174,7 @@ class OutputBuffer:
     __slots__ = (
         "is_changelog",
         "last_offset",
+        "origin",
         "partition",
         "records",
         "sent_records",
@@ -186,11 +189,13 @@ class OutputBuffer:
         *,
         is_changelog: bool = False,
         task_id: TaskId | None = None,
+        origin: Origin | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.is_changelog = is_changelog
         self.task_id = task_id
+        self.origin = origin
         self.records: list[ProducedRecord] = []
         self.last_offset: int | None = None
         self.sent_records = 0

@@ -168,6 +168,12 @@ def _thread() -> Iterator[MetricDefinition]:
     yield MetricDefinition(THREAD_GROUP, "poll-records-max", "Records of the biggest poll.")
     yield from _counted(THREAD_GROUP, "task-created", "Tasks made")
     yield from _counted(THREAD_GROUP, "task-closed", "Tasks closed")
+    yield MetricDefinition(
+        THREAD_GROUP,
+        "unread-partitions",
+        "Partitions of the topology that nobody in the group reads, as this thread saw last; each "
+        "sees the whole group: take the maximum, not the sum. Not in Kafka.",
+    )
 
 
 def _task() -> Iterator[MetricDefinition]:

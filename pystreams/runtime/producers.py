@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from pystreams.config import ProcessingGuarantee
@@ -60,7 +60,7 @@ class StreamsProducer:
             self.port.begin_transaction()
             self.in_transaction = True
 
-    def send(self, outputs: Iterable[OutputBuffer]) -> None:
+    def send(self, outputs: Sequence[OutputBuffer]) -> None:
         """Hand everything that waits in the buffers to the client."""
         for output in outputs:
             if output.records:
@@ -70,6 +70,9 @@ class StreamsProducer:
                     self.port.send(output)
                 finally:
                     output.sent_records += waiting - len(output.records)
+        for origin in {output.origin for output in outputs}:
+            if origin is not None:
+                origin.sent()
 
     def abort(self) -> None:
         """Let go of what was sent since the last commit: abort the open transaction, if any.

@@ -11,7 +11,8 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pystreams.clock import Clock
@@ -90,6 +91,8 @@ class Restorer:
         self._admin = admin
         self._clock = clock
         self._restores: dict[TopicPartition, _ChangelogRestore] = {}
+        self._expected_topics: set[str] = set()
+        self._topic_ids: dict[str, str | None] = {}
         self._restored_records = 0
         self._restored_before = 0
         self._started_ms = 0.0
@@ -118,6 +121,12 @@ class Restorer:
             remaining[one.task.task_id] = remaining.get(one.task.task_id, 0) + left
         return remaining
 
+    def expect(self, tasks: Iterable[StreamTask]) -> None:
+        """Learn which tasks begin next: the ids of all their changelogs are asked at once."""
+        changelogs = (changelog for task in tasks for changelog in task.state_manager.logged())
+        self._expected_topics = {changelog.topic for changelog in changelogs}
+        self._topic_ids.clear()
+
     def begin(self, task: StreamTask) -> bool:
         """Start to restore a task's stores.
 
@@ -131,11 +140,11 @@ class Restorer:
         manager = task.state_manager
         changelogs = list(manager.logged())
         ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
-        ids = self._admin.topic_ids([changelog.topic for changelog in changelogs])
+        ids = self._ids_of({changelog.topic for changelog in changelogs})
         found: dict[TopicPartition, _ChangelogRestore] = {}
         for changelog in changelogs:
             held = ranges[changelog]
-            manager.logged()[changelog].identity.is_now(ids.get(changelog.topic))
+            manager.logged()[changelog].identity.is_now(ids[changelog.topic])
             next_offset = first_offset_to_restore(manager, changelog, held)
             if next_offset < held.high_watermark:
                 anew = manager.logged()[changelog].committed_offset() is None
@@ -214,6 +223,14 @@ class Restorer:
             self._consumer = None
 
     # ------------------------------------------------------------------ inside
+
+    def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
+        """Return the ids of topics, None for one that is not there."""
+        if not topics <= self._topic_ids.keys():
+            asked = sorted(topics | self._expected_topics)
+            found = self._admin.topic_ids(asked)
+            self._topic_ids = {topic: found.get(topic) for topic in asked}
+        return self._topic_ids
 
     def _go_on_after(self, error: OffsetOutOfRangeError, consumer: RestoreConsumerPort) -> None:
         """Go on when a changelog was cut off while it was read.

@@ -66,7 +66,6 @@ class TaskManager:
         directories: Locked task directories.
         offset_ranges: Asks the broker what partitions hold.
         input_topics: Tells whether committed offsets are of the topics that are there.
-        clock: The clock.
 
     Attributes:
         tasks: All tasks by id, in whatever state.
@@ -259,6 +258,7 @@ class TaskManager:
             for task_id, not_before in list(self._pending.items())
             if now >= not_before and self._open(self.tasks[task_id], now)
         ]
+        self._restorer.expect(opened)
         for task, error in zip(opened, self._fence(opened), strict=True):
             try:
                 if error is not None:

@@ -171,7 +171,7 @@ class StreamThread:
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
-        return self._metrics.read()
+        return self._metrics.read(self._group.unread_partitions)
 
     # ------------------------------------------------------------------ the loop
 

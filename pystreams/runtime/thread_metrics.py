@@ -74,10 +74,15 @@ class ThreadMetrics:
         """Record a commit of tasks, from its start to its end."""
         self._commits.record(ended_ms - started_ms, ended_ms)
 
-    def read(self) -> Metrics:
-        """Return all metrics as they are now; callable from any thread."""
+    def read(self, unread_partitions: int) -> Metrics:
+        """Return all metrics as they are now; callable from any thread.
+
+        Args:
+            unread_partitions: How many of the topology's partitions nobody in the group reads.
+        """
         now_ms = self._clock.monotonic_ms()
         metrics: Metrics = dict(self._thread(now_ms))
+        metrics[MetricName("unread-partitions", THREAD_GROUP, self._tags)] = unread_partitions
         for name, total in self._totals().items():
             metrics[name] = total
             rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")

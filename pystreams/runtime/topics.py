@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from pystreams.errors import (
     FatalStreamsError,
     MissingSourceTopicError,
     RetriableClientError,
+    StreamsError,
     how_to_create,
 )
 from pystreams.ids import TopicPartition, firsts_of
@@ -84,8 +86,9 @@ class TopicManager:
             self._check_cleanup_policies(wanted, existing)
         new = [topic for topic in wanted if topic.name not in existing]
         if new:
+            missed = self._were_there({topic.name for topic in new})
             self._admin.create_topics(new)
-            _log.info("internal topics created", topics=[topic.name for topic in new])
+            _tell_created({topic.name for topic in new}, missed)
         with self._lock:
             self._partitions = partitions
         return partitions
@@ -103,6 +106,20 @@ class TopicManager:
         return internal_topics(
             self._plan, partitions, self._topic_config, self._additional_retention_ms
         )
+
+    def _were_there(self, topics: Collection[str]) -> set[str]:
+        """Return those topics that must have held something: what they are made of has been read.
+
+        Their own offsets tell nothing: Kafka deletes them together with a topic.
+        """
+        try:
+            committed = self._admin.committed_offsets(self._plan.application_id)
+        except StreamsError as error:
+            _log.debug("the group's offsets can't be read", why=str(error))
+            return set()
+        read = {partition.topic for partition, offset in committed.items() if offset.next_offset}
+        reached = (self._plan.internal_topics_reached_from(topic) for topic in read)
+        return set().union(*reached).intersection(topics)
 
     def _check_cleanup_policies(
         self, wanted: Sequence[NewTopic], existing: Mapping[str, int]
@@ -182,3 +199,18 @@ class TopicManager:
             merged = {**counts, **self._partitions.num_partitions}
             self._partitions = PartitionPlan(merged, self._partitions.num_tasks)
         return counts[topic]
+
+
+def _tell_created(created: AbstractSet[str], missed: AbstractSet[str]) -> None:
+    if first := created - missed:
+        _log.info("internal topics created", topics=sorted(first))
+    if missed:
+        _log.warning(
+            "internal topics were missing and are made anew: what they held is lost",
+            topics=sorted(missed),
+            reason="the group has read the input they are made of: either they were deleted, or "
+            "they are new in the topology and hold what comes from now on",
+            cure="if they were deleted: to have the records in them that were not processed, and "
+            "the state of changelogs whose store is not here either, process all input again "
+            "after `pystreams reset`",
+        )

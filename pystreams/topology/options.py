@@ -2,7 +2,9 @@
 
 `stream("orders", key_serde=STRING)` and `stream("orders", consumed=Consumed(key_serde=STRING))`
 say the same. Keywords are the way to write it; an object is for options that several operations
-share. The `...Options` dictionaries type the keywords and repeat the fields of their class.
+share. The `...Options` dictionaries type the keywords and repeat the fields of their class. The
+classes have no slots: before Python 3.13 one that is frozen, generic and has them can't be called
+with its types, as in `Materialized[str, int](name="counts")`.
 
 Source: Kafka Streams' `Consumed`, `Produced`, `Grouped`, `Repartitioned`, `Joined`,
 `Materialized`.
@@ -36,7 +38,7 @@ class _Options(Protocol):
 AnyOptions = TypeVar("AnyOptions", bound=_Options)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Consumed(Generic[K, V]):
     """How topics are read.
 
@@ -69,7 +71,7 @@ class ConsumedOptions(TypedDict, Generic[K, V], total=False):
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Produced(Generic[K, V]):
     """How a topic is written.
 
@@ -99,7 +101,7 @@ class ProducedOptions(TypedDict, Generic[K, V], total=False):
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Grouped(Generic[K, V]):
     """How records travel to their group, if they must.
 
@@ -127,7 +129,7 @@ class GroupedOptions(TypedDict, Generic[K, V], total=False):
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Repartitioned(Generic[K, V]):
     """How a stream is spread anew.
 
@@ -163,7 +165,7 @@ class RepartitionedOptions(TypedDict, Generic[K, V], total=False):
     name: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Joined(Generic[K, V, VOther]):
     """How a stream is brought to the table it is joined with.
 
@@ -200,7 +202,7 @@ class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
     grace_period_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Materialized(Generic[K, V]):
     """How a table is kept.
 

@@ -13,7 +13,7 @@ import re
 
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
-from pystreams.topology.nodes import ProcessorNode, RepartitionTopic, SinkNode, SourceNode
+from pystreams.topology.nodes import Node, ProcessorNode, RepartitionTopic, SinkNode, SourceNode
 from pystreams.topology.source_topics import read_by_two
 from pystreams.topology.subtopologies import Subtopology, subtopologies_of
 from pystreams.topology.topology import Topology
@@ -120,26 +120,22 @@ class TopologyPlan:
         Args:
             topic: A topic that is read, by real name; repartition topics are followed.
         """
-        reached: set[str] = set()
-        stores: set[str] = set()
-        source = self.source_of_topic(topic)
-        coming = [] if source is None else [source.name]
-        while coming:
-            name = coming.pop()
-            if name in reached:
-                continue
-            reached.add(name)
-            node = self.topology.nodes[name]
-            if isinstance(node, ProcessorNode):
-                stores.update(node.stores)
-            if isinstance(node, SinkNode) and isinstance(node.topic, str):
-                coming += [other.name for other in self.sources() if node.topic in other.topics]
-            coming += [
-                child.name
-                for child in self.topology.nodes.values()
-                if not isinstance(child, SourceNode) and name in child.parents
-            ]
-        return sorted(stores)
+        reached = self._reached_from(topic)
+        return sorted(
+            {name for node in reached if isinstance(node, ProcessorNode) for name in node.stores}
+        )
+
+    def internal_topics_reached_from(self, topic: str) -> set[str]:
+        """Return the changelogs and repartition topics that get what comes of a topic's records.
+
+        Args:
+            topic: As for `stores_reached_from`.
+        """
+        sinks = (node for node in self._reached_from(topic) if isinstance(node, SinkNode))
+        written = {self.topic_name(sink.topic) for sink in sinks if isinstance(sink.topic, str)}
+        logged = {store.name for part in self.subtopologies for store in self.logged_stores(part)}
+        changelogs = map(self.changelog_topic, logged.intersection(self.stores_reached_from(topic)))
+        return written.intersection(self.repartition_topics()).union(changelogs)
 
     def sources(self) -> list[SourceNode]:
         """Return all source nodes, in the order they were added."""
@@ -176,6 +172,24 @@ class TopologyPlan:
             if isinstance(node, SinkNode) and node.topic == repartition_topic
         ]
         return list(dict.fromkeys(writers))
+
+    def _reached_from(self, topic: str) -> list[Node]:
+        reached: dict[str, Node] = {}
+        source = self.source_of_topic(topic)
+        coming = [] if source is None else [source.name]
+        while coming:
+            name = coming.pop()
+            if name in reached:
+                continue
+            node = reached[name] = self.topology.nodes[name]
+            if isinstance(node, SinkNode) and isinstance(node.topic, str):
+                coming += [other.name for other in self.sources() if node.topic in other.topics]
+            coming += [
+                child.name
+                for child in self.topology.nodes.values()
+                if not isinstance(child, SourceNode) and name in child.parents
+            ]
+        return list(reached.values())
 
     def _reads(self, source: SourceNode, topic: str) -> bool:
         if source.pattern is not None:

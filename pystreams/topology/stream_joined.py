@@ -14,7 +14,7 @@ from pystreams.topology.options import check_options
 from pystreams.topology.type_variables import K, V, VOther
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StreamJoined(Generic[K, V, VOther]):
     """How two streams are joined: how their records are kept until they match, and under what name.
 

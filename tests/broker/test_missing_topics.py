@@ -14,6 +14,15 @@ from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all
 
 ONE_RECORD = [(b"key", bytes(8))]
+MADE_ANEW = "internal topics were missing and are made anew: what they held is lost"
+
+REPARTITIONING = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+source = builder.stream("{source}", key_serde=serdes.BYTES, value_serde=serdes.BYTES)
+source.repartition(name="again").to("{output}")
+"""
 
 
 def test_an_output_topic_that_is_missing_ends_the_start_and_creating_it_helps(
@@ -84,3 +93,33 @@ def test_a_deleted_changelog_ends_the_application_and_a_start_offers_to_log_the_
 
 def last_count(servers: str, topic: str) -> int:
     return int.from_bytes(read_all(servers, topic)[-1].value() or b"", "big")
+
+
+def test_a_repartition_topic_deleted_while_the_application_is_down_is_told_when_it_is_made_anew(
+    broker: DevelopmentBroker,
+    admin: AdminClient,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+) -> None:
+    servers, source, output = broker.bootstrap_servers, create_topic("in"), create_topic("out")
+    topology = tmp_path / "again.py"
+    topology.write_text(REPARTITIONING.format(source=source, output=output))
+    settings = {"bootstrap.servers": servers, "commit.interval.ms": 100}
+    repartition = f"{unique_name}-again-repartition"
+    with Application(unique_name, tmp_path, topology, settings) as application:
+        with application.running() as first:
+            produce(servers, source, ONE_RECORD)
+            first.wait_until(lambda: read_all(servers, output), "output")
+            first.stop()
+        admin.delete_topics([repartition])[repartition].result(30)
+        with application.running() as second:
+            produce(servers, source, ONE_RECORD)
+            second.wait_until(lambda: len(read_all(servers, output)) == 2, "output")
+            second.stop()
+    assert [line["topics"] for line in first.lines("internal topics created")] == [[repartition]]
+    assert not first.lines(MADE_ANEW)
+    (told,) = second.lines(MADE_ANEW)
+    assert (told["level"], told["topics"]) == ("warning", [repartition])
+    assert "pystreams reset" in told["cure"]
+    assert not second.lines("internal topics created")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,8 +75,20 @@ def test_only_the_record_that_is_too_large_is_missing_from_topics_of_small_batch
             assert found[-RECORDS:] == wanted
         else:
             assert found == wanted
-    skipped = {line["topic"] for line in running.lines("record skipped")}
-    assert skipped == {fixed, chosen}
+    skipped = running.lines("record skipped")
+    assert {line["output_topic"] for line in skipped} == {fixed, chosen}
+    assert {(line["task"], line["topic"], line["partition"]) for line in skipped} == {
+        ("0_0", source, 0)
+    }
+    for line in skipped:
+        assert _covers(line["error"], source, half)
+
+
+def _covers(text: str, source: str, offset: int) -> bool:
+    """Return whether a message names an offset of a topic, or a range that it lies in."""
+    told = re.search(rf"while (?:one of )?{source}-0 offsets? (\d+)(?: to (\d+))? was", text)
+    assert told, text
+    return int(told[1]) <= offset <= int(told[2] or told[1])
 
 
 def test_the_record_that_stops_the_application_is_named(
@@ -98,4 +111,5 @@ def test_the_record_that_stops_the_application_is_named(
     assert error["kind"] == "ProductionError"
     assert fixed in error["error"]
     assert "b'large'" in error["error"]
+    assert _covers(error["error"], source, RECORDS)
     assert "production.exception.handler=continue" in error["error"]

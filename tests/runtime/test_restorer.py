@@ -32,6 +32,7 @@ class Changelogs:
 
     def __init__(self, end_offset: int) -> None:
         self.end_offset = end_offset
+        self.asked_ids: list[list[str]] = []
         self._next: dict[TopicPartition, int] = {}
 
     def offset_ranges(
@@ -39,7 +40,8 @@ class Changelogs:
     ) -> dict[TopicPartition, OffsetRange]:
         return {one: OffsetRange(0, self.end_offset, self.end_offset) for one in partitions}
 
-    def topic_ids(self, _topics: Sequence[str]) -> dict[str, str]:
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        self.asked_ids.append(list(topics))
         return {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -56,13 +58,15 @@ class Changelogs:
         return found
 
 
-def task_with_nothing(number: int, directory: Path) -> StreamTask:
+def task_with_nothing(
+    number: int, directory: Path, changelog: str = "app-s-changelog"
+) -> StreamTask:
     """Return a task with one store that has nothing yet."""
     store = Stores.in_memory_key_value_store("s")
     builder = Stores.key_value_store_builder(store, STRING, STRING)
     manager = ProcessorStateManager(
         TaskId(0, number),
-        [(builder, "app-s-changelog", True)],
+        [(builder, changelog, True)],
         StoreSettings("app", False),
         RecordContext(),
         StorePositions((), ()),
@@ -89,3 +93,21 @@ def test_the_rate_told_is_that_of_the_restore_that_goes_on(tmp_path: Path) -> No
 
     assert told[0] == told[1]
     assert told[0][:2] == [(100, 40), (100, 30)]
+
+
+def test_the_ids_of_changelogs_are_asked_once_for_all_tasks_that_begin_together(
+    tmp_path: Path,
+) -> None:
+    """However many they are; and again for those that begin later."""
+    changelogs = Changelogs(end_offset=5000)
+    admin, consumer = cast("AdminPort", changelogs), cast("RestoreConsumerPort", changelogs)
+    restorer = Restorer(lambda: consumer, admin, ManualClock())
+    tasks = [
+        task_with_nothing(number, tmp_path, f"app-{number % 2}-changelog") for number in range(6)
+    ]
+    both = ["app-0-changelog", "app-1-changelog"]
+    for expected in (tasks[:4], tasks[4:]):
+        restorer.expect(expected)
+        for task in expected:
+            restorer.begin(task)
+    assert changelogs.asked_ids == [both, both]

@@ -11,6 +11,8 @@ from structlog.testing import capture_logs
 from pystreams import serdes
 from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
+from pystreams.metrics import MetricName
+from pystreams.metrics.definitions import THREAD_GROUP
 from pystreams.topology.builder import StreamsBuilder
 from tests.simulation.applications import Application, running_tasks
 
@@ -293,6 +295,9 @@ def test_partitions_that_stay_without_a_reader_are_told_and_shown(
         process,
         what="what is unread in the statistics",
     )
+    for thread in process.threads:
+        gauge = MetricName("unread-partitions", THREAD_GROUP, (("thread-id", thread.name),))
+        assert thread.metrics()[gauge] == 1
 
 
 def test_tasks_start_although_the_group_can_not_be_described(tmp_path: Path) -> None:

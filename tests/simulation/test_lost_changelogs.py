@@ -265,6 +265,44 @@ def test_a_whole_store_whose_changelog_lost_what_the_store_holds_goes_on_and_say
     assert in_the_changelog(application) == {"a": 3, "b": 1}
 
 
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_loss_is_told_once_and_not_again_until_there_is_another(
+    tmp_path: Path, guarantee: str
+) -> None:
+    application = counted(tmp_path, guarantee)
+    log = application.app.broker.log(CHANGELOG)
+
+    def told() -> bool:
+        application.feed(["a"])
+        with capture_logs() as logs:
+            application.run()
+        return any("changelog has lost its beginning" in line["event"] for line in logs)
+
+    log.delete_before(log.high_watermark)
+    assert [told(), told()] == [True, False]
+    log.delete_before(log.high_watermark)
+    assert [told(), told()] == [True, False]
+
+    log.delete_before(log.high_watermark)
+    write_decision(application.state / "0_0", "counts", ChangelogLossPolicy.KEEP)
+    assert [told(), told()] == [False, False], "it was logged anew"
+    log.delete_before(log.high_watermark)
+    assert [told(), told()] == [True, False], "what was logged anew is gone as well"
+
+
+def test_a_loss_without_a_store_is_told_once(tmp_path: Path) -> None:
+    application = counted(tmp_path / "first")
+    cut_off(application)
+    application.state = tmp_path / "second"
+    application.new_process()
+    with capture_logs() as first:
+        application.run()
+    with capture_logs() as second:
+        application.run()
+    assert len(events(first, "error")) == 1
+    assert events(second, "warning") == events(second, "error") == []
+
+
 def test_compaction_and_tombstones_are_no_loss(tmp_path: Path) -> None:
     application = counted(tmp_path)
     application.app.broker.compact(CHANGELOG.topic)

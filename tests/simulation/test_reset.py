@@ -120,9 +120,9 @@ def test_a_topic_that_was_created_again_is_read_after_a_reset(scene: Scene) -> N
     scene.stop()
     scene.app.broker.delete_topic("in")
     scene.app.broker.create_topic("in", 1)
+    scene.app.feed("a")
     assert "deleted and created again" in scene.why_it_does_not_start()
     scene.reset()
-    scene.app.feed("a")
 
     assert scene.counts_anew() == {"a": 1}
 

@@ -205,6 +205,27 @@ def test_offsets_of_a_decided_transaction_are_pending_until_their_marker() -> No
     assert consumer.committed([T0]) == {T0: CommittedOffset(7, "")}
 
 
+def test_committed_offsets_go_with_their_topic_and_those_of_an_open_transaction_too() -> None:
+    world = World()
+    consumer, _ = world.consumer()
+    while not consumer._positions:
+        consumer.poll(10, 0.1)
+    other = TopicPartition("other", 0)
+    world.broker.create_topic("other", 1)
+    world.broker.group.commit({T0: CommittedOffset(3, ""), other: CommittedOffset(4, "")})
+    world.broker.delete_topic("other")
+    world.broker.create_topic("other", 1)
+    assert world.broker.group.offsets == {T0: CommittedOffset(3, "")}
+
+    producer = world.producer()
+    world.send(producer, "a")
+    offsets = {T0: CommittedOffset(7, ""), other: CommittedOffset(8, "")}
+    producer.commit_transaction(offsets, consumer.group_metadata())
+    world.broker.delete_topic("other")
+    world.broker.settle()
+    assert world.broker.group.offsets == {T0: CommittedOffset(7, "")}
+
+
 def test_offsets_of_somebody_who_left_the_group_abort_the_transaction() -> None:
     world = World()
     consumer, _ = world.consumer()

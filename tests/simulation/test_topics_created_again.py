@@ -51,13 +51,17 @@ def topic_id(app: Application) -> str:
 
 
 def create_again(app: Application, *, keeping_offsets: bool = False) -> None:
-    """Delete the topic `in` and create it anew; the brokers delete the group's offsets of it."""
+    """Delete the topic `in` and create it anew; the brokers delete the group's offsets of it.
+
+    Args:
+        app: The application.
+        keeping_offsets: The group's coordinator has not heard of it yet.
+    """
     offsets = app.broker.group.offsets
     app.broker.delete_topic("in")
     app.broker.create_topic("in", 1)
-    for partition in list(offsets):
-        if partition.topic == "in" and not keeping_offsets:
-            del offsets[partition]
+    if keeping_offsets:
+        app.broker.group.commit(offsets)
 
 
 def run(app: Application, process: SimulatedProcess, *keys: str) -> None:

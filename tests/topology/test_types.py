@@ -6,10 +6,19 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+from pystreams.runtime.query.results import StateQueryResult
 from pystreams.serdes import JSON, LONG, STRING
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Consumed, Materialized
+from pystreams.topology.options import (
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Produced,
+    Repartitioned,
+)
+from pystreams.topology.stream_joined import StreamJoined
 from pystreams.topology.streams_and_tables import (
     BranchedKStream,
     KGroupedStream,
@@ -99,3 +108,14 @@ def test_serdes_that_are_not_given_leave_types_open(builder: StreamsBuilder) -> 
         KTable[str, int],
     )
     builder.build()
+
+
+def test_options_are_made_with_their_types_named() -> None:
+    assert Materialized[str, int](name="counts") == Materialized(name="counts")
+    assert Consumed[str, int](key_serde=STRING) == Consumed(key_serde=STRING)
+    assert Produced[str, int](key_serde=STRING) == Produced(key_serde=STRING)
+    assert Grouped[str, int](name="by") == Grouped(name="by")
+    assert Repartitioned[str, int](name="by") == Repartitioned(name="by")
+    assert Joined[str, int, str](name="with") == Joined(name="with")
+    assert StreamJoined[str, int, str](name="with") == StreamJoined(name="with")
+    assert StateQueryResult[int]({}) == StateQueryResult({})

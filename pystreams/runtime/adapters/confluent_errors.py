@@ -232,9 +232,18 @@ def refusal(
     partition: int | None,
     record: ProducedRecord,
     *,
+    made: str = "",
     is_changelog: bool = False,
 ) -> str:
     """Return what to say of a record that a topic does not take, and the cure.
+
+    Args:
+        error: Why it was refused.
+        topic: The topic.
+        partition: The partition, or None when none was chosen yet.
+        record: The record.
+        made: Of what it was made, in words, as far as that is known.
+        is_changelog: Whether the topic is a changelog.
 
     Differs from Kafka: it names the record's key, as nothing else tells which one it is; Kafka does
     so at the level TRACE (KAFKA-7510). Values are never shown.
@@ -242,10 +251,11 @@ def refusal(
     value, key, _, _ = record
     where = repr(topic) if partition is None else f"{topic!r} (partition {partition})"
     which = "without a key" if key is None else f"with the key {key[:_SHOWN_KEY_BYTES]!r}"
-    size = len(key or b"") + len(value or b"")
+    about = f"{len(key or b'') + len(value or b'')} bytes of key and value"
+    if made:
+        about += f", {made}"
     message = (
-        f"topic {where} does not take a record {which} ({size} bytes of key and value): "
-        f"{error.str()} ({error.name()})"
+        f"topic {where} does not take a record {which} ({about}): {error.str()} ({error.name()})"
     )
     changelog_cure = _CURES_OF_CHANGELOGS.get(error.code()) if is_changelog else None
     cure = changelog_cure or cure_of(error.code(), topic)

@@ -118,7 +118,7 @@ class ConfluentProducer:
             finally:
                 records.append(last)
             last_sent = self._reports.of_last(output)
-            self._produce_one(output.topic, partition, last, last_sent)
+            self._produce_one(output, partition, last, last_sent)
         else:
             self._produce(output, records, partition)
         records.clear()
@@ -139,7 +139,7 @@ class ConfluentProducer:
                     else:
                         produce(topic, value, key, partition, None, None, timestamp or 1)
                 except (BufferError, KafkaException):
-                    self._produce_one(topic, partition, (value, key, timestamp, headers), None)
+                    self._produce_one(output, partition, (value, key, timestamp, headers), None)
         except StreamsError:
             del records[: len(records) - length_hint(waiting) - 1]
             raise
@@ -147,12 +147,13 @@ class ConfluentProducer:
 
     def _produce_one(
         self,
-        topic: str,
+        output: OutputBuffer,
         partition: int,
         record: ProducedRecord,
         last_sent: LastSent | None,
     ) -> None:
         """Produce one record with patience: waits for room, asks the handler about refusals."""
+        topic = output.topic
         value, key, timestamp, given = record
         headers: Any = list(given) or None
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
@@ -172,7 +173,7 @@ class ConfluentProducer:
                 if error.code() not in REFUSED:
                     raise self._error(error, f"sending to topic {topic!r}") from raised
                 chosen = None if partition == _ANY_PARTITION else partition
-                self._refused.decide(error, topic, chosen, record)
+                self._refused.decide(error, topic, chosen, record, output)
                 return
 
     def _serve(self, timeout_s: float) -> None:
@@ -191,12 +192,12 @@ class ConfluentProducer:
         if remaining:
             message = f"{self._name}: {remaining} records are not acknowledged yet"
             raise RetriableClientError(message)
-        if outstanding and self._outage.lasting:
-            self._outage.ends()
         if outstanding:
+            self._outage.ends()
             self._connections.accept()
         self._reports.acknowledge()
         if self._transactional_id is None:
+            self._refused.delivered()
             self._batch_size.widen()
             self._renew_client()
 
@@ -294,23 +295,25 @@ class ConfluentProducer:
             self._commit_timeout_s,
             FatalStreamsError,  # Rolling back might undo a success.
         )
-        self._in_transaction = False
+        self._transaction_ended()
         self._lost.hear(client)
-        self._topics.clear()
-        self._reports.forget_failures()
         self._batch_size.widen()
 
     def abort_transaction(self) -> None:
         """Abort the open transaction and forget what was sent in it."""
         self._reports.forget_offsets()
-        self._topics.clear()
         try:
             self._open.abort_transaction(_ANSWER_TIMEOUT_S)
         except CLIENT_EXCEPTIONS as error:
             raise self._error(error_of(error), "aborting") from error
-        self._in_transaction = False
+        self._transaction_ended()
         self._lost.noticed = True  # Whatever made it fail may still be on its way.
+
+    def _transaction_ended(self) -> None:
+        self._in_transaction = False
+        self._topics.clear()
         self._reports.forget_failures()
+        self._refused.delivered()
 
     def _abortable(self, error: KafkaError, doing: str) -> StreamsError:
         """Translate an error that ends the transaction."""
@@ -349,19 +352,16 @@ class ConfluentProducer:
         self._initialized = False
         self._reports.forget_failures()
         self._reports.forget_offsets()
-        own = self._config | self._batch_size.settings()
-        report = self._reporting()
-        if report is not None:
-            own["on_delivery"] = report
+        own = self._config | self._batch_size.settings() | self._reporting()
         self._client = make_client(Producer, own, self._outage, self._lost)
 
-    def _reporting(self) -> Callable[..., Any] | None:
-        """Return the callback of every record; see `delivery_reports`."""
+    def _reporting(self) -> dict[str, Callable[..., Any]]:
+        """Return the setting for the callback of every record; see `delivery_reports`."""
         if self._keeps_all_failures:
-            return self._reports.note
+            return {"on_delivery": self._reports.note}
         if self._transactional_id is None or self._limits.refused:
-            return self._reports.first_failures.setdefault
-        return None
+            return {"on_delivery": self._reports.first_failures.setdefault}
+        return {}
 
     @property
     def _open(self) -> Producer:

@@ -17,7 +17,7 @@ Spec: KIP-210. Source: Kafka Streams' `RecordCollectorImpl.recordSendError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
@@ -26,6 +26,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams.errors import ProductionError, StreamsError, TransactionAbortableError
 from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
+from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchSize
 from pystreams.runtime.adapters.confluent import Producer
@@ -51,16 +52,25 @@ class RefusedRecords:
         self._batch_size = batch_size
         # Topics whose records may not be dropped.
         self._changelogs: set[str] = set()
-        # The tasks that write to a topic, by the partition where they name one.
-        self._writers: dict[tuple[str, int | None], set[TaskId]] = {}
+        # Which tasks write to a topic, by the partition where they name one, and what was on its
+        # way there lately is made of.
+        self._writers: dict[tuple[str, int | None], dict[TaskId, Origin]] = {}
 
     def know(self, output: OutputBuffer) -> None:
         """Remember whose records a buffer holds, which is about to be sent."""
         if output.is_changelog:
             self._changelogs.add(output.topic)
         if output.task_id is not None:
-            place = (output.topic, output.partition)
-            self._writers.setdefault(place, set()).add(output.task_id)
+            writers = self._writers.setdefault((output.topic, output.partition), {})
+            origin = writers.setdefault(output.task_id, Origin())
+            if output.origin is not None:
+                origin.add(output.origin)
+
+    def delivered(self) -> None:
+        """Learn that all that was sent has arrived, or was aborted: none of it can be refused."""
+        for writers in self._writers.values():
+            for origin in writers.values():
+                origin.clear()
 
     def sift(self, output: OutputBuffer) -> None:
         """Ask about the waiting records that are too large for certain; take the dropped ones out.
@@ -78,7 +88,7 @@ class RefusedRecords:
                 continue
             text = f"Message size too large: the topic takes {limit} bytes (max.message.bytes)"
             error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, text)
-            self.decide(error, topic, output.partition, record, output.task_id)
+            self.decide(error, topic, output.partition, record, output)
         output.records[:] = fitting
 
     def for_neighbours(self, failures: Iterable[Failure]) -> Failure | None:
@@ -129,7 +139,8 @@ class RefusedRecords:
             return TransactionAbortableError(text)
         if self._batch_size.had_neighbours(wrong[0].error.code(), wrong[0].record):
             return self._with_smaller_batches(wrong[0])
-        return self._failure(*wrong[0])
+        _, topic, partition, _ = wrong[0]
+        return self._failure(*wrong[0], self._writers_of(topic, partition))
 
     def _with_smaller_batches(self, failure: Failure) -> TransactionAbortableError:
         error, topic, _, _ = failure
@@ -145,18 +156,29 @@ class RefusedRecords:
         topic: str,
         partition: int | None,
         record: ProducedRecord,
-        task_id: TaskId | None = None,
+        writers: Mapping[TaskId, Origin],
     ) -> ProductionError:
-        """Return the error for a record, with its task: the one given, or those it may be of."""
-        named = self._writers.get((topic, partition), set())
-        writers = {task_id} if task_id else named | self._writers.get((topic, None), set())
+        """Return the error for a record, with its task, or those it may be of."""
+        origin = _all_of(writers.values())
         whose = ""
         if writers:
             told = ", ".join(map(str, sorted(writers)))
             whose = f"task {told}: " if len(writers) == 1 else f"one of the tasks {told}: "
-        failed = refusal(error, topic, partition, record, is_changelog=topic in self._changelogs)
+        made, is_changelog = origin.in_words(), topic in self._changelogs
+        failed = refusal(error, topic, partition, record, made=made, is_changelog=is_changelog)
         only = next(iter(writers)) if len(writers) == 1 else None
-        return ProductionError(f"{whose}{failed}", topic=topic, task_id=only)
+        return ProductionError(
+            f"{whose}{failed}", topic=topic, task_id=only, made_of=origin.ranges()
+        )
+
+    def _writers_of(self, topic: str, partition: int | None) -> dict[TaskId, Origin]:
+        """Return which tasks may have made a record, and of what."""
+        places = ((topic, None), (topic, partition))
+        writers: dict[TaskId, Origin] = {}
+        for place in dict.fromkeys(places):
+            for task_id, origin in self._writers.get(place, {}).items():
+                writers.setdefault(task_id, Origin()).add(origin)
+        return writers
 
     def decide(
         self,
@@ -164,7 +186,7 @@ class RefusedRecords:
         topic: str,
         partition: int | None,
         record: ProducedRecord,
-        task_id: TaskId | None = None,
+        output: OutputBuffer | None = None,
     ) -> None:
         """Return when the record is dropped.
 
@@ -173,26 +195,34 @@ class RefusedRecords:
             topic: The topic it was going to.
             partition: The partition, or None when none was chosen yet.
             record: The record; its timestamp is -1 when that is not known any more.
-            task_id: The task that made it, if that is known.
+            output: The buffer it was sent from, if that is known.
 
         Raises:
             ProductionError: The handler, or the topic being a changelog, says to fail.
             ProcessingError: The handler itself raised.
             TransactionAbortableError: The handler says to try again, and that may help.
         """
-        failure = self._failure(error, topic, partition, record, task_id)
+        writers = self._writers_of(topic, partition)
+        if output is not None and output.task_id is not None:
+            writers = {output.task_id: output.origin or Origin()}
+        failure = self._failure(error, topic, partition, record, writers)
         if topic in self._changelogs:
             raise failure
         value, key, timestamp, headers = record
+        source = _all_of(writers.values()).source()
         context = ErrorContext(
             stage="production",
             task_id=failure.task_id,
-            topic=topic,
-            partition=partition,
+            topic=source.topic,
+            partition=source.partition,
+            offset=source.offset,
             timestamp=None if timestamp < 0 else timestamp,
             key=key,
             value=value,
             headers=headers,
+            output_topic=topic,
+            output_partition=partition,
+            made_of=failure.made_of,
         )
         response = ask(self._handler, context, failure)
         if response is ErrorResponse.CONTINUE:
@@ -202,6 +232,13 @@ class RefusedRecords:
                 raise TransactionAbortableError(str(failure)) from failure
             _log.warning("RETRY is taken as FAIL: the record would be refused again", topic=topic)
         raise failure
+
+
+def _all_of(origins: Iterable[Origin]) -> Origin:
+    together = Origin()
+    for origin in origins:
+        together.add(origin)
+    return together
 
 
 def missing_topic(client: Producer, topics: AbstractSet[str]) -> ProductionError | None:

@@ -22,6 +22,7 @@ from pystreams.runtime.core.loss_decisions import forget_decision, read_decision
 from pystreams.runtime.core.managed_store import ManagedStore
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.core.told_losses import is_told, note_told
 
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
 
@@ -63,6 +64,7 @@ def first_offset_to_restore(
         write_decision(directory, store, decision)
     else:
         reason = f"so it was decided ({decision.value})"
+    note_told(directory, store, held.beginning, managed.identity)
     if decision is ChangelogLossPolicy.KEEP:
         managed.logs_anew = decision
         _log.warning(
@@ -117,10 +119,9 @@ def _why_not_continued(
         message = f"{managed.changelog}: a committed transaction is not readable yet"
         raise RetriableClientError(message)
     reason = why_not_continued(next_offset, held, exactly_once=manager.settings.exactly_once)
-    if reason is None and held.beginning > 0 and not managed.expires:
+    if reason is None and _is_news(manager, managed, held):
         _log.warning(
-            "changelog has lost its beginning, the state store here is whole: log it anew, unless "
-            "that was done since",
+            "changelog has lost its beginning, the state store here is whole: log it anew",
             task=str(manager.task_id),
             store=managed.builder.name,
             changelog=str(managed.changelog),
@@ -130,11 +131,22 @@ def _why_not_continued(
     return reason
 
 
+def _is_news(manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange) -> bool:
+    """Return whether a changelog has lost its beginning since that was last told."""
+    if held.beginning == 0 or managed.expires:
+        return False
+    store = managed.builder.name
+    if is_told(manager.directory, store, held.beginning, managed.identity):
+        return False
+    note_told(manager.directory, store, held.beginning, managed.identity)
+    return True
+
+
 def _tell_what_is_gone(
     manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange
 ) -> None:
     """Tell of a changelog without its beginning whose store is not here either."""
-    if held.beginning > 0 and not managed.expires:
+    if _is_news(manager, managed, held):
         _log.error(
             "state is lost: the changelog has lost its beginning, and there is no state store here",
             task=str(manager.task_id),

@@ -15,6 +15,7 @@ from enum import Enum
 from pystreams.errors import ProcessingError
 from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
+from pystreams.origin import InputRange
 from pystreams.record import Headers
 from pystreams.tracebacks import traceback_field
 
@@ -37,17 +38,28 @@ class ErrorResponse(Enum):
 class ErrorContext:
     """Where a record failed.
 
+    As in Kafka Streams, topic, partition and offset are the input's. Of a record that was refused
+    on its way to a topic they are known as far as `made_of` says: None where that is several.
+
     Attributes:
         stage: "deserialization", "processing" or "production".
         task_id: The task, or None when the producer no longer knows it.
         node: The processor node, or None.
-        topic: Source topic; for a record that the broker refused, the topic it was going to.
+        topic: Source topic, or None.
         partition: Its partition, or None.
-        offset: Its offset, or None.
-        timestamp: Its timestamp (ms), or None.
+        offset: The source record's offset, or None.
+        timestamp: Its timestamp (ms), or None. This and all that follow up to the headers are those
+            of the refused record, where one was refused.
         key: Source record's key bytes, or None.
         value: Source record's value bytes, or None.
         headers: Source record's headers.
+        output_topic: The topic that has refused it, or None.
+        output_partition: The partition it was going to, or None.
+        made_of: The input a refused record was made of: the one record, or ranges of which one is
+            it, as records are sent a run at a time.
+
+    Differs from Kafka, which says of a record refused by the broker what its task was processing
+    when the answer came.
     """
 
     stage: str
@@ -60,6 +72,9 @@ class ErrorContext:
     key: bytes | None = None
     value: bytes | None = None
     headers: Headers = ()
+    output_topic: str | None = None
+    output_partition: int | None = None
+    made_of: tuple[InputRange, ...] = ()
 
 
 ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse]
@@ -80,6 +95,7 @@ def log_and_continue(context: ErrorContext, error: Exception) -> ErrorResponse:
         topic=context.topic,
         partition=context.partition,
         offset=context.offset,
+        **({} if context.output_topic is None else {"output_topic": context.output_topic}),
         error=f"{type(error).__name__}: {error}",
         **traceback_field(error),
     )
@@ -123,6 +139,8 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
 
 def where(context: ErrorContext) -> str:
     """Return on what it failed, in words."""
+    if context.output_topic is not None:
+        return f"a record for {context.output_topic}"
     if context.offset is not None:
         return f"the record at {context.topic}-{context.partition} offset {context.offset}"
-    return "a punctuation" if context.topic is None else f"a record for {context.topic}"
+    return "a punctuation"

@@ -19,6 +19,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TaskId
 from pystreams.loggers import get_logger
+from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
@@ -86,6 +87,7 @@ class OperatorContext:
         task_id: The task.
         record: The task's record context.
         outer_join_emit_interval_ms: See `TaskContext`.
+        origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
@@ -105,6 +107,7 @@ class OperatorContext:
         self.record = record
         self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
         self.store = store
+        self.origin = Origin()
         self.punctuations = PunctuationQueue()
         self.commit_requested = False
         self.dropped_records = 0
@@ -154,6 +157,7 @@ class OperatorContext:
 
     def run_punctuator(self, schedule: Schedule, time_ms: int) -> None:
         """Call one punctuator with its clock's time (ms)."""
+        self.origin.punctuated = True
         record = self.record
         record.message = None
         record.headers = ()
@@ -180,7 +184,9 @@ class OperatorContext:
         key = (topic, partition)
         output = self._outputs.get(key)
         if output is None:
-            output = self._outputs[key] = OutputBuffer(topic, partition, task_id=self.task_id)
+            output = self._outputs[key] = OutputBuffer(
+                topic, partition, task_id=self.task_id, origin=self.origin
+            )
         return output
 
     def topic_name(self, topic: str) -> str:

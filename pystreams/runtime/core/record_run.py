@@ -18,6 +18,7 @@ from itertools import accumulate, repeat
 from typing import Protocol
 
 from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, Item, RecordQueue
 from pystreams.topology.operator import Step
 
@@ -55,6 +56,9 @@ class Run(Protocol):
     def taken(self) -> Mapping[RecordQueue, int]:
         """Return how many records were taken of each queue, and not put back."""
 
+    def ends(self) -> Iterable[tuple[RecordQueue, ConsumedMessage, ConsumedMessage]]:
+        """Return the first and the last message of those, for each queue that has some."""
+
 
 class QueueRun:
     """A run of one queue.
@@ -64,11 +68,12 @@ class QueueRun:
         count: How many of its next records.
     """
 
-    __slots__ = ("_count", "_queue")
+    __slots__ = ("_count", "_queue", "_taken")
 
     def __init__(self, queue: RecordQueue, count: int) -> None:
         self._queue = queue
         self._count = count
+        self._taken: list[Item] = []
 
     def __len__(self) -> int:
         return self._count
@@ -91,7 +96,7 @@ class QueueRun:
 
     def take(self, count: int) -> tuple[list[Item], Iterable[Step]]:
         """See `Run`."""
-        taken = self._queue.take(count)
+        self._taken = taken = self._queue.take(count)
         self._count = len(taken)
         return taken, repeat(self._queue.step)
 
@@ -103,6 +108,10 @@ class QueueRun:
     def taken(self) -> Mapping[RecordQueue, int]:
         """See `Run`."""
         return {self._queue: self._count}
+
+    def ends(self) -> Iterable[tuple[RecordQueue, ConsumedMessage, ConsumedMessage]]:
+        """See `Run`."""
+        yield self._queue, self._taken[0][4], self._taken[self._count - 1][4]
 
 
 class MergedRun:
@@ -194,6 +203,14 @@ class MergedRun:
     def taken(self) -> Mapping[RecordQueue, int]:
         """See `Run`."""
         return self._counts(len(self._sources))
+
+    def ends(self) -> Iterable[tuple[RecordQueue, ConsumedMessage, ConsumedMessage]]:
+        """See `Run`."""
+        sources, items = self._sources, self._items
+        backwards = sources[::-1]
+        for queue in self.taken():
+            first, last = sources.index(queue), len(sources) - 1 - backwards.index(queue)
+            yield queue, items[first][4], items[last][4]
 
     def _counts(self, count: int) -> dict[RecordQueue, int]:
         """Return how many of the first `count` records are of each queue that has some of them."""

@@ -47,7 +47,6 @@ class StreamTask:
     """One task; owned and called by one thread.
 
     Args:
-        task_id: Its id.
         plan: The topology's plan.
         subtopology: The part of the topology it runs.
         partitions: The partitions it reads.
@@ -55,7 +54,6 @@ class StreamTask:
         known_lag: See `PartitionGroup`.
 
     Attributes:
-        task_id: Its id.
         record: Context of the record being processed.
         partitions: The partitions it reads.
         state_manager: Its stores.
@@ -206,7 +204,7 @@ class StreamTask:
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
-            self._note_position(queue)
+            self._note_position(queue, self.state_manager.cached_bytes())
 
     def buffered_records(self, partition: TopicPartition | None = None) -> int:
         """Return how many records wait, of one partition or of all."""
@@ -280,9 +278,12 @@ class StreamTask:
         self._taken = []
         self.processed_records += processed
         self._uncommitted_work = True
-        self.state_manager.measure()
-        for queue in run.taken():
-            self._note_position(queue)
+        _, cached_bytes = self.state_manager.measure()
+        for queue, first, last in run.ends():
+            self._operators.origin.note_run(
+                queue.partition, first, last, held_back=cached_bytes > 0
+            )
+            self._note_position(queue, cached_bytes)
         return processed
 
     # ------------------------------------------------------------------ punctuation
@@ -338,6 +339,7 @@ class StreamTask:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
         self.positions.flushed()
+        self._operators.origin.flushed()
 
     @tells_damage
     def post_commit(self) -> None:
@@ -373,9 +375,9 @@ class StreamTask:
                 del self._taken[position + 1 :]
                 return
 
-    def _note_position(self, queue: RecordQueue) -> None:
+    def _note_position(self, queue: RecordQueue, cached_bytes: int) -> None:
         assert queue.next_offset is not None, "a queue that was read from has a next offset"
-        held_back = self._stores_feed_stores and self.state_manager.cached_bytes() > 0
+        held_back = self._stores_feed_stores and cached_bytes > 0
         self.positions.processed(queue.partition, queue.next_offset, forwarded=not held_back)
 
     def _move(self, event: TaskEvent) -> None:

@@ -23,7 +23,7 @@ from pystreams.stores.spec import Answer, StoreSpec
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StateQueryRequest(Generic[R]):
     """One query and what it is put to.
 

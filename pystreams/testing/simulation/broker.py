@@ -85,7 +85,9 @@ class SimulatedBroker:
             ]
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic and all it holds."""
+        """Delete a topic and all it holds, and with it what the group has committed of it."""
+        self.group.forget_topic(topic)
+        self.transactions.forget_topic(topic)
         del self._topics[topic], self._topic_ids[topic], self.topic_settings[topic]
 
     def topic_ids(self) -> dict[str, str]:

@@ -262,6 +262,14 @@ class GroupCoordinator:
         """Make offsets visible."""
         self.offsets.update(offsets)
 
+    def forget_topic(self, topic: str) -> None:
+        """Delete the offsets of a topic, which is deleted."""
+        self.offsets = {
+            partition: offset
+            for partition, offset in self.offsets.items()
+            if partition.topic != topic
+        }
+
     # ------------------------------------------------------------------ inside
 
     def _range(self) -> dict[str, list[TopicPartition]]:

@@ -198,6 +198,12 @@ class TransactionCoordinator:
 
     # ------------------------------------------------------------------ for readers and tests
 
+    def forget_topic(self, topic: str) -> None:
+        """Take offsets of a topic, which is deleted, out of all transactions."""
+        for entry in self._ids.values():
+            for partition in [one for one in entry.offsets if one.topic == topic]:
+                del entry.offsets[partition]
+
     def pending_offsets(self) -> set[TopicPartition]:
         """Return partitions whose committed offset may still change by an open transaction."""
         return {partition for entry in self._ids.values() for partition in entry.offsets}

@@ -141,7 +141,7 @@ def test_the_handler_may_drop_a_record_that_is_too_large(
     _send(producer, topic, b"2")
     assert numbers(_messages(application, topic, 2)) == [1, 2]
     (context,) = told
-    assert (context.stage, context.topic, context.key) == ("production", topic, b"key")
+    assert (context.stage, context.output_topic, context.key) == ("production", topic, b"key")
     assert context.value == b"x" * 5000
 
 

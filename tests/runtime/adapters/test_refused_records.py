@@ -6,8 +6,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from pystreams.errors import ProcessingError, ProductionError
-from pystreams.ids import TaskId
-from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.origin import Origin
+from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import (
@@ -37,7 +38,7 @@ def test_a_handler_that_raises_is_named_with_what_it_was_asked_about() -> None:
         records_of(forgetful).decide(INVALID, "out", 3, WRONG)
 
     error = caught.value
-    assert (error.task_id, error.node, error.topic, error.partition) == (None, None, "out", 3)
+    assert (error.task_id, error.node, error.topic, error.partition) == (None, None, None, None)
     assert str(error).startswith("the handler of production errors raised KeyError: 'forgot'")
     for part in ("a record for out", "the producer raised ProductionError", "without a key"):
         assert part in str(error)
@@ -80,6 +81,70 @@ def test_a_refused_record_is_told_with_the_task_that_made_it(
 
     assert str(caught.value).startswith(told)
     assert caught.value.task_id == contexts[0].task_id == task
+
+
+def consumed(offset: int, topic: str = "in") -> StaticMessage:
+    return StaticMessage(topic, 0, offset, None, None, 1)
+
+
+def test_a_refused_record_is_told_with_the_input_it_was_made_of_as_far_as_that_is_known() -> None:
+    contexts: list[ErrorContext] = []
+
+    def note(context: ErrorContext, _error: Exception) -> ErrorResponse:
+        contexts.append(context)
+        return ErrorResponse.FAIL
+
+    asked = records_of(note)
+    origin = Origin()
+    output = OutputBuffer("out", task_id=TaskId(0, 0), origin=origin)
+    place = TopicPartition("in", 0)
+
+    def told(output: OutputBuffer | None) -> str:
+        with pytest.raises(ProductionError) as caught:
+            asked.decide(TOO_LARGE, "out", 3, WRONG, output)
+        context = contexts[-1]
+        assert (context.output_topic, context.output_partition) == ("out", 3)
+        assert caught.value.made_of == context.made_of
+        return str(caught.value)
+
+    origin.note_run(place, consumed(7), consumed(7), held_back=False)
+    assert "made while in-0 offset 7 was processed" in told(output)
+    assert (contexts[-1].topic, contexts[-1].partition, contexts[-1].offset) == ("in", 0, 7)
+
+    asked.know(output)
+    origin.sent()
+    origin.note_run(place, consumed(9), consumed(12), held_back=False)
+    asked.know(output)
+    assert "one of in-0 offsets 9 to 12 was processed" in told(output)
+    assert "one of in-0 offsets 7 to 12 was processed" in told(None), "the broker's late answer"
+    assert (contexts[-1].topic, contexts[-1].partition, contexts[-1].offset) == ("in", 0, None)
+
+    asked.delivered()
+    assert "was processed" not in told(None)
+
+
+def test_a_record_made_in_a_punctuation_is_not_said_to_be_of_any_input() -> None:
+    origin = Origin()
+    origin.note_run(TopicPartition("in", 0), consumed(7), consumed(7), held_back=False)
+    origin.sent()
+    origin.punctuated = True
+    assert origin.in_words() == "made in a punctuation"
+    assert origin.source() == (None, None, None)
+
+
+def test_input_whose_results_a_record_cache_holds_back_is_remembered_until_they_are_sent() -> None:
+    origin = Origin()
+    for topic, held_back in (("in", True), ("other", False)):
+        origin.note_run(
+            TopicPartition(topic, 0), consumed(7, topic), consumed(8, topic), held_back=held_back
+        )
+        origin.sent()
+    assert origin.in_words() == (
+        "made while one of in-0 offsets 7 to 8, other-0 offsets 7 to 8 was processed"
+    )
+    origin.flushed()
+    origin.sent()
+    assert not origin.ranges()
 
 
 def test_values_are_not_shown() -> None:
