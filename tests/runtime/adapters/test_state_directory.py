@@ -20,7 +20,6 @@ import pytest
 
 from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId
-from pystreams.runtime.adapters import state_directory
 from pystreams.runtime.adapters.state_directory import StateDirectory
 
 if TYPE_CHECKING:
@@ -293,10 +292,10 @@ def test_a_full_or_read_only_disk_names_the_cure(
 ) -> None:
     directory = StateDirectory(tmp_path, "app")
 
-    def fail(path: Path) -> int:
+    def fail(path: Path, *_: int) -> int:
         raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(state_directory, "_lock_file", fail)
+    monkeypatch.setattr(os, "open", fail)
     with pytest.raises(StateDirectoryError, match=f"{tmp_path}/app.*{cure}"):
         directory.lock_task(TASK)
     directory.close()
