@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,7 +74,7 @@ class Application:
     def __init__(
         self, bootstrap_servers: str, settings: dict[str, Any], clock: Clock | None = None
     ) -> None:
-        self.name = f"adapters-{next(_numbers)}"
+        self.name = f"adapters-{os.getpid()}-{next(_numbers)}"
         self.config = StreamsConfig.of(
             {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
         )
