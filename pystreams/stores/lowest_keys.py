@@ -22,7 +22,6 @@ from heapq import heappop, heappush
 from itertools import islice
 
 KNOWN_KEYS = 1024
-"""How many keys are asked for at once; twice as many are kept from one commit to the next."""
 
 EntriesFrom = Callable[[bytes], Generator[tuple[bytes, bytes], None, None]]
 """Iterates over the store's entries from a key on, in order."""
@@ -33,12 +32,15 @@ class LowestKeys:
 
     Args:
         entries_from: Reads the store; asked only when the known keys have run out.
+        asked_keys: How many it is asked for at once; twice as many are kept from one commit to the
+            next.
     """
 
-    __slots__ = ("_beyond", "_entries_from", "_known")
+    __slots__ = ("_asked_keys", "_beyond", "_entries_from", "_known")
 
-    def __init__(self, entries_from: EntriesFrom) -> None:
+    def __init__(self, entries_from: EntriesFrom, asked_keys: int = KNOWN_KEYS) -> None:
         self._entries_from = entries_from
+        self._asked_keys = asked_keys
         self._known: list[bytes] = []
         self._beyond: bytes | None = b""
 
@@ -48,10 +50,10 @@ class LowestKeys:
         for key in keys:
             if beyond is None or key < beyond:
                 heappush(known, key)
-        if len(known) > 2 * KNOWN_KEYS:
+        if len(known) > 2 * self._asked_keys:
             known.sort()
-            self._beyond = known[KNOWN_KEYS]
-            del known[KNOWN_KEYS:]
+            self._beyond = known[self._asked_keys]
+            del known[self._asked_keys :]
 
     def lowest(self) -> bytes | None:
         """Return the lowest key, None when there is none."""
@@ -70,7 +72,7 @@ class LowestKeys:
 
     def _look_beyond(self, beyond: bytes) -> None:
         entries = self._entries_from(beyond)
-        found = [key for key, _ in islice(entries, KNOWN_KEYS)]
+        found = [key for key, _ in islice(entries, self._asked_keys)]
         entries.close()
-        self._beyond = found[-1] + b"\x00" if len(found) == KNOWN_KEYS else None
+        self._beyond = found[-1] + b"\x00" if len(found) == self._asked_keys else None
         self._known[:] = found  # In order, which is a heap.

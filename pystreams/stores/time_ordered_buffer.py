@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.contract import StateStore
-from pystreams.stores.lowest_keys import LowestKeys
+from pystreams.stores.lowest_keys import KNOWN_KEYS, LowestKeys
 from pystreams.stores.opening import any_entry
 from pystreams.stores.restoring import Changes
 from pystreams.stores.waiting_record import WaitingRecord
@@ -70,6 +70,7 @@ class TimeOrderedBuffer(StateStore):
 
     Args:
         buffer: Holds the bytes, restored by `restored_records`; owned by this object from now on.
+        asked_keys: See `LowestKeys`.
     """
 
     __slots__ = (
@@ -85,9 +86,9 @@ class TimeOrderedBuffer(StateStore):
         "_through",
     )
 
-    def __init__(self, buffer: BufferedKeyValueStore) -> None:
+    def __init__(self, buffer: BufferedKeyValueStore, asked_keys: int = KNOWN_KEYS) -> None:
         self._buffer = buffer
-        self._stored = LowestKeys(lambda start: buffer.range(start, None))
+        self._stored = LowestKeys(lambda start: buffer.range(start, None), asked_keys)
         # What has come since the last flush, a heap; what left the store since; what did both.
         self._arrivals: list[_Arrival] = []
         self._left: list[tuple[bytes, int]] = []

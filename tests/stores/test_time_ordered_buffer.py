@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores import lowest_keys
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.time_ordered_buffer import (
@@ -22,7 +21,7 @@ from pystreams.stores.waiting_record import WaitingRecord
 from tests.stores.support import CHANGELOG, Home, Message
 
 
-def opened(home: Home) -> TimeOrderedBuffer:
+def opened(home: Home, **limits: int) -> TimeOrderedBuffer:
     buffer = TimeOrderedBuffer(
         BufferedKeyValueStore(
             "s",
@@ -30,7 +29,8 @@ def opened(home: Home) -> TimeOrderedBuffer:
             value_prefix_bytes=0,
             caching=False,
             restored=restored_records,
-        )
+        ),
+        **limits,
     )
     buffer.init(home.context())
     return buffer
@@ -184,13 +184,10 @@ def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> Non
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_records_leave_as_out_of_a_sorted_list(
-    seed: int, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_leave_as_out_of_a_sorted_list(seed: int, home: Home) -> None:
     """While only the lowest few are known: commits, rollbacks and restarts change nothing."""
-    monkeypatch.setattr(lowest_keys, "KNOWN_KEYS", 2)
     chooser = random.Random(seed)
-    buffer = opened(home)
+    buffer = opened(home, asked_keys=2)
     now: list[tuple[int, bytes, int]] = []
     committed: list[tuple[int, bytes, int]] = []
     due = 0
@@ -218,7 +215,7 @@ def test_records_leave_as_out_of_a_sorted_list(
             now = list(committed)
             if action == "reopen":
                 buffer.close()
-                buffer = opened(home)
+                buffer = opened(home, asked_keys=2)
         if action not in {"put", "leave"}:
             assert buffer.latest_timestamp() == max((entry[0] for entry in now), default=-1)
     buffer.close()
