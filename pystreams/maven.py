@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 MAVEN_CENTRAL_URL = "https://repo1.maven.org/maven2"
 
 _ATTEMPTS_MAX = 4
-_BACKOFF_S = 0.5
 _CHUNK_BYTES = 1 << 18
 _CONNECTIONS_MAX = 8
 _TIMEOUT_S = 30
@@ -126,6 +125,7 @@ def fetch(
     title: str,
     cache_dir: Path | None = None,
     repository_url: str | None = None,
+    backoff_s: float = 0.5,
 ) -> list[Path]:
     """Return the artifacts' files, in order, downloading what the cache lacks.
 
@@ -137,13 +137,15 @@ def fetch(
         title: What the artifacts are, for the progress bar: "Apache Kafka 4.3.1".
         cache_dir: Where to keep them; `default_cache_dir()` if not given.
         repository_url: Root of a Maven repository; `PYSTREAMS_MAVEN_URL`, else Maven Central.
+        backoff_s: The pause before the second attempt (s); it doubles with each.
 
     Raises:
         ChecksumError: The repository serves other bytes than the pinned ones.
         ArtifactError: A download failed after several attempts, or the cache can't be written.
     """
     root = (cache_dir or default_cache_dir()) / "maven"
-    repository_url = repository_url or os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL
+    url = repository_url or os.environ.get("PYSTREAMS_MAVEN_URL") or MAVEN_CENTRAL_URL
+    url = url.rstrip("/")
     missing = [artifact for artifact in artifacts if not _is_cached(root, artifact)]
     if missing:
         with (
@@ -151,7 +153,7 @@ def fetch(
             ThreadPoolExecutor(_CONNECTIONS_MAX, "maven") as executor,
         ):
             downloads = [
-                executor.submit(_download, artifact, root, repository_url.rstrip("/"), advance)
+                executor.submit(_download, artifact, root, url, backoff_s, advance)
                 for artifact in missing
             ]
             try:
@@ -173,7 +175,11 @@ def _is_cached(root: Path, artifact: Artifact) -> bool:
 
 
 def _download(
-    artifact: Artifact, root: Path, repository_url: str, advance: Callable[[int, int], None]
+    artifact: Artifact,
+    root: Path,
+    repository_url: str,
+    backoff_s: float,
+    advance: Callable[[int, int], None],
 ) -> None:
     """Download one artifact with retries, verify it, and rename it into the cache."""
     url = f"{repository_url}/{artifact.path}"
@@ -198,7 +204,7 @@ def _download(
                         error.close()
                     if attempt == _ATTEMPTS_MAX or not _is_passing(error):
                         raise _unreachable(artifact, url, error) from error
-                    time.sleep(_BACKOFF_S * 2 ** (attempt - 1))
+                    time.sleep(backoff_s * 2 ** (attempt - 1))
         if found != artifact.sha256:
             raise ChecksumError(artifact, found, url)
         # mkstemp's files are private; the cache may serve several users.

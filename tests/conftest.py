@@ -5,7 +5,6 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from pystreams.broker import DevelopmentBroker
+from tests import sharing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from xdist.remote import Producer
+
+    from pystreams.broker import DevelopmentBroker
 
 
 _GRACE_S = 60.0
@@ -30,6 +33,23 @@ _stderr = pytest.StashKey[int]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_stderr] = os.dup(sys.stderr.fileno())  # Before a test's output is captured.
+    if _is_first(config):
+        sharing.make_shared_directory()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _is_first(config):
+        sharing.remove_shared_directory()
+
+
+def _is_first(config: pytest.Config) -> bool:
+    """Return whether a process is no worker of xdist."""
+    return not hasattr(config, "workerinput")
+
+
+@pytest.hookimpl(optionalhook=True)  # Without xdist there is none.
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> sharing.SharingScheduling:
+    return sharing.SharingScheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,11 +73,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "broker" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.broker)
-    items.sort(key=_is_quick)
+    items.sort(key=_turn)
 
 
-def _is_quick(item: pytest.Item) -> bool:
-    return item.path.relative_to(Path(__file__).parent).parts[0] not in _SLOW_PACKAGES
+def _turn(item: pytest.Item) -> int:
+    """Return 0 for what one process does alone, 2 for what is quick."""
+    file = item.path.relative_to(Path(__file__).parents[1])
+    if file.parts[1] not in _SLOW_PACKAGES:
+        return 2
+    return 1 - sharing.takes_spark(file.as_posix())
 
 
 @pytest.fixture(autouse=True)
@@ -73,13 +97,6 @@ def _logging_as_it_was() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevelopmentBroker]:
-    """One real Kafka broker for the whole session; use topic names of your own."""
-    data_dir = tmp_path_factory.mktemp("broker")
-    started = DevelopmentBroker.start(data_dir)
-    try:
-        yield started
-    finally:
-        started.stop()
-        # pytest keeps the directories of three sessions; Kafka's are big.
-        shutil.rmtree(data_dir, ignore_errors=True)
+def broker() -> DevelopmentBroker:
+    """One real Kafka broker for all processes of the run; use names of `unique_name`'s kind."""
+    return sharing.shared_broker()

@@ -35,9 +35,6 @@ _log = get_logger("pystreams.backfill")
 RESULTS_PER_BATCH = 5000
 """A batch of results has at most so many rows; most have as many, a whole number of runs."""
 
-_RUN_RECORDS = 1000
-"""How many records are processed between two looks at what has piled up."""
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryTaskSettings:
@@ -50,6 +47,7 @@ class HistoryTaskSettings:
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What record caches may hold back.
         now_ms: The wall-clock time of the whole backfill (ms).
+        run_records: How many records are processed between two looks at what has piled up.
     """
 
     task: TaskSettings
@@ -57,6 +55,7 @@ class HistoryTaskSettings:
     uncommitted_max_bytes: int
     cache_max_bytes: int
     now_ms: int
+    run_records: int = 1000
 
 
 class HistoryTask:
@@ -123,12 +122,12 @@ class HistoryTask:
         for partition, messages in batch.items():
             task.add_records(partition, messages)
         while all(map(task.buffered_records, unread)):
-            run = task.next_run(_RUN_RECORDS)
+            run = task.next_run(self._settings.run_records)
             if run is None:
                 return
             self._unchecked += task.process(run)
             task.punctuate_stream_time()
-            if self._unchecked >= _RUN_RECORDS:
+            if self._unchecked >= self._settings.run_records:
                 self._unchecked = 0
                 self._keep_to_limits()
                 yield from self._outputs(RESULTS_PER_BATCH)

@@ -32,7 +32,7 @@ from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.partition_reader import KafkaPartitionReader
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.stages import merges_history
-from pystreams.backfill.waiting import REAL_WAITING
+from pystreams.backfill.waiting import REAL_WAITING, Waiting
 from pystreams.config import StreamsConfig
 from pystreams.errors import MissingSourceTopicError
 from pystreams.ids import TopicPartition, firsts_of
@@ -86,6 +86,7 @@ class KafkaSource:
         options: More options of Spark's reader, such as `kafka.security.protocol`; a backfill in
             which no stage needs the reader refuses them.
         reader: Reads partitions within the workers; None leaves all to Spark's reader.
+        waiting: How it waits for brokers.
     """
 
     bootstrap_servers: str
@@ -94,6 +95,7 @@ class KafkaSource:
     end: KafkaBound = field(default_factory=KafkaBound)
     options: Mapping[str, str] = field(default_factory=dict)
     reader: PartitionReader | None = None
+    waiting: Waiting = REAL_WAITING
 
     @classmethod
     def of(
@@ -221,7 +223,7 @@ class KafkaSource:
         starts = self._offsets(self.start, new)
         ends = self._offsets(self.end, new)
         # The leader of a topic that has just been made may still have to learn of it.
-        ranges = REAL_WAITING.until_answered(lambda: self.admin.offset_ranges(partitions))
+        ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(partitions))
         found = {}
         for partition in partitions:
             held = ranges[partition]
@@ -247,7 +249,7 @@ class KafkaSource:
             for partition in partitions
             if partition[0] in bound.times_ms
         }
-        at_times = REAL_WAITING.until_answered(lambda: self.admin.offsets_at(times))
+        at_times = self.waiting.until_answered(lambda: self.admin.offsets_at(times))
         return {partition: at_times.get(partition) for partition in times} | dict(bound.offsets)
 
     def refuse_other_bounds(self, begun: Mapping[TopicPartition, PartitionBounds]) -> None:

@@ -41,9 +41,6 @@ WRITTEN_TYPE = "run string, files int, rows bigint, dropped bigint"
 many records its tasks have dropped."""
 
 _WRITTEN = "_written"
-_ROW_GROUP_BYTES = 4 << 20
-_WAITING_MAX_BYTES = 64 << 20
-_OPEN_FILES_MAX = 200
 _HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SCHEMA = pa.schema(
     [
@@ -87,9 +84,23 @@ class ResultFiles:
     Args:
         attempt: The directory of the stage's attempt; exists.
         staging: The staging directory, for messages.
+        row_group_bytes: What waits for one place before it is written.
+        waiting_max_bytes: What waits for all places together, at most.
+        open_files_max: How many files are open at once.
     """
 
-    def __init__(self, attempt: Path, staging: Path) -> None:
+    def __init__(
+        self,
+        attempt: Path,
+        staging: Path,
+        *,
+        row_group_bytes: int = 4 << 20,
+        waiting_max_bytes: int = 64 << 20,
+        open_files_max: int = 200,
+    ) -> None:
+        self._row_group_bytes = row_group_bytes
+        self._waiting_max_bytes = waiting_max_bytes
+        self._open_files_max = open_files_max
         self._run = uuid.uuid4().hex[:12]
         self._directory = attempt / _WRITTEN / self._run
         self._staging = staging
@@ -111,9 +122,9 @@ class ResultFiles:
         self._waiting.setdefault(place, []).append(batch)
         waiting = self._waiting_bytes.get(place, 0) + batch.nbytes
         self._waiting_bytes[place] = waiting
-        if waiting >= _ROW_GROUP_BYTES:
+        if waiting >= self._row_group_bytes:
             self._write_group(place)
-        elif sum(self._waiting_bytes.values()) > _WAITING_MAX_BYTES:
+        elif sum(self._waiting_bytes.values()) > self._waiting_max_bytes:
             self._write_all()
 
     def finish(self, dropped: int = 0) -> WrittenRun:
@@ -151,7 +162,7 @@ class ResultFiles:
     def _write_group(self, place: _Place) -> None:
         """Write what waits for a place as one row group; more where a batch alone is too large."""
         table = pa.Table.from_batches(self._waiting.pop(place))
-        rows = 2 * _ROW_GROUP_BYTES * len(table) // self._waiting_bytes.pop(place)
+        rows = 2 * self._row_group_bytes * len(table) // self._waiting_bytes.pop(place)
         with told(self._staging):
             self._writer(place).write_table(table, row_group_size=max(rows, 1))
 
@@ -161,7 +172,7 @@ class ResultFiles:
 
         writer = self._open.get(place)
         if writer is None:
-            if len(self._open) >= _OPEN_FILES_MAX:
+            if len(self._open) >= self._open_files_max:
                 self._close_files()
             number = self._files.get(place, 0)
             self._files[place] = number + 1

@@ -46,16 +46,27 @@ class StageFiles:
     Args:
         stage: The stage's directory.
         files: Its files by kind, name and task; those of one task's kind and name in their order.
+        batch_bytes: How much is read of them at a time.
     """
 
     def __init__(
-        self, stage: Path, files: Mapping[tuple[int, str, int], Sequence[StagedFile]]
+        self,
+        stage: Path,
+        files: Mapping[tuple[int, str, int], Sequence[StagedFile]],
+        batch_bytes: int = _BATCH_BYTES,
     ) -> None:
         self._stage = stage
         self._files = files
+        self._batch_bytes = batch_bytes
 
     @classmethod
-    def of(cls, stage: Path, kinds: Iterable[ResultKind] = ResultKind) -> Self:
+    def of(
+        cls,
+        stage: Path,
+        kinds: Iterable[ResultKind] = ResultKind,
+        *,
+        batch_bytes: int = _BATCH_BYTES,
+    ) -> Self:
         """Look at a stage's directory; reads the ends of its files.
 
         Raises:
@@ -70,7 +81,7 @@ class StageFiles:
                 with readable(file, stage):
                     num_rows = parquet.read_metadata(file).num_rows
                 found.setdefault((kind, name, int(task)), []).append(StagedFile(file, num_rows))
-        return cls(stage, found)
+        return cls(stage, found, batch_bytes)
 
     def counts(self, kind: ResultKind) -> dict[str, int]:
         """Return how many rows of a kind there are, by name."""
@@ -109,7 +120,7 @@ class StageFiles:
                 for number in range(opened.num_row_groups):
                     group = opened.metadata.row_group(number)
                     row_bytes = group.total_byte_size // max(group.num_rows, 1) + 1
-                    records = min(_BATCH_RECORDS, max(1, _BATCH_BYTES // row_bytes))
+                    records = min(_BATCH_RECORDS, max(1, self._batch_bytes // row_bytes))
                     yield from opened.iter_batches(
                         records, row_groups=[number], columns=list(columns)
                     )

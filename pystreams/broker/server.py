@@ -33,7 +33,7 @@ from pystreams.file_lock import FileLock
 from pystreams.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pystreams.java import Java
@@ -84,6 +84,7 @@ class DevelopmentBroker:
         settings: Mapping[str, str] | None = None,
         registry: BrokerRegistry | None = None,
         timeout_s: float = START_TIMEOUT_S,
+        jvm_options: Sequence[str] = (),
     ) -> Self:
         """Start a broker and wait until a client can work with it.
 
@@ -94,6 +95,7 @@ class DevelopmentBroker:
             settings: Kafka server settings that win over the development broker's.
             registry: Where to remember it for `find`; None for a broker of a test.
             timeout_s: How long the JVM may take.
+            jvm_options: Options of Java beside the development broker's.
 
         Raises:
             PortTakenError: `port` is in use.
@@ -115,7 +117,7 @@ class DevelopmentBroker:
                 raise PortTakenError(port)
             if port is None and last and network.is_port_free(last.client_port):
                 port = last.client_port
-            launch = _Launch.prepare(directory, dict(settings or {}), timeout_s)
+            launch = _Launch.prepare(directory, dict(settings or {}), timeout_s, jvm_options)
             state = launch.run(port)
         if registry is not None:
             registry.add(directory)
@@ -210,11 +212,18 @@ class _Launch:
     class_path: str
     overrides: dict[str, str]
     timeout_s: float
+    jvm_options: Sequence[str]
 
     @classmethod
-    def prepare(cls, data_dir: Path, overrides: dict[str, str], timeout_s: float) -> Self:
+    def prepare(
+        cls,
+        data_dir: Path,
+        overrides: dict[str, str],
+        timeout_s: float,
+        jvm_options: Sequence[str],
+    ) -> Self:
         class_archive.discard_recorded(data_dir)
-        return cls(data_dir, find_java(), class_path(), overrides, timeout_s)
+        return cls(data_dir, find_java(), class_path(), overrides, timeout_s, jvm_options)
 
     def run(self, port: int | None) -> BrokerState:
         """Start the JVM; try other ports when somebody has taken a free one meanwhile."""
@@ -269,7 +278,7 @@ class _Launch:
         archive_name = self._archive_name()
         options = class_archive.options_to_use(archive_name)
         options = options or class_archive.options_to_record(archive_name, self.data_dir)
-        command = [*self._java_command(options), "kafka.Kafka", marker]
+        command = [*self._java_command([*options, *self.jvm_options]), "kafka.Kafka", marker]
         pid = process.spawn_detached(command, log_file)
         state = BrokerState(pid, client_port, KAFKA_VERSION, SystemClock().now_ms())
         try:

@@ -23,20 +23,23 @@ from typing import Any
 
 _FEW = 16
 """Up to this many new keys are inserted one by one; more are appended and sorted together."""
-_MANY = 4096
-"""Up to this many keys of a store's owner are in one list."""
 _RECENT_SHARE = 16
 """One in this many keys may be in the small list; above that the lists are joined."""
 
 
 class SortedKeys:
-    """The ordered keys of one dict. Belongs to the thread that owns the dict."""
+    """The ordered keys of one dict. Belongs to the thread that owns the dict.
 
-    __slots__ = ("_keys", "_recent", "_source")
+    Args:
+        source: The dict; only grows until it is cleared.
+        one_list_max: Up to this many keys are in one list.
+    """
 
-    def __init__(self, source: dict[bytes, Any]) -> None:
-        """Order the keys of `source`, a dict that only grows until it is cleared."""
+    __slots__ = ("_keys", "_one_list_max", "_recent", "_source")
+
+    def __init__(self, source: dict[bytes, Any], one_list_max: int = 4096) -> None:
         self._source = source
+        self._one_list_max = one_list_max
         self._keys: list[bytes] = []
         self._recent: list[bytes] = []
 
@@ -69,7 +72,7 @@ class SortedKeys:
         keys, recent = self._keys, self._recent
         missing = len(self._source) - len(keys) - len(recent)
         fresh = islice(reversed(self._source), missing)
-        target = recent if len(keys) > _MANY else keys
+        target = recent if len(keys) > self._one_list_max else keys
         if missing <= _FEW:
             for key in fresh:
                 insort(target, key)

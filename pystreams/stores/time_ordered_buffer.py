@@ -84,11 +84,14 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     Args:
         buffer: Holds the bytes, restored by `restored_records`; owned by this object from now on.
+        kept_bytes: How much of what is stored memory keeps.
+        asked_keys: See `LowestKeys`.
     """
 
     __slots__ = (
         "_beyond",
         "_in_order",
+        "_kept_bytes",
         "_late",
         "_latest_before",
         "_left",
@@ -97,8 +100,9 @@ class TimeOrderedBuffer(BufferedStateStore):
         "_through",
     )
 
-    def __init__(self, buffer: BufferedKeyValueStore) -> None:
+    def __init__(self, buffer: BufferedKeyValueStore, kept_bytes: int = KEPT_BYTES) -> None:
         super().__init__(buffer)
+        self._kept_bytes = kept_bytes
         self._in_order: deque[Waiting] = deque()
         self._late: list[Waiting] = []
         # Since the last flush: the stored key of what left the store; what came and left at once.
@@ -249,7 +253,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         """Read the next part of what the store alone has."""
         entries = self._buffer.range(key_in_order(*self._beyond), None)
         found: list[Waiting] = []
-        room_bytes = KEPT_BYTES // 2
+        room_bytes = self._kept_bytes // 2
         self._beyond = _NOWHERE
         for key, stored in entries:
             waiting = waiting_of(key, stored)
@@ -269,8 +273,8 @@ class TimeOrderedBuffer(BufferedStateStore):
         """Keep in memory what there is room for; all of it is stored now."""
         beyond = self._beyond
         kept = [(*one[:6], 0) if one[6] else one for one in held if one < beyond]
-        if sum(map(_held_bytes, kept)) > KEPT_BYTES:
-            room_bytes = KEPT_BYTES // 2
+        if sum(map(_held_bytes, kept)) > self._kept_bytes:
+            room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
                 room_bytes -= _held_bytes(waiting)
                 if room_bytes < 0:

@@ -56,6 +56,7 @@ def run(
     num_partitions: Mapping[str, int],
     directory: Path,
     reader: PartitionReader | None = None,
+    run_records: int = 1000,
 ) -> list[Result]:
     """Return all results, stage by stage and task by task.
 
@@ -76,6 +77,7 @@ def run(
         settings.statestore_uncommitted_max_bytes,
         settings.statestore_cache_max_bytes,
         now_ms=0,
+        run_records=run_records,
     )
     known = set(history)
     results: list[Result] = []

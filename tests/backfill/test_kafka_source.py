@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.backfill import kafka_source, running
+from pystreams.backfill import running
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.backfill.history import HistoryError, WantedTopics
 from pystreams.backfill.identity import BackfillIdentity
@@ -89,18 +89,15 @@ def test_patterns_choose_among_the_topics_there_are(broker: SimulatedBroker) -> 
     assert list(found) == [TopicPartition("elsewhere", number) for number in range(4)]
 
 
-def test_brokers_that_do_not_answer_at_once_are_asked_again(
-    broker: SimulatedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_that_do_not_answer_at_once_are_asked_again(broker: SimulatedBroker) -> None:
     """As the leader does that has yet to learn of its topic."""
 
     def learn(_: float) -> None:
         broker.faults.rates = NO_FAULTS
 
-    monkeypatch.setattr(kafka_source, "REAL_WAITING", Waiting(pause=learn))
     broker.faults.rates = replace(NO_FAULTS, no_answer=1.0)
 
-    assert bounds(broker) == {PARTITION: PartitionBounds(3, 10, 7)}
+    assert bounds(broker, waiting=Waiting(pause=learn)) == {PARTITION: PartitionBounds(3, 10, 7)}
 
 
 @pytest.mark.parametrize(

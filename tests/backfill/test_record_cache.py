@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from pystreams import serdes
-from pystreams.backfill import history_task
 from pystreams.record import ProducedRecord
 from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.topology import Topology
@@ -38,11 +37,14 @@ def parity_topology(name: str) -> Topology:
     return TOPOLOGIES[name](Observations())
 
 
-def states_of(name: str, cache: Mapping[str, object], directory: Path) -> tuple[States, States]:
+def states_of(
+    name: str, cache: Mapping[str, object], directory: Path, run_records: int = 1000
+) -> tuple[States, States]:
     """The stores of a parity topology after a backfill and after a live run."""
     rows, config = history_of(name), {**CONFIG, **cache}
     counts = dict.fromkeys({row.topic for row in rows}, 1)
-    results = run(parity_topology(name), config, rows, counts, directory / "backfill")
+    topology, backfilled = parity_topology(name), directory / "backfill"
+    results = run(topology, config, rows, counts, backfilled, run_records=run_records)
     return outcome_of(results).states, live_run(
         parity_topology(name), config, rows, directory / "live"
     ).states
@@ -63,11 +65,10 @@ def test_tables_and_aggregates_of_streams_end_the_same_with_their_times(
 @pytest.mark.parametrize("run_records", [1, 7, 1000])
 @pytest.mark.parametrize("store", ["big-homes", "sums"])
 def test_counts_and_sums_of_a_table_s_groups_end_the_same_but_for_emptied_groups(
-    store: str, run_records: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: str, run_records: int, tmp_path: Path
 ) -> None:
     """Whenever the cache is flushed: when it is full is looked at after so many records."""
-    monkeypatch.setattr(history_task, "_RUN_RECORDS", run_records)
-    found, live = states_of("table_group_by", SMALL, tmp_path)
+    found, live = states_of("table_group_by", SMALL, tmp_path, run_records=run_records)
 
     in_backfill, in_live = values(found[store]), values(live[store])
     emptied = {key for key, value in in_live.items() if value == EMPTY}

@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pystreams.backfill.rescaling import write_rows
 from pystreams.backfill.rows import RESULT_TYPE, ResultKind
 from pystreams.backfill.staged_rows import StageFiles, counted
 
 
 def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_a_time(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, tmp_path: Path
 ) -> None:
     """All values are the same, which a dictionary would store once."""
-    monkeypatch.setattr("pystreams.backfill.staged_rows._BATCH_BYTES", 100_000)
     state, end = int(ResultKind.STATE), int(ResultKind.END)
     value = bytearray(10_000)
     columns = state, 0, "counts", 0
@@ -29,5 +26,6 @@ def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_
     assert written == 301
     assert counted(tmp_path / "attempt", ResultKind.STATE) == {"counts": 300}
     assert counted(tmp_path / "attempt", ResultKind.END) == {"in": 1}
-    found = StageFiles.of(tmp_path / "attempt").batches(ResultKind.STATE, "counts", 0, ["value"])
+    stage = StageFiles.of(tmp_path / "attempt", batch_bytes=100_000)
+    found = stage.batches(ResultKind.STATE, "counts", 0, ["value"])
     assert max(batch.num_rows for batch in found) <= 10

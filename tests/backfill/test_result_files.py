@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill import result_files
 from pystreams.backfill.result_files import ResultFiles, WrittenRun, arrow_batch, move_into_place
 from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.staged_rows import counted
@@ -30,9 +29,9 @@ def attempt(tmp_path: Path) -> Path:
     return directory
 
 
-def written(attempt: Path, batches: Iterable[ResultBatch]) -> WrittenRun:
+def written(attempt: Path, batches: Iterable[ResultBatch], **limits: int) -> WrittenRun:
     """Write results as one run; return what it tells."""
-    with ResultFiles(attempt, attempt.parent) as files:
+    with ResultFiles(attempt, attempt.parent, **limits) as files:
         for batch in batches:
             files.write(batch)
         return files.finish()
@@ -106,30 +105,25 @@ def test_run_without_results_is_a_run_too(attempt: Path) -> None:
     assert sequences(attempt) == [0, 1, 2]
 
 
-def test_order_is_kept_over_row_groups_and_files(
-    attempt: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_is_kept_over_row_groups_and_files(attempt: Path) -> None:
     """Few files may be open, and little may wait: topics of an extractor may be many."""
-    monkeypatch.setattr(result_files, "_OPEN_FILES_MAX", 2)
-    monkeypatch.setattr(result_files, "_ROW_GROUP_BYTES", arrow_batch(batch(0)).nbytes + 1)
+    group_bytes = arrow_batch(batch(0)).nbytes + 1
     names = [f"out-{number}" for number in range(5)]
     batches = [batch(first, name=name) for first in range(0, 60, 3) for name in names]
 
-    move_into_place(attempt, [written(attempt, batches)])
+    run = written(attempt, batches, open_files_max=2, row_group_bytes=group_bytes)
+    move_into_place(attempt, [run])
 
     for name in names:
         assert sequences(attempt, name=name) == list(range(60))
     assert len(files_in(attempt)) > len(names)
 
 
-def test_rows_with_large_values_lie_in_groups_that_can_be_read_one_by_one(
-    attempt: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(result_files, "_ROW_GROUP_BYTES", 10_000)
+def test_rows_with_large_values_lie_in_groups_that_can_be_read_one_by_one(attempt: Path) -> None:
     records = [(bytes(1000), b"k", 1, ())] * 100
     large = ResultBatch(ResultKind.OUTPUT, 2, "out", [0] * 100, 0, records)
 
-    move_into_place(attempt, [written(attempt, [large])])
+    move_into_place(attempt, [written(attempt, [large], row_group_bytes=10_000)])
 
     [file] = attempt.rglob("*.parquet")
     with parquet.ParquetFile(file) as opened:
@@ -139,11 +133,9 @@ def test_rows_with_large_values_lie_in_groups_that_can_be_read_one_by_one(
     assert sequences(attempt) == list(range(100))
 
 
-def test_no_more_waits_in_memory_than_there_may(
-    attempt: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(result_files, "_WAITING_MAX_BYTES", 10 * arrow_batch(batch(0)).nbytes)
-    with ResultFiles(attempt, attempt.parent) as files:
+def test_no_more_waits_in_memory_than_there_may(attempt: Path) -> None:
+    most_bytes = 10 * arrow_batch(batch(0)).nbytes
+    with ResultFiles(attempt, attempt.parent, waiting_max_bytes=most_bytes) as files:
         for number in range(100):
             files.write(batch(0, name=f"out-{number}"))
         on_disk = len(files_in(attempt))

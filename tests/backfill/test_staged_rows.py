@@ -25,16 +25,15 @@ def write(stage: Path, groups: Sequence[Sequence[bytes]], file: str = "0.parquet
             writer.write_table(pa.table({"value": list(values)}, schema=schema), len(values))
 
 
+def staged(stage: Path) -> StageFiles:
+    return StageFiles.of(stage, batch_bytes=BATCH_BYTES)
+
+
 def batches(stage: Path) -> list[list[bytes]]:
     return [
         batch.column(0).to_pylist()
-        for batch in StageFiles.of(stage).batches(ResultKind.STATE, "counts", 3, ["value"])
+        for batch in staged(stage).batches(ResultKind.STATE, "counts", 3, ["value"])
     ]
-
-
-@pytest.fixture(autouse=True)
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pystreams.backfill.staged_rows._BATCH_BYTES", BATCH_BYTES)
 
 
 def test_large_values_come_in_batches_of_some_bytes(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_rows_that_somebody_else_has_removed_are_told(tmp_path: Path) -> None:
 
 def test_files_are_those_that_were_there_when_the_stage_was_looked_at(tmp_path: Path) -> None:
     write(tmp_path, [[b"1"] * 5], "1.parquet")
-    files = StageFiles.of(tmp_path)
+    files = staged(tmp_path)
     write(tmp_path, [[b"0"] * 3], "0.parquet")
 
     found = [batch.num_rows for batch in files.batches(ResultKind.STATE, "counts", 3, ["value"])]
@@ -91,7 +90,7 @@ def test_files_are_those_that_were_there_when_the_stage_was_looked_at(tmp_path: 
 
 def test_file_that_has_other_rows_by_now_is_told_by_name(tmp_path: Path) -> None:
     write(tmp_path, [[b"v"] * 5])
-    files = StageFiles.of(tmp_path)
+    files = staged(tmp_path)
     write(tmp_path, [[b"v"] * 4])
 
     with pytest.raises(StagingError, match=r"0\.parquet has 4 rows, and had 5 before.*bring back"):

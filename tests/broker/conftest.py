@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -31,7 +32,7 @@ def admin(broker: DevelopmentBroker) -> AdminClient:
 @pytest.fixture
 def unique_name() -> str:
     """A name that no other test has: for an application id, a group or a topic."""
-    return f"test-{next(_numbers)}"
+    return f"test-{os.getpid()}-{next(_numbers)}"
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def create_topic(admin: AdminClient) -> CreateTopic:
     def create(
         stem: str = "topic", *, partitions: int = 1, config: dict[str, str] | None = None
     ) -> str:
-        name = f"{stem}-{next(_numbers)}"
+        name = f"{stem}-{os.getpid()}-{next(_numbers)}"
         new_topic = NewTopic(name, num_partitions=partitions, config=config or {})
         for created in admin.create_topics([new_topic]).values():
             created.result(30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,7 @@ def cluster(broker: DevelopmentBroker) -> Cluster:
 
 @pytest.fixture
 def name() -> str:
-    return f"topics-{next(_numbers)}"
+    return f"topics-{os.getpid()}-{next(_numbers)}"
 
 
 def test_topics_are_created_with_what_was_asked_for(cluster: Cluster, name: str) -> None:

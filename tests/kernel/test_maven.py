@@ -6,19 +6,27 @@ import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import maven
 from pystreams.broker.jars import class_path
-from pystreams.maven import Artifact, ArtifactError, ChecksumError
+from pystreams.maven import (
+    Artifact,
+    ArtifactError,
+    ChecksumError,
+    default_cache_dir,
+    parse_artifacts,
+)
+from pystreams.maven import fetch as fetch_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+fetch = partial(fetch_patiently, backoff_s=0.001)
 CONTENT = b"the bytes of a jar" * 50_000
 JAR = Artifact("org.example", "thing_2.13", "1.2.3", hashlib.sha256(CONTENT).hexdigest())
 JAR_PATH = "/org/example/thing_2.13/1.2.3/thing_2.13-1.2.3.jar"
@@ -61,7 +69,6 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     served.url = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("PYSTREAMS_MAVEN_URL", served.url)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(maven, "_BACKOFF_S", 0.001)
     yield served
     server.shutdown()
     server.server_close()
@@ -77,12 +84,12 @@ def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_artifact_is_downloaded_once(
     repository: Repository, cache_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (file,) = maven.fetch([JAR], title="A thing")
+    (file,) = fetch([JAR], title="A thing")
     assert file == cache_dir / ("maven" + JAR_PATH)
     assert file.read_bytes() == CONTENT
     assert capsys.readouterr().err == "Downloading A thing (1 files)\n"
 
-    assert maven.fetch([JAR], title="A thing") == [file]
+    assert fetch([JAR], title="A thing") == [file]
     assert repository.requests == [JAR_PATH]
     assert capsys.readouterr().err == ""
 
@@ -90,9 +97,9 @@ def test_artifact_is_downloaded_once(
 def test_damaged_file_in_the_cache_is_downloaded_again(
     repository: Repository, cache_dir: Path
 ) -> None:
-    (file,) = maven.fetch([JAR], title="A thing")
+    (file,) = fetch([JAR], title="A thing")
     file.write_bytes(b"damaged")
-    (file,) = maven.fetch([JAR], title="A thing")
+    (file,) = fetch([JAR], title="A thing")
     assert file.read_bytes() == CONTENT
 
 
@@ -101,7 +108,7 @@ def test_wrong_checksum_names_the_jar_what_was_expected_what_came_and_the_cure(
 ) -> None:
     repository.files[JAR_PATH] = b"other bytes"
     with pytest.raises(ChecksumError) as raised:
-        maven.fetch([JAR], title="A thing")
+        fetch([JAR], title="A thing")
 
     message = str(raised.value)
     assert raised.value.found == hashlib.sha256(b"other bytes").hexdigest()
@@ -115,7 +122,7 @@ def test_passing_faults_are_retried(repository: Repository, cache_dir: Path) -> 
     """A busy server, then a connection cut in the middle of the body."""
     repository.statuses = [200, 429, 503]
     repository.cut_short = [1000]
-    (file,) = maven.fetch([JAR], title="A thing")
+    (file,) = fetch([JAR], title="A thing")
     assert file.read_bytes() == CONTENT
     assert len(repository.requests) == 4
 
@@ -123,7 +130,7 @@ def test_passing_faults_are_retried(repository: Repository, cache_dir: Path) -> 
 def test_missing_artifact_is_not_asked_for_again(repository: Repository, cache_dir: Path) -> None:
     del repository.files[JAR_PATH]
     with pytest.raises(ArtifactError, match="404"):
-        maven.fetch([JAR], title="A thing")
+        fetch([JAR], title="A thing")
     assert repository.requests == [JAR_PATH]
 
 
@@ -133,18 +140,18 @@ def test_no_network_names_the_url(
     # Port 9, "discard": nobody listens there.
     monkeypatch.setenv("PYSTREAMS_MAVEN_URL", "http://127.0.0.1:9/maven2/")
     with pytest.raises(ArtifactError, match=f"http://127.0.0.1:9/maven2{JAR_PATH}"):
-        maven.fetch([JAR], title="A thing")
+        fetch([JAR], title="A thing")
 
 
 def test_cache_that_cannot_be_written_is_an_error(repository: Repository, cache_dir: Path) -> None:
     cache_dir.write_text("a file is in the way")
     with pytest.raises(ArtifactError, match="PYSTREAMS_CACHE_DIR"):
-        maven.fetch([JAR], title="A thing")
+        fetch([JAR], title="A thing")
 
 
 def test_several_fetch_the_same_artifact_at_once(repository: Repository, cache_dir: Path) -> None:
     with ThreadPoolExecutor(8) as executor:
-        results = [executor.submit(maven.fetch, [JAR], title="A thing") for _ in range(8)]
+        results = [executor.submit(fetch, [JAR], title="A thing") for _ in range(8)]
         files = {result.result()[0] for result in results}
     (file,) = files
     assert file.read_bytes() == CONTENT
@@ -162,10 +169,10 @@ def test_broker_refuses_jars_that_are_not_the_pinned_ones(
 
 def test_list_of_pins_is_read() -> None:
     text = f"# a comment\n\n{JAR.sha256}  org.example:thing_2.13:1.2.3\n"
-    assert maven.parse_artifacts(text) == [JAR]
+    assert parse_artifacts(text) == [JAR]
 
 
 def test_cache_directory_follows_xdg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYSTREAMS_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert maven.default_cache_dir() == tmp_path / "pystreams"
+    assert default_cache_dir() == tmp_path / "pystreams"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pystreams.runtime.ports import RebalanceListener
     from pystreams.runtime.thread import StreamThread
     from pystreams.testing.simulation import SimulatedProcess
     from pystreams.topology.topology import Topology
@@ -90,21 +89,14 @@ def test_a_member_that_was_put_out_is_not_settled_until_it_is_assigned_again(
     assert settled == [True, False, True]
 
 
-def goes_deaf(thread: StreamThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let its client do what the group asks for once more, and never hear of it again."""
-    client: Any = thread._consumer
-    answers = iter([client._follow_group])
-
-    def hear_once(told: RebalanceListener) -> None:
-        for answer in answers:
-            answer(told)
-
-    monkeypatch.setattr(client, "_follow_group", hear_once)
+def goes_deaf(thread: StreamThread) -> None:
+    consumer: Any = thread._consumer
+    consumer.grow_deaf()
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
 def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_another_client(
-    guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarantee: str, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee)
     process = app.process()
@@ -113,7 +105,7 @@ def test_a_member_whose_client_never_hears_of_its_group_again_goes_on_with_anoth
     app.feed("a", "a")
     app.run_until_processed(process)
     [thread] = process.threads
-    goes_deaf(thread, monkeypatch)
+    goes_deaf(thread)
     app.clock.advance_ms(4000)
     app.broker.tick()
     process.step()
@@ -153,7 +145,7 @@ def test_a_member_that_joins_again_is_not_settled_while_it_closes_what_it_had(
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", *EOS])
 def test_a_member_that_gave_up_its_partitions_and_hears_nothing_more_goes_on_with_another_client(
-    guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    guarantee: str, tmp_path: Path
 ) -> None:
     app = Application(tmp_path, guarantee, partitions=2)
     deaf, other = app.process("p0"), app.process("p1")
@@ -162,7 +154,7 @@ def test_a_member_that_gave_up_its_partitions_and_hears_nothing_more_goes_on_wit
     [thread] = deaf.threads
     other.start()
     other.step()
-    goes_deaf(thread, monkeypatch)
+    goes_deaf(thread)
     deaf.step()
     assert not running_tasks(deaf)
     app.clock.advance_ms(315_000)

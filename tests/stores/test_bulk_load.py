@@ -40,13 +40,8 @@ def make(request: pytest.FixtureRequest) -> Callable[[], Engine]:
     return ENGINES[request.param]
 
 
-@pytest.fixture
-def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_load, "RUN_ENTRIES", RUN_ENTRIES)
-
-
-def loading(make: Callable[[], Engine], directory: Path) -> BulkLoadEngine:
-    engine = BulkLoadEngine(make())
+def loading(make: Callable[[], Engine], directory: Path, **limits: int) -> BulkLoadEngine:
+    engine = BulkLoadEngine(make(), **limits)
     engine.open(directory)
     return engine
 
@@ -78,7 +73,6 @@ def apply(engine: KeyValueEngine, made: list[Batch]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.usefixtures("small_runs")
 def test_loaded_database_is_the_written_one(
     make: Callable[[], Engine], seed: int, tmp_path: Path
 ) -> None:
@@ -86,7 +80,7 @@ def test_loaded_database_is_the_written_one(
     written.open(tmp_path / "written")
     apply(written, batches(seed))
     written.close()
-    loaded = loading(make, tmp_path / "loaded")
+    loaded = loading(make, tmp_path / "loaded", run_entries=RUN_ENTRIES)
     apply(loaded, batches(seed))
     loaded.close()
 
@@ -95,11 +89,10 @@ def test_loaded_database_is_the_written_one(
     assert found["offsets"] == [(b"t-0", b"00000059")]
 
 
-@pytest.mark.usefixtures("small_runs")
 def test_reads_see_what_waits_and_what_is_ingested(
     make: Callable[[], Engine], tmp_path: Path
 ) -> None:
-    loaded = loading(make, tmp_path)
+    loaded = loading(make, tmp_path, run_entries=RUN_ENTRIES)
     model: dict[bytes, bytes | None] = {}
     for changes, metadata, _ in batches(7):
         loaded.write(changes, metadata)
@@ -114,11 +107,9 @@ def test_reads_see_what_waits_and_what_is_ingested(
 
 
 def test_what_waits_is_bounded_by_number_and_bytes(
-    make: Callable[[], Engine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[[], Engine], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(bulk_load, "RUN_ENTRIES", 10)
-    monkeypatch.setattr(bulk_load, "RUN_BYTES", 1000)
-    loaded = loading(make, tmp_path)
+    loaded = loading(make, tmp_path, run_entries=10, run_bytes=1000)
     most = 0
     for number in range(35):
         loaded.write({at(0, number): b"x" * 10}, {})

@@ -137,20 +137,16 @@ class Stalled:
         return {"rocksdb.background-errors": self._failures, "rocksdb.is-write-stopped": 1}[name]
 
 
-def test_a_stall_after_background_errors_is_told_after_a_while(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(writing, "HOPELESS_AFTER_S", 0.01)
+def test_a_stall_after_background_errors_is_told_after_a_while() -> None:
     native: Any = Stalled(failures=3, tries=10_000)
 
     with pytest.raises(writing.StalledForeverError, match="failed 3 times"):
-        writing.write(native, lambda: WriteBatch(raw_mode=True), writing.write_options())
+        writing.write(native, lambda: WriteBatch(raw_mode=True), writing.write_options(), 0.01)
 
     assert native.written == []
 
 
-def test_a_stall_without_background_errors_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "HOPELESS_AFTER_S", 0.0)
+def test_a_stall_without_background_errors_is_waited_out() -> None:
     native: Any = Stalled(failures=0, tries=5)
     batches: list[WriteBatch] = []
 
@@ -158,7 +154,7 @@ def test_a_stall_without_background_errors_is_waited_out(monkeypatch: pytest.Mon
         batches.append(WriteBatch(raw_mode=True))
         return batches[-1]
 
-    writing.write(native, make_batch, writing.write_options())
+    writing.write(native, make_batch, writing.write_options(), hopeless_after_s=0)
 
     assert len(batches) == 2
     assert native.written[-1] is batches[-1]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores import sorted_keys, views
+from pystreams.stores import views
 from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
 from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
@@ -40,11 +40,10 @@ def walked(keys: SortedKeys, start: bytes | None, end: bytes | None) -> list[byt
 @pytest.mark.parametrize("step", [1, FEW, MANY])
 @pytest.mark.parametrize("many", [0, 50, 4096])
 def test_the_owner_walks_between_bounds_however_many_keys_there_are_and_are_new(
-    many: int, step: int, monkeypatch: pytest.MonkeyPatch
+    many: int, step: int
 ) -> None:
-    monkeypatch.setattr(sorted_keys, "_MANY", many)
     source: dict[bytes, Any] = {}
-    keys = SortedKeys(source)
+    keys = SortedKeys(source, one_list_max=many)
     assert walked(keys, None, None) == []
     numbers = [number * 37 % 1000 for number in range(1000)]
     for begin in range(0, 1000, step):

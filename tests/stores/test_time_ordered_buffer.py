@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores import time_ordered_buffer
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
 from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key, unpacked
 from tests.stores.support import CHANGELOG, Home, Message
-from tests.stores.waiting import HELD_BYTES, let_leave, put
+from tests.stores.waiting import let_leave, put
 
 
-def opened(home: Home) -> TimeOrderedBuffer:
+def opened(home: Home, **limits: int) -> TimeOrderedBuffer:
     buffer = TimeOrderedBuffer(
         BufferedKeyValueStore(
             "s",
@@ -25,7 +24,8 @@ def opened(home: Home) -> TimeOrderedBuffer:
             value_prefix_bytes=0,
             caching=False,
             restored=restored_records,
-        )
+        ),
+        **limits,
     )
     buffer.init(home.context())
     return buffer
@@ -179,13 +179,10 @@ def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> Non
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_records_leave_as_out_of_a_sorted_list(
-    seed: int, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_leave_as_out_of_a_sorted_list(seed: int, home: Home) -> None:
     """While only the lowest few are known: commits, rollbacks and restarts change nothing."""
-    monkeypatch.setattr(time_ordered_buffer, "KEPT_BYTES", 2 * HELD_BYTES)
     chooser = random.Random(seed)
-    buffer = opened(home)
+    buffer = opened(home, kept_bytes=2 * HELD_BYTES)
     now: list[tuple[int, bytes, int]] = []
     committed: list[tuple[int, bytes, int]] = []
     due = 0
@@ -213,7 +210,7 @@ def test_records_leave_as_out_of_a_sorted_list(
             now = list(committed)
             if action == "reopen":
                 buffer.close()
-                buffer = opened(home)
+                buffer = opened(home, kept_bytes=2 * HELD_BYTES)
         if action not in {"put", "leave"}:
             assert buffer.latest_timestamp() == max((entry[0] for entry in now), default=-1)
     buffer.close()

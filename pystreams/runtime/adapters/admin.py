@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -37,13 +37,13 @@ from pystreams.loggers import get_logger
 from pystreams.runtime.adapters import consumer_groups
 from pystreams.runtime.adapters.confluent_errors import (
     MISSING_TOPIC,
-    SHOWN_AFTER_S,
     TRANSIENT,
     error_of,
     translate,
 )
 from pystreams.runtime.adapters.connections import BrokerOutage, make_client
 from pystreams.runtime.adapters.kafka_partitions import ours, theirs
+from pystreams.runtime.adapters.timeouts import Timeouts
 from pystreams.runtime.adapters.topic_settings import change_settings, described_settings
 from pystreams.runtime.core.group_description import GroupDescription
 from pystreams.runtime.core.new_topic import NewTopic
@@ -51,10 +51,8 @@ from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 
 _log = get_logger("pystreams.admin")
 
-_ANSWER_TIMEOUT_S = 30.0
 _LOOK_TIMEOUT_S = 5.0
 """Of a look at a group, for which tasks wait that are to start."""
-_METADATA_TIMEOUT_S = 15.0
 _FIRST_WAIT_S = 0.5
 _TOLD_AFTER_S = 2.0
 _VISIBLE_PAUSE_S = 0.05
@@ -83,16 +81,26 @@ class ConfluentAdmin:
         config: librdkafka's configuration.
         outage: Told when brokers can't be reached.
         replication_factor: Replicas of topics to create; -1 for the broker's default.
+        make: Makes the client.
+        timeouts: How long it waits.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], outage: BrokerOutage, replication_factor: int = -1
+        self,
+        config: Mapping[str, Any],
+        outage: BrokerOutage,
+        replication_factor: int = -1,
+        *,
+        make: Callable[[dict[str, Any]], AdminClient] = AdminClient,
+        timeouts: Timeouts | None = None,
     ) -> None:
+        self._timeouts = timeouts or Timeouts()
+        self._answer_s = self._timeouts.answer_s
         self._bootstrap_servers = str(config["bootstrap.servers"])
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
-        self._make_client = partial(make_client, AdminClient, config, outage)
+        self._make_client = partial(make_client, make, config, outage)
         self._client = self._make_client()
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
@@ -108,7 +116,7 @@ class ConfluentAdmin:
             BrokerNotAvailableError: None answered for fifteen seconds.
             FatalStreamsError: What is awaited may not be seen.
         """
-        return self._counts_with(awaited, SHOWN_AFTER_S)
+        return self._counts_with(awaited, self._timeouts.shown_s)
 
     def _counts_with(
         self, awaited: Collection[TopicPartition], patience_s: float
@@ -126,20 +134,21 @@ class ConfluentAdmin:
             time.sleep(_VISIBLE_PAUSE_S)
 
     def _counts(self) -> dict[str, int]:
-        metadata = self._metadata(time.monotonic() + _METADATA_TIMEOUT_S)
+        metadata = self._metadata(self._timeouts.metadata_s)
         self._refused.accept()
         if self._outage.lasting:
             self._outage.ends()
         topics = metadata.topics.items()
         return {name: len(topic.partitions) for name, topic in topics if not topic.error}
 
-    def _metadata(self, deadline_s: float) -> ClusterMetadata:
+    def _metadata(self, patience_s: float) -> ClusterMetadata:
+        deadline_s = time.monotonic() + patience_s
         told = self._outage.lasting
         while True:
             left_s = deadline_s - time.monotonic()
             # As long as it has waited so far: what refuses the client is only heard in between,
             # and a broker that is slow must get the time to answer.
-            waits_s = min(left_s, max(_METADATA_TIMEOUT_S - left_s, _FIRST_WAIT_S))
+            waits_s = min(left_s, max(patience_s - left_s, _FIRST_WAIT_S))
             try:
                 return self._list_topics(max(waits_s, _VISIBLE_PAUSE_S))
             except KafkaException as raised:
@@ -150,12 +159,12 @@ class ConfluentAdmin:
                     reason = self._outage.reason or error.str()
                     message = (
                         f"no broker answered at {self._bootstrap_servers} within "
-                        f"{_METADATA_TIMEOUT_S:.0f} s ({reason}): start the broker, or correct "
+                        f"{patience_s:.0f} s ({reason}): start the broker, or correct "
                         "bootstrap.servers"
                     )
                     raise self._refused.error() or BrokerNotAvailableError(message) from raised
                 told = told or self._refused.told
-                if not told and left_s <= _METADATA_TIMEOUT_S - _TOLD_AFTER_S:
+                if not told and left_s <= patience_s - _TOLD_AFTER_S:
                     told = True
                     _log.warning(
                         "no broker answers yet, trying on",
@@ -175,7 +184,7 @@ class ConfluentAdmin:
         if not topics:
             return {}
         described = self._client.describe_topics(
-            TopicCollection(list(topics)), request_timeout=_ANSWER_TIMEOUT_S
+            TopicCollection(list(topics)), request_timeout=self._answer_s
         )
         found = {}
         for topic, answer in described.items():
@@ -198,9 +207,9 @@ class ConfluentAdmin:
     def creates_topics(self) -> bool:
         """Return whether brokers create a topic that is written to; True where they don't tell."""
         try:
-            brokers = self._client.list_topics(timeout=_ANSWER_TIMEOUT_S).brokers
+            brokers = self._client.list_topics(timeout=self._answer_s).brokers
             broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
-            described = self._client.describe_configs([broker], request_timeout=_ANSWER_TIMEOUT_S)
+            described = self._client.describe_configs([broker], request_timeout=self._answer_s)
             setting = described[broker].result()["auto.create.topics.enable"]
             return str(setting.value) != "false"
         except (KafkaException, KeyError):
@@ -219,7 +228,7 @@ class ConfluentAdmin:
             )
             for topic in topics
         ]
-        created = self._client.create_topics(wanted, operation_timeout=_ANSWER_TIMEOUT_S)
+        created = self._client.create_topics(wanted, operation_timeout=self._answer_s)
         for name, answer in created.items():
             try:
                 answer.result()
@@ -242,7 +251,7 @@ class ConfluentAdmin:
 
     def _wait_until_visible(self, names: set[str]) -> None:
         """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
-        missing = names - self._counts_with(firsts_of(names), _ANSWER_TIMEOUT_S).keys()
+        missing = names - self._counts_with(firsts_of(names), self._answer_s).keys()
         if missing:
             text = f"topics {sorted(missing)} were created and are not shown by the broker"
             raise RetriableClientError(text)
@@ -252,7 +261,7 @@ class ConfluentAdmin:
         if not topics:
             return {}
         failures: dict[str, StreamsError] = {}
-        deleted = self._client.delete_topics(list(topics), operation_timeout=_ANSWER_TIMEOUT_S)
+        deleted = self._client.delete_topics(list(topics), operation_timeout=self._answer_s)
         for name, answer in deleted.items():
             try:
                 answer.result()
@@ -261,7 +270,7 @@ class ConfluentAdmin:
                 if error.code() not in MISSING_TOPIC:
                     failures[name] = translate(error, f"deleting topic {name!r}")
         gone = set(topics) - failures.keys()
-        deadline_s = time.monotonic() + SHOWN_AFTER_S
+        deadline_s = time.monotonic() + self._timeouts.shown_s
         while gone & self._counts().keys() and time.monotonic() < deadline_s:
             time.sleep(_VISIBLE_PAUSE_S)
         return failures
@@ -293,7 +302,7 @@ class ConfluentAdmin:
     def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
         self._check_refused()
         listed: _Listed = self._client.list_offsets(
-            wanted, isolation_level=isolation, request_timeout=_ANSWER_TIMEOUT_S
+            wanted, isolation_level=isolation, request_timeout=self._answer_s
         )
         return listed
 
@@ -354,7 +363,7 @@ class ConfluentAdmin:
 
     def group_members(self, group: str) -> list[str]:
         """Return the client ids of a group's members, sorted."""
-        found = self._describe(group, _ANSWER_TIMEOUT_S).result()
+        found = self._describe(group, self._answer_s).result()
         return sorted(member.client_id for member in found.members)
 
     def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:

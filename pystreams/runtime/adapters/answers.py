@@ -13,7 +13,6 @@ from pystreams.runtime.adapters.confluent_errors import CLIENT_EXCEPTIONS, error
 
 _CALL_TIMEOUT_S = 30.0
 _PAUSE_S = 0.05
-_TELL_AFTER_S = 5.0
 
 _log = get_logger("pystreams.kafka")
 
@@ -23,6 +22,8 @@ def until_answered(
     translated: Callable[[KafkaError], StreamsError],
     limit_s: float,
     too_late: type[StreamsError],
+    *,
+    tell_after_s: float = 5.0,
 ) -> None:
     """Repeat a step until it has an outcome, and say so once when that takes its time.
 
@@ -31,6 +32,7 @@ def until_answered(
         translated: Gives what an error of the client means.
         limit_s: How long to repeat it while that is a `RetriableClientError` (s).
         too_late: What is raised then.
+        tell_after_s: How long it may take before that is told (s).
 
     Raises:
         StreamsError: The step has failed.
@@ -48,7 +50,7 @@ def until_answered(
             waited_s = time.monotonic() - begun_s
             if waited_s >= limit_s:
                 raise too_late(f"{error}; gave up after {waited_s:.0f} s") from raised
-            if waited_s > _TELL_AFTER_S and not told:
+            if waited_s > tell_after_s and not told:
                 _log.warning("the commit waits for the broker", why=str(error))
                 told = True
             # Usually librdkafka has waited; some errors come back at once.

@@ -62,10 +62,19 @@ class ConfluentConsumer:
     Args:
         config: librdkafka's configuration.
         outage: Told when brokers can't be reached.
+        make: Makes the client.
+        held_records_max: Messages held back of a paused partition before the client is paused.
     """
 
-    def __init__(self, config: Mapping[str, Any], outage: BrokerOutage) -> None:
-        self._client = make_client(Consumer, {"fetch.wait.max.ms": 100, **config}, outage)
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        outage: BrokerOutage,
+        *,
+        make: Callable[[dict[str, Any]], Consumer] = Consumer,
+        held_records_max: int = 10_000,
+    ) -> None:
+        self._client = make_client(make, {"fetch.wait.max.ms": 100, **config}, outage)
         self._refused = outage.refused(config)
         self._group = str(config["group.id"])
         self._incremental = config.get("group.protocol") == "consumer"
@@ -73,7 +82,7 @@ class ConfluentConsumer:
         self._outage = outage
         self._listener: RebalanceListener | None = None
         self._splitter = PartitionSplitter()
-        self._paused = PausedPartitions()
+        self._paused = PausedPartitions(held_records_max)
         # Assigned partitions, and where reading (re)started; None before `start_at`.
         self._positions: dict[TopicPartition, int | None] = {}
         # Partitions paused in the client, and where they go on.
@@ -100,10 +109,7 @@ class ConfluentConsumer:
         # A name that begins with ^ is a pattern to librdkafka (and to the broker: KIP-848).
         wanted = [*topics, *(f"^({pattern.removeprefix('^')})$" for pattern in patterns)]
         self._client.subscribe(
-            wanted,
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def group_metadata(self) -> Any:
@@ -228,8 +234,7 @@ class ConfluentConsumer:
     def _without_errors(self, messages: list[Message]) -> list[Message]:
         good = []
         for message in messages:
-            error = message.error()
-            if error is None:
+            if (error := message.error()) is None:
                 good.append(message)
             else:
                 self._errors.take(error, message)

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from time import monotonic
-
 from confluent_kafka import KafkaError, KafkaException
 
+from pystreams.clock import Clock, SystemClock
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
 from pystreams.loggers import get_logger
 from pystreams.runtime.adapters.confluent import Consumer, Message
@@ -38,11 +37,22 @@ class ConsumerErrors:
     Args:
         client: The consumer; asked for the topics there are.
         doing: The start of an error's message.
+        clock: Tells when to ask again.
+        shown_after_s: For how long a topic may be missing that was created just now (s).
     """
 
-    def __init__(self, client: Consumer, doing: str) -> None:
+    def __init__(
+        self,
+        client: Consumer,
+        doing: str,
+        clock: Clock | None = None,
+        *,
+        shown_after_s: float = SHOWN_AFTER_S,
+    ) -> None:
         self._client = client
         self._doing = doing
+        self._clock = clock or SystemClock()
+        self._shown_after_s = shown_after_s
         self._in_doubt: set[str] = set()
         # Since when (s) a broker has been without them.
         self._missing_since_s: dict[str, float] = {}
@@ -82,7 +92,7 @@ class ConsumerErrors:
 
     def ask_again(self) -> None:
         """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
-        if self._in_doubt and monotonic() >= self._ask_at_s:
+        if self._in_doubt and self._now_s() >= self._ask_at_s:
             self._ask(_AGAIN_TIMEOUT_S)
 
     def _ask(self, timeout_s: float) -> None:
@@ -90,16 +100,19 @@ class ConsumerErrors:
         try:
             known = self._client.list_topics(timeout=timeout_s).topics
         except KafkaException as raised:
-            self._ask_at_s = monotonic() + _ASK_AGAIN_S
+            self._ask_at_s = self._now_s() + _ASK_AGAIN_S
             self._raise_if_lasting(error_of(raised))
             return
-        now_s = monotonic()
+        now_s = self._now_s()
         self._in_doubt -= known.keys()
         since_s = {one: self._missing_since_s.get(one, now_s) for one in self._in_doubt}
         self._missing_since_s = since_s
-        if lasting := [one for one in since_s if now_s - since_s[one] >= SHOWN_AFTER_S]:
+        if lasting := [one for one in since_s if now_s - since_s[one] >= self._shown_after_s]:
             raise MissingSourceTopicError(lasting)
         self._ask_at_s = now_s + _MISSING_PAUSE_S
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ms() / 1000
 
     def _raise_if_lasting(self, error: KafkaError) -> None:
         translated = translate(error, self._doing)

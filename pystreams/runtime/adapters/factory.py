@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from pystreams.clock import SystemClock
+from pystreams.clock import Clock, SystemClock
 from pystreams.config import GroupProtocol, StreamsConfig, clients
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.batch_limits import BatchLimits
@@ -22,14 +22,15 @@ class ConfluentClients:
 
     Args:
         config: The application's configuration.
+        clock: Tells when to ask again what topics take.
     """
 
-    def __init__(self, config: StreamsConfig) -> None:
+    def __init__(self, config: StreamsConfig, clock: Clock | None = None) -> None:
         self._config = config
         self._outage = BrokerOutage(config.bootstrap_servers, config.task_timeout_ms / 1000)
         asking = clients.admin_config(config, client_id=f"{config.application_id}-limits")
         ask = partial(described_limits, asking, self._outage)
-        self._batch_limits = BatchLimits(ask, SystemClock())
+        self._batch_limits = BatchLimits(ask, clock or SystemClock())
 
     def consumer(self, client_id: str, group_instance_id: str) -> ConfluentConsumer:
         """Make the group consumer of a thread.

@@ -15,18 +15,19 @@ from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import PartitionBatch
 
-HELD_RECORDS_MAX = 10_000
-"""Messages held back of one partition before it is paused in the client."""
-
 
 class PausedPartitions:
     """Holds back what arrives for paused partitions.
 
     Invariant: a partition's held messages are older than any the client will still return, so
     they are handed out first.
+
+    Args:
+        held_records_max: Messages held back of one partition before it is paused in the client.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_records_max: int) -> None:
+        self._held_records_max = held_records_max
         self._paused: set[TopicPartition] = set()
         self._held: dict[TopicPartition, list[ConsumedMessage]] = {}
 
@@ -74,7 +75,7 @@ class PausedPartitions:
         full = [
             batch.partition
             for batch in back
-            if len(self._held[batch.partition]) >= HELD_RECORDS_MAX
+            if len(self._held[batch.partition]) >= self._held_records_max
         ]
         return [batch for batch in batches if batch.partition not in self._paused], full
 

@@ -42,6 +42,7 @@ class SimulatedConsumer:
         self._known_ends: dict[TopicPartition, int] = {}
         self._leaving = False
         self._closed = False
+        self._polls_heard = -1  # Counts down to the last one; below 0 there is none.
 
     # ------------------------------------------------------------------ group
 
@@ -59,7 +60,9 @@ class SimulatedConsumer:
         self._lifeline.pulse(f"{self._client_id} poll")
         assert not self._closed, "poll of a closed consumer"
         self._broker.tick()
-        self._follow_group(self._told())
+        if self._polls_heard != 0:
+            self._polls_heard -= 1
+            self._follow_group(self._told())
         batches = self._fetch(max_records)
         if not batches:
             self._broker.clock.advance_ms(timeout_s * 1000)
@@ -68,6 +71,10 @@ class SimulatedConsumer:
             + " ".join(f"{batch.partition}:{len(batch.messages)}" for batch in batches)
         )
         return batches
+
+    def grow_deaf(self) -> None:
+        """Do what the group asks for once more, and never hear of it again."""
+        self._polls_heard = 1
 
     def member_id(self) -> str:
         """Return its id in the group; empty when it is in none."""

@@ -40,6 +40,7 @@ from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.broker.reading import produce, read_all
 from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.sharing import SHORT_LIVED
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_577_836_800_000
@@ -61,7 +62,9 @@ def busy_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Developmen
         "log.cleaner.min.cleanable.ratio": "0.01",
         "log.segment.delete.delay.ms": "100",
     }
-    broker = DevelopmentBroker.start(tmp_path_factory.mktemp("busy"), settings=settings)
+    broker = DevelopmentBroker.start(
+        tmp_path_factory.mktemp("busy"), settings=settings, jvm_options=SHORT_LIVED
+    )
     yield broker
     broker.stop()
 

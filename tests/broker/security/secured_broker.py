@@ -30,6 +30,7 @@ from confluent_kafka.admin import (
 
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import free_ports
+from tests.sharing import SHORT_LIVED
 
 USER, PASSWORD = "alice", "alice-has-a-secret"
 GUEST, GUEST_PASSWORD = "bob", "bob-has-a-secret"
@@ -132,7 +133,9 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
         )
         settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_PLAIN} required {users};"
         settings[f"{prefix}.scram-sha-256.sasl.jaas.config"] = f"{_SCRAM} required;"
-    broker = DevelopmentBroker.start(directory / "broker", plaintext, settings=settings)
+    broker = DevelopmentBroker.start(
+        directory / "broker", plaintext, settings=settings, jvm_options=SHORT_LIVED
+    )
     try:
         started = SecuredBroker(
             plaintext=broker.bootstrap_servers,

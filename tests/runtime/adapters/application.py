@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pystreams.config import StreamsConfig
+from pystreams.config import StreamsConfig, clients
 from pystreams.errors import RetriableClientError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
+from pystreams.runtime.adapters.connections import BrokerOutage
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic
 from tests.broker.flushing import flush
@@ -18,8 +21,8 @@ from tests.broker.flushing import flush
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from pystreams.clock import Clock
     from pystreams.runtime.adapters.admin import ConfluentAdmin
-    from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
     from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
     from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
 
@@ -68,13 +71,14 @@ class Application:
         name: Its application id, which no other test has.
     """
 
-    def __init__(self, bootstrap_servers: str, settings: dict[str, Any]) -> None:
-        self.name = f"adapters-{next(_numbers)}"
-        self.clients = ConfluentClients(
-            StreamsConfig.of(
-                {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
-            )
+    def __init__(
+        self, bootstrap_servers: str, settings: dict[str, Any], clock: Clock | None = None
+    ) -> None:
+        self.name = f"adapters-{os.getpid()}-{next(_numbers)}"
+        self.config = StreamsConfig.of(
+            {"application.id": self.name, "bootstrap.servers": bootstrap_servers} | settings
         )
+        self.clients = ConfluentClients(self.config, clock)
         self.admin: ConfluentAdmin = self.clients.admin()
         self._closing: list[Any] = []
 
@@ -85,14 +89,24 @@ class Application:
         self.admin.create_topics([NewTopic(name, partitions, settings)])
         return name
 
-    def consumer(self, instance: str = "") -> ConfluentConsumer:
-        consumer = self.clients.consumer(f"{self.name}-consumer", instance)
+    def consumer(self, instance: str = "", **options: Any) -> ConfluentConsumer:
+        """Return a consumer; with options, one that the factory would not make."""
+        name = f"{self.name}-consumer"
+        if options:
+            outage = BrokerOutage(self.config.bootstrap_servers)
+            consumer = ConfluentConsumer(
+                clients.consumer_config(self.config, client_id=name), outage, **options
+            )
+        else:
+            consumer = self.clients.consumer(name, instance)
         self._closing.append(consumer)
         return consumer
 
-    def member(self, *topics: str, instance: str = "") -> tuple[ConfluentConsumer, Listener]:
+    def member(
+        self, *topics: str, instance: str = "", **options: Any
+    ) -> tuple[ConfluentConsumer, Listener]:
         """Return a consumer that has joined the group, and its listener."""
-        consumer, listener = self.consumer(instance), Listener()
+        consumer, listener = self.consumer(instance, **options), Listener()
         consumer.subscribe(topics, [], listener)
 
         def joined() -> bool:
@@ -139,6 +153,12 @@ class Application:
     def close(self) -> None:
         for client in self._closing:
             client.close()
+
+
+class MakeApplication(Protocol):
+    """Makes applications with settings of one's own."""
+
+    def __call__(self, settings: dict[str, Any], clock: Clock | None = None) -> Application: ...
 
 
 def numbered(topic: str, count: int, partition: int | None = 0, start: int = 0) -> OutputBuffer:

@@ -6,23 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.runtime.adapters.application import Application
+from tests.runtime.adapters.application import Application, MakeApplication
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pystreams.broker import DevelopmentBroker
+    from pystreams.clock import Clock
 
 
 @pytest.fixture
-def make_application(
-    broker: DevelopmentBroker,
-) -> Iterator[Callable[[dict[str, Any]], Application]]:
+def make_application(broker: DevelopmentBroker) -> Iterator[MakeApplication]:
     """Make applications with settings of one's own."""
     made: list[Application] = []
 
-    def make(settings: dict[str, Any]) -> Application:
-        made.append(Application(broker.bootstrap_servers, settings))
+    def make(settings: dict[str, Any], clock: Clock | None = None) -> Application:
+        made.append(Application(broker.bootstrap_servers, settings, clock))
         return made[-1]
 
     yield make
@@ -31,12 +30,12 @@ def make_application(
 
 
 @pytest.fixture
-def application(make_application: Callable[[dict[str, Any]], Application]) -> Application:
+def application(make_application: MakeApplication) -> Application:
     """An at-least-once application."""
     return make_application({})
 
 
 @pytest.fixture
-def exactly_once(make_application: Callable[[dict[str, Any]], Application]) -> Application:
+def exactly_once(make_application: MakeApplication) -> Application:
     """An exactly-once application."""
     return make_application({"processing.guarantee": "exactly_once"})

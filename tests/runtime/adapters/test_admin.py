@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.adapters import admin as admin_module
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.connections import BrokerOutage
+from pystreams.runtime.adapters.timeouts import Timeouts
 from pystreams.runtime.core.new_topic import NewTopic
 from pystreams.runtime.core.offsets import OffsetRange
 from tests.broker.flushing import flush
@@ -45,9 +45,14 @@ def test_created_topics_have_their_partitions_and_settings(
     assert settings["retention.ms"].value == "-1"
 
 
-def unconnected() -> ConfluentAdmin:
-    """Return an admin on whatever `make_client` gives."""
-    return ConfluentAdmin({"bootstrap.servers": "one:9092"}, BrokerOutage("one:9092"))
+def admin_on(client: Any, **timeouts: float) -> ConfluentAdmin:
+    """Return an admin with a client of ours."""
+    return ConfluentAdmin(
+        {"bootstrap.servers": "one:9092"},
+        BrokerOutage("one:9092"),
+        make=lambda _: client,
+        timeouts=Timeouts(**timeouts),
+    )
 
 
 class LateBroker:
@@ -67,15 +72,9 @@ class LateBroker:
         return {}
 
 
-@pytest.fixture
-def late_broker(monkeypatch: pytest.MonkeyPatch) -> LateBroker:
-    client = LateBroker()
-    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
-    return client
-
-
-def test_a_topic_that_a_broker_shows_late_is_waited_for(late_broker: LateBroker) -> None:
-    admin = unconnected()
+def test_a_topic_that_a_broker_shows_late_is_waited_for() -> None:
+    late_broker = LateBroker()
+    admin = admin_on(late_broker)
     assert admin.partition_counts() == {"old": 2}
     assert admin.partition_counts(awaited=[TopicPartition("old", 1)]) == {"old": 2}
     assert late_broker.asked == 2
@@ -86,11 +85,9 @@ def test_a_topic_that_a_broker_shows_late_is_waited_for(late_broker: LateBroker)
 
 
 @pytest.mark.parametrize("awaited", [TopicPartition("missing", 0), TopicPartition("old", 2)])
-def test_what_a_broker_does_not_show_in_time_is_left_out(
-    awaited: TopicPartition, late_broker: LateBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admin_module, "SHOWN_AFTER_S", 0.2)
-    assert unconnected().partition_counts(awaited=[awaited])["old"] == 2
+def test_what_a_broker_does_not_show_in_time_is_left_out(awaited: TopicPartition) -> None:
+    late_broker = LateBroker()
+    assert admin_on(late_broker, shown_s=0.2).partition_counts(awaited=[awaited])["old"] == 2
     assert late_broker.asked > 1
 
 
@@ -194,13 +191,10 @@ class OldLeaders:
         return dict.fromkeys(wanted, answer)
 
 
-def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads() -> None:
     """The client does not do so by itself: nothing would be purged until the next restart."""
     client = OldLeaders()
-    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
-    admin = unconnected()
+    admin = admin_on(client)
     partition = TopicPartition("app-repartition", 0)
 
     with capture_logs() as lines:
@@ -216,25 +210,24 @@ def test_the_purge_after_one_that_asked_an_old_leader_asks_who_leads(
     "code", [KafkaError._NOENT, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH]
 )
 def test_offsets_of_a_leader_that_is_not_known_are_asked_for_again_of_the_new_one(
-    code: int, monkeypatch: pytest.MonkeyPatch
+    code: int,
 ) -> None:
     """A client that met partitions without a leader takes that for an answer, for ever."""
-    client = OldLeaders(code)
-    monkeypatch.setattr(admin_module, "make_client", lambda *_: client)
-    admin, partition = unconnected(), TopicPartition("app-changelog", 0)
+    admin, partition = admin_on(OldLeaders(code)), TopicPartition("app-changelog", 0)
 
     with pytest.raises(RetriableClientError, match="offsets of app-changelog-0"):
         admin.offset_ranges([partition])
     assert admin.offset_ranges([partition]) == {partition: OffsetRange(7, 7, 7)}
 
 
-def test_without_a_broker_the_error_names_its_address(
-    make_application: Callable[[dict[str, Any]], Application], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admin_module, "_METADATA_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(admin_module, "_ANSWER_TIMEOUT_S", 1.0)
-    application = make_application({"bootstrap.servers": "127.0.0.1:1"})
+def test_without_a_broker_the_error_names_its_address() -> None:
+    nowhere = "127.0.0.1:1"
+    admin = ConfluentAdmin(
+        {"bootstrap.servers": nowhere},
+        BrokerOutage(nowhere),
+        timeouts=Timeouts(answer_s=1.0, metadata_s=0.5),
+    )
     with pytest.raises(BrokerNotAvailableError, match=r"127\.0\.0\.1:1.*bootstrap\.servers"):
-        application.admin.partition_counts()
+        admin.partition_counts()
     with pytest.raises(RetriableClientError):
-        application.admin.offset_ranges([TopicPartition("topic", 0)])
+        admin.offset_ranges([TopicPartition("topic", 0)])

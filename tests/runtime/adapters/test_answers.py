@@ -10,7 +10,6 @@ from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
 from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
-from pystreams.runtime.adapters import answers
 from pystreams.runtime.adapters.answers import until_answered
 from pystreams.runtime.adapters.confluent_errors import translate
 
@@ -71,11 +70,9 @@ def test_even_without_any_patience_a_step_is_given_the_time_for_one_answer() -> 
     assert step.timeouts_s == [30.0]
 
 
-def test_a_step_that_takes_its_time_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_TELL_AFTER_S", 0.0)
-
+def test_a_step_that_takes_its_time_is_told_of_once() -> None:
     with capture_logs() as logs:
-        until_answered(Step([SILENCE] * 3), meaning, 60, FatalStreamsError)
+        until_answered(Step([SILENCE] * 3), meaning, 60, FatalStreamsError, tell_after_s=0)
 
     assert [(line["event"], line["log_level"]) for line in logs] == [(TOLD, "warning")]
     assert "_TIMED_OUT" in logs[0]["why"]

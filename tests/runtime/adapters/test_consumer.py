@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, Message
 
 from pystreams.errors import (
     FatalStreamsError,
@@ -14,7 +14,6 @@ from pystreams.errors import (
     RetriableClientError,
 )
 from pystreams.ids import TopicPartition
-from pystreams.runtime.adapters import confluent_consumer, consumer_errors, paused_partitions
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
@@ -144,12 +143,11 @@ def test_a_paused_partition_goes_on_where_it_was(application: Application) -> No
 
 
 def test_a_partition_that_holds_back_too_much_is_not_fetched_any_more(
-    application: Application, monkeypatch: pytest.MonkeyPatch
+    application: Application,
 ) -> None:
-    monkeypatch.setattr(paused_partitions, "HELD_RECORDS_MAX", 100)
     topic = application.topic()
     application.fill(topic, 1000)
-    consumer, (partition,) = _assigned(application, topic)
+    consumer, (partition,) = _assigned(application, topic, held_records_max=100)
     consumer.start_at({partition: 0})
     seen = read(consumer, 10, at_once=10)
 
@@ -350,15 +348,22 @@ def test_a_commit_of_a_fenced_member_leaves_it_to_the_next_poll_to_say_why(
         until(lambda: member.poll(1, 0.1))
 
 
+class Doubtful(Consumer):
+    """A client that hears that a topic is missing, and has little patience."""
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        return [Message(topic="doubted", partition=0, error=error)]
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        return super().list_topics(timeout=0.1)
+
+
 def test_a_topic_in_doubt_is_taken_for_granted_while_no_broker_answers(
-    make_application: Callable[[dict[str, Any]], Application], monkeypatch: pytest.MonkeyPatch
+    make_application: Callable[[dict[str, Any]], Application],
 ) -> None:
     application = make_application({"bootstrap.servers": "127.0.0.1:1"})
-    consumer = application.consumer()
-    error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
-    doubt = Message(topic="doubted", partition=0, error=error)
-    monkeypatch.setattr(confluent_consumer, "consume_available", lambda *_: [doubt])
-    monkeypatch.setattr(consumer_errors, "_ANSWER_TIMEOUT_S", 0.1)
+    consumer = application.consumer(make=Doubtful)
     assert consumer.poll(1, 0.0) == []
 
 
@@ -371,7 +376,7 @@ def test_closing_tells_the_listener_and_is_done_once(application: Application) -
 
 
 def _assigned(
-    application: Application, *topics: str
+    application: Application, *topics: str, **options: Any
 ) -> tuple[ConfluentConsumer, list[TopicPartition]]:
-    consumer, listener = application.member(*topics)
+    consumer, listener = application.member(*topics, **options)
     return consumer, listener.assigned

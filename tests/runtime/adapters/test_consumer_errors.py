@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from pystreams.clock import Clock
 from pystreams.errors import FatalStreamsError, MissingSourceTopicError
-from pystreams.runtime.adapters import consumer_errors
 from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
+from pystreams.testing.simulation import ManualClock
 
 SILENCE = KafkaException(KafkaError(KafkaError._TIMED_OUT))
 MISSING = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -30,14 +31,25 @@ class Cluster:
         return SimpleNamespace(topics=dict.fromkeys(answer))
 
 
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_ASK_AGAIN_S", "_MISSING_PAUSE_S", "SHOWN_AFTER_S"):
-        monkeypatch.setattr(consumer_errors, name, 0.0)
+class Hours:
+    """A clock on which an hour passes with every look."""
+
+    def __init__(self) -> None:
+        self._ms = 0.0
+
+    def now_ms(self) -> int:
+        raise AssertionError("nobody asks for the date")
+
+    def monotonic_ms(self) -> float:
+        self._ms += 3_600_000
+        return self._ms
 
 
-def errors_in(cluster: Cluster) -> ConsumerErrors:
-    return ConsumerErrors(cast("Consumer", cluster), "group 'app': polling")
+def errors_in(
+    cluster: Cluster, clock: Clock | None = None, shown_after_s: float = 0.0
+) -> ConsumerErrors:
+    client, doing = cast("Consumer", cluster), "group 'app': polling"
+    return ConsumerErrors(client, doing, clock or Hours(), shown_after_s=shown_after_s)
 
 
 def missing(topic: str) -> tuple[KafkaError, Message]:
@@ -58,38 +70,33 @@ def test_a_topic_that_is_there_is_in_doubt_no_more() -> None:
     assert cluster.answers == []
 
 
-def test_a_topic_that_this_broker_shows_late_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 1_000.0)
+def test_a_topic_that_this_broker_shows_late_is_waited_for() -> None:
     cluster = Cluster({"other"}, {"other"}, {"new", "other"})
-    errors = errors_in(cluster)
+    errors = errors_in(cluster, shown_after_s=1e9)
     errors.take(*missing("new"))
     for _ in range(5):
         errors.ask_again()
     assert cluster.answers == []
 
 
-def test_a_topic_that_this_broker_does_not_show_in_time_is_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 1_000.0)
-    errors = errors_in(Cluster({"other"}, {"new"}, {"other"}))
+def test_a_topic_that_this_broker_does_not_show_in_time_is_named() -> None:
+    clock = ManualClock()
+    errors = errors_in(Cluster({"other"}, {"new"}, {"other"}), clock, shown_after_s=1_000.0)
     errors.take(*missing("deleted"))
     errors.take(*missing("new"))
-    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 0.0)
+    clock.advance_ms(1_000_000)
     with pytest.raises(MissingSourceTopicError, match="source topic 'deleted' does"):
         errors.ask_again()
 
 
-def test_silence_is_not_time_in_which_a_topic_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    times_s = iter((0.0, 10.0, 10.0, 14.0, 14.0))
-    monkeypatch.setattr(consumer_errors, "monotonic", lambda: next(times_s))
-    monkeypatch.setattr(consumer_errors, "SHOWN_AFTER_S", 5.0)
+def test_silence_is_not_time_in_which_a_topic_was_missing() -> None:
+    clock = ManualClock()
     cluster = Cluster(SILENCE, {"other"}, {"new"})
-    errors = errors_in(cluster)
+    errors = errors_in(cluster, clock, shown_after_s=5.0)
     errors.take(*missing("new"))
+    clock.advance_ms(10_000)
     errors.ask_again()
+    clock.advance_ms(4_000)
     errors.ask_again()
     assert cluster.answers == []
 
@@ -112,10 +119,9 @@ def test_a_topic_that_is_back_after_an_outage_is_in_doubt_no_more() -> None:
     assert cluster.answers == []
 
 
-def test_a_silent_cluster_is_not_asked_with_each_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_errors, "_ASK_AGAIN_S", 1_000.0)
+def test_a_silent_cluster_is_not_asked_with_each_poll() -> None:
     cluster = Cluster(SILENCE, {"other"})
-    errors = errors_in(cluster)
+    errors = errors_in(cluster, ManualClock())
     errors.take(*missing("deleted"))
     for _ in range(10):
         errors.ask_again()

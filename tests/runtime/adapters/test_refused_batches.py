@@ -20,18 +20,16 @@ from confluent_kafka.admin import (
 from pystreams.errors import ProductionError, RetriableClientError, TransactionAbortableError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.runtime.adapters import batch_limits
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from pystreams.testing.simulation import ManualClock
 from tests.broker.flushing import flush
-from tests.runtime.adapters.application import Application, until
+from tests.runtime.adapters.application import Application, MakeApplication, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pystreams.broker import DevelopmentBroker
     from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
-
-    MakeApplication = Callable[[dict[str, Any]], Application]
 
 LIMIT = 20_000
 MANY = 2_000
@@ -131,17 +129,15 @@ def test_a_limit_that_is_lowered_while_the_application_runs_is_learnt(
 
 
 def test_a_limit_that_is_raised_while_the_application_runs_lets_the_record_through(
-    make_application: MakeApplication,
-    broker: DevelopmentBroker,
-    monkeypatch: pytest.MonkeyPatch,
+    make_application: MakeApplication, broker: DevelopmentBroker
 ) -> None:
-    monkeypatch.setattr(batch_limits, "_ANSWER_HOLDS_MS", 0.0)
-    handler = Handler()
-    application = make_application(handler.settings())
+    handler, clock = Handler(), ManualClock()
+    application = make_application(handler.settings(), clock)
     topic = application.topic(max_message_bytes=str(LIMIT))
     producer = application.producer(topics=[topic])
 
     set_limit(broker, topic, 10 * LIMIT)
+    clock.advance_ms(5_000)
     send_until_taken(producer, topic, [large()])
 
     assert handler.asked == []

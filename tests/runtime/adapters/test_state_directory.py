@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pystreams.errors import StateDirectoryError, TaskLockedError
-from pystreams.file_lock import FileLock
 from pystreams.ids import TaskId
 from pystreams.runtime.adapters.state_directory import StateDirectory
 
@@ -293,10 +292,10 @@ def test_a_full_or_read_only_disk_names_the_cure(
 ) -> None:
     directory = StateDirectory(tmp_path, "app")
 
-    def fail(path: Path) -> int:
+    def fail(path: Path, *_: int) -> int:
         raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(FileLock, "taken", fail)
+    monkeypatch.setattr(os, "open", fail)
     with pytest.raises(StateDirectoryError, match=f"{tmp_path}/app.*{cure}"):
         directory.lock_task(TASK)
     directory.close()

@@ -8,7 +8,7 @@ a write batch brings is sorted, written to disk, and written again by compaction
 written in order and ingested is written once, and goes to the lowest level where it overlaps with
 nothing.
 
-What waits is bounded (`RUN_ENTRIES`, `RUN_BYTES`), whatever the order in which changes come: each
+What waits is bounded (`run_entries`, `run_bytes`), whatever the order in which changes come: each
 run is sorted by itself, and of two ingested files that overlap the later one counts, as of two
 writes. Rows in order of stored keys, which is what a backfill stages of most stores, make files
 that do not overlap. Reads see what was written, ingested or not: a versioned store looks up the
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
 
 RUN_ENTRIES = 100_000
-"""Changes that wait to be sorted, at most, but for those of the last write."""
 RUN_BYTES = 32 << 20
-"""Their keys and values, likewise."""
 
 _ABSENT: Any = object()
 
@@ -65,10 +63,20 @@ class BulkLoadEngine:
 
     Args:
         engine: The engine of the store's kind, closed; owned by this object from now on.
+        run_entries: Changes that wait to be sorted, at most, but for those of the last write.
+        run_bytes: Their keys and values, likewise.
     """
 
-    def __init__(self, engine: IngestingEngine) -> None:
+    def __init__(
+        self,
+        engine: IngestingEngine,
+        *,
+        run_entries: int = RUN_ENTRIES,
+        run_bytes: int = RUN_BYTES,
+    ) -> None:
         self._engine = engine
+        self._run_entries = run_entries
+        self._run_bytes = run_bytes
         self._waiting: dict[bytes, bytes | None] = {}
         self._waiting_bytes = 0
         self._metadata: dict[bytes, bytes] = {}
@@ -146,7 +154,7 @@ class BulkLoadEngine:
                 self._metadata.pop(name, None)
             else:
                 self._metadata[name] = value
-        if len(self._waiting) >= RUN_ENTRIES or self._waiting_bytes >= RUN_BYTES:
+        if len(self._waiting) >= self._run_entries or self._waiting_bytes >= self._run_bytes:
             self._ingest_waiting()
 
     def metadata(self) -> dict[bytes, bytes]:

@@ -43,7 +43,12 @@ def write_options() -> WriteOptions:
     return options
 
 
-def write(native: Rdict, make_batch: Callable[[], WriteBatch], options: WriteOptions) -> None:
+def write(
+    native: Rdict,
+    make_batch: Callable[[], WriteBatch],
+    options: WriteOptions,
+    hopeless_after_s: float = HOPELESS_AFTER_S,
+) -> None:
     """Write a batch, waiting for stalls to end.
 
     Args:
@@ -51,13 +56,14 @@ def write(native: Rdict, make_batch: Callable[[], WriteBatch], options: WriteOpt
         make_batch: Makes the batch; called again for another try, because a refused batch is
             spent.
         options: See `write_options`.
+        hopeless_after_s: How long a stall is waited out once background work has failed (s).
 
     Raises:
         StalledForeverError: Nothing is written; the disk is probably full.
         Exception: Whatever else RocksDB says. Nothing is written.
     """
     while not _accepted(native, make_batch(), options):
-        _wait_out_stall(native, options)
+        _wait_out_stall(native, options, hopeless_after_s)
 
 
 def _accepted(native: Rdict, batch: WriteBatch, options: WriteOptions) -> bool:
@@ -71,7 +77,7 @@ def _accepted(native: Rdict, batch: WriteBatch, options: WriteOptions) -> bool:
     return True
 
 
-def _wait_out_stall(native: Rdict, options: WriteOptions) -> None:
+def _wait_out_stall(native: Rdict, options: WriteOptions, hopeless_after_s: float) -> None:
     """Return when an empty batch gets through."""
     began_s = time.monotonic()
     pause_s = _FIRST_PAUSE_S
@@ -81,7 +87,7 @@ def _wait_out_stall(native: Rdict, options: WriteOptions) -> None:
             return
         waited_s = time.monotonic() - began_s
         failures = native.property_int_value("rocksdb.background-errors") or 0
-        if failures and waited_s > HOPELESS_AFTER_S:
+        if failures and waited_s > hopeless_after_s:
             message = f"writes are stopped, and background work failed {failures} times"
             raise StalledForeverError(message)
         if native.property_int_value("rocksdb.is-write-stopped"):

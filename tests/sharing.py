@@ -1,0 +1,65 @@
+"""What the processes of a test run share: one broker, and which tests keep together for the rest.
+
+Starting a broker or a Spark session takes longer than most tests do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from xdist.scheduler import LoadScopeScheduling
+
+from pystreams.broker import DevelopmentBroker
+
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
+"""For Java: compiling hot code well takes half of the time of a broker that runs for minutes."""
+
+_DIRECTORY = "TEST_RUN_SHARED_DIR"
+"""Names the directory that the processes of a run share; they inherit it from the first one."""
+_SECURED = "tests/broker/security"
+_ROOT = Path(__file__).parents[1]
+
+
+def make_shared_directory() -> None:
+    """Called once, before other processes start."""
+    os.environ[_DIRECTORY] = tempfile.mkdtemp(prefix="pystreams-tests-")
+
+
+def shared_broker() -> DevelopmentBroker:
+    """Return the broker of the run; who comes first starts it."""
+    directory = Path(os.environ[_DIRECTORY])
+    data_dir = directory / "broker"
+    with (directory / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        running = DevelopmentBroker.attach(data_dir)
+        return running or DevelopmentBroker.start(data_dir, jvm_options=SHORT_LIVED)
+
+
+def remove_shared_directory() -> None:
+    """Called once, after all other processes have ended: stops the broker."""
+    directory = Path(os.environ.pop(_DIRECTORY))
+    broker = DevelopmentBroker.attach(directory / "broker")
+    if broker is not None:
+        broker.stop()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@cache
+def takes_spark(file: str) -> bool:
+    """Return whether tests of a file take the session's Spark."""
+    return "spark: Any" in (_ROOT / file).read_text("utf-8")
+
+
+class SharingScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
+    """Gives each process whole files, and one all files on Spark, or on the secured broker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        if file.startswith(_SECURED):
+            return _SECURED
+        return "spark" if takes_spark(file) else file
