@@ -13,7 +13,7 @@ from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
 from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key, unpacked
 from tests.stores.support import CHANGELOG, Home, Message
-from tests.stores.waiting import let_leave, put
+from tests.stores.waiting import HELD_BYTES, let_leave, put
 
 
 def opened(home: Home, **limits: int) -> TimeOrderedBuffer:
