@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pystreams.clock import Clock
 from pystreams.ids import TopicPartition
 from pystreams.loggers import get_logger
+from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.pace import Pace
 from pystreams.runtime.ports import AdminPort, ConsumerPort
 from pystreams.runtime.settings import ThreadSettings
@@ -61,7 +62,9 @@ class Housekeeping:
         limit = self._settings.buffered_records_per_partition
         for partition in list(self._paused):
             task = self._manager.task_of(partition)
-            if task is not None and task.buffered_records(partition) <= limit // 2:
+            if task is None or task.state is not TaskState.RUNNING:
+                continue
+            if task.buffered_records(partition) <= limit // 2:
                 self._consumer().resume([partition])
                 self._paused.discard(partition)
         for task in self._manager.active.in_turn():
