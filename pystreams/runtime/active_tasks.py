@@ -14,7 +14,7 @@ Threads: belongs to the thread of the tasks.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from pystreams.runtime.core.lifecycle import TaskState
@@ -81,7 +81,10 @@ class ActiveTasks:
         self._uncommitted.pop(task, None)
         self._asking.discard(task)
         self._noted.discard(task)
-        self._schedule(task, None)
+        if self._due_ms.pop(task, None) is not None:
+            # At once, not when they are due: the task is not to be kept in memory until then.
+            self._heap = [entry for entry in self._heap if entry[2] is not task]
+            heapify(self._heap)
 
     def noted(self) -> set[StreamTask]:
         """Return the tasks that were noted since the last call."""

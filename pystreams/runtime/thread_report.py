@@ -110,11 +110,11 @@ class ThreadReport:
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:
         for task in tasks:
-            before = self._asked.get(task, _NOTHING)
-            self._asked[task] = now = self._answer(task)
-            self._sum = _Answer(
-                *(a + b - c for a, b, c in zip(self._sum, now, before, strict=True))
-            )
+            before, now = self._asked.get(task, _NOTHING), self._answer(task)
+            if now != before:
+                self._asked[task] = now
+                changes = zip(self._sum, now, before, strict=True)
+                self._sum = _Answer(*(known + new - old for known, new, old in changes))
 
     def _answer(self, task: StreamTask) -> _Answer:
         consumer = self._consumer()

@@ -1,9 +1,9 @@
 """What the stores of one thread hold together: a sum that is moved, never summed up anew.
 
 Whatever writes to the stores of a task enters afterwards by how much they have grown or shrunk
-(`StoreBytes`). So what the thread knows of its memory costs what the task at
-hand has stores, however many tasks it has. Stores are asked, and do not tell at each put: a record
-may put many times, and stores of the user's own have no one to tell.
+(`StoreBytes`). So what the thread knows of its memory costs as much as the task at hand has stores,
+however many tasks there are. Stores are asked, and do not tell at each put: a record may put many
+times, and stores of the user's own have no one to tell.
 """
 
 from __future__ import annotations
