@@ -385,7 +385,8 @@ class KStream(Generic[K, V]):
         is none; updates of the table produce nothing by themselves. With a stream: with each record
         of its key that is in the window around it, whichever arrives first.
 
-        The topics of both must have equal numbers of partitions.
+        The topics of both must have equal numbers of partitions. Options are those of `Joined` with
+        a table, of `StreamJoined` with a stream.
 
         Args:
             other: The table or the stream.

@@ -95,7 +95,7 @@ def test_operations_are_those_that_a_topology_itself_calls() -> None:
         "StreamsBuilder.stream",
         "StreamsBuilder.table",
         "StreamsBuilder.build",
-        "JoinableStream.left_join",
+        "KStream.left_join",
         "KStream.to",
     }
 

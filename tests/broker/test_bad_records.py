@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
+from pystreams.runtime.thread import StreamThread
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts
@@ -210,7 +212,7 @@ def test_bug_of_ours_ends_with_70_and_the_whole_traceback(
     for failed in failures:
         assert failed["exception"].startswith("Traceback (most recent call last):")
         assert failed["exception"].endswith("\nKeyError: 'internal'")
-        assert str(Path("pystreams", "runtime", "thread.py")) in failed["exception"]
+        assert inspect.getfile(StreamThread) in failed["exception"]
     for stopped in ends:
         assert stopped["kind"] == "InternalError"
         assert "unexpected KeyError: 'internal'; this is a bug in pystreams" in stopped["error"]
