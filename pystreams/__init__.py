@@ -125,11 +125,7 @@ if TYPE_CHECKING:
     from pystreams.topology.topology import Topology
 
 _HOMES = {
-    "pystreams.config": (
-        "IsolationLevel",
-        "ProcessingGuarantee",
-        "StreamsConfig",
-    ),
+    "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
     "pystreams.errors": (
         "AuthenticationError",
         "BrokerNotAvailableError",
@@ -148,16 +144,9 @@ _HOMES = {
         "StreamsError",
         "TopologyError",
     ),
-    "pystreams.ids": (
-        "TaskId",
-        "TopicPartition",
-    ),
+    "pystreams.ids": ("TaskId", "TopicPartition"),
     "pystreams.metrics": ("MetricName",),
-    "pystreams.record": (
-        "Headers",
-        "Record",
-        "RecordMetadata",
-    ),
+    "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.client": ("KafkaStreams",),
     "pystreams.runtime.client_state": ("State",),
     "pystreams.runtime.core.error_handlers": (
@@ -177,38 +166,19 @@ _HOMES = {
         "WindowKeyQuery",
         "WindowRangeQuery",
     ),
-    "pystreams.runtime.query.results": (
-        "FailureReason",
-        "QueryResult",
-        "StateQueryResult",
-    ),
-    "pystreams.serdes": (
-        "Serde",
-        "serde_of",
-    ),
+    "pystreams.runtime.query.results": ("FailureReason", "QueryResult", "StateQueryResult"),
+    "pystreams.serdes": ("Serde", "serde_of"),
     "pystreams.stores.api": (
         "KeyValueStore",
         "ReadOnlyKeyValueStore",
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contract": (
-        "StateStore",
-        "StateStoreContext",
-    ),
+    "pystreams.stores.contract": ("StateStore", "StateStoreContext"),
     "pystreams.stores.factories": ("Stores",),
-    "pystreams.stores.position": (
-        "Position",
-        "PositionBound",
-    ),
-    "pystreams.stores.session_api": (
-        "ReadOnlySessionStore",
-        "SessionStore",
-    ),
-    "pystreams.stores.spec": (
-        "StoreBuilder",
-        "StoreEngine",
-    ),
+    "pystreams.stores.position": ("Position", "PositionBound"),
+    "pystreams.stores.session_api": ("ReadOnlySessionStore", "SessionStore"),
+    "pystreams.stores.spec": ("StoreBuilder", "StoreEngine"),
     "pystreams.stores.versioned_api": (
         "PUT_RETURN_CODE_NOT_PUT",
         "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
