@@ -128,11 +128,7 @@ if TYPE_CHECKING:
     from pystreams.topology.topology import Topology
 
 _HOMES = {
-    "pystreams.config": (
-        "IsolationLevel",
-        "ProcessingGuarantee",
-        "StreamsConfig",
-    ),
+    "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
     "pystreams.errors": (
         "AuthenticationError",
         "BrokerNotAvailableError",
@@ -151,16 +147,9 @@ _HOMES = {
         "StreamsError",
         "TopologyError",
     ),
-    "pystreams.ids": (
-        "TaskId",
-        "TopicPartition",
-    ),
+    "pystreams.ids": ("TaskId", "TopicPartition"),
     "pystreams.metrics": ("MetricName",),
-    "pystreams.record": (
-        "Headers",
-        "Record",
-        "RecordMetadata",
-    ),
+    "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.client": ("KafkaStreams",),
     "pystreams.runtime.client_state": ("State",),
     "pystreams.runtime.core.error_handlers": (
@@ -169,30 +158,17 @@ _HOMES = {
         "log_and_continue",
         "log_and_fail",
     ),
-    "pystreams.runtime.query.results": (
-        "FailureReason",
-        "QueryResult",
-        "StateQueryResult",
-    ),
-    "pystreams.serdes": (
-        "Serde",
-        "serde_of",
-    ),
+    "pystreams.runtime.query.results": ("FailureReason", "QueryResult", "StateQueryResult"),
+    "pystreams.serdes": ("Serde", "serde_of"),
     "pystreams.stores.api": (
         "KeyValueStore",
         "ReadOnlyKeyValueStore",
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contract": (
-        "StateStore",
-        "StateStoreContext",
-    ),
+    "pystreams.stores.contract": ("StateStore", "StateStoreContext"),
     "pystreams.stores.factories": ("Stores",),
-    "pystreams.stores.position": (
-        "Position",
-        "PositionBound",
-    ),
+    "pystreams.stores.position": ("Position", "PositionBound"),
     "pystreams.stores.queries": (
         "KeyQuery",
         "MultiVersionedKeyQuery",
@@ -204,14 +180,8 @@ _HOMES = {
         "WindowKeyQuery",
         "WindowRangeQuery",
     ),
-    "pystreams.stores.session_api": (
-        "ReadOnlySessionStore",
-        "SessionStore",
-    ),
-    "pystreams.stores.spec": (
-        "StoreEngine",
-        "StoreKind",
-    ),
+    "pystreams.stores.session_api": ("ReadOnlySessionStore", "SessionStore"),
+    "pystreams.stores.spec": ("StoreEngine", "StoreKind"),
     "pystreams.stores.store_builder": ("StoreBuilder",),
     "pystreams.stores.versioned_api": (
         "PUT_RETURN_CODE_NOT_PUT",

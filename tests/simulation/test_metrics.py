@@ -58,7 +58,7 @@ def total(process: SimulatedProcess, group: str, name: str, **tags: str) -> floa
 
 
 def started(app: Application, **config: Any) -> SimulatedProcess:
-    process = app.process(config={name.replace("_", "."): one for name, one in config.items()})
+    process = app.process(config={name.replace("_", "."): value for name, value in config.items()})
     process.start()
     return process
 

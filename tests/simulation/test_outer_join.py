@@ -128,12 +128,12 @@ class JoinUnderTrouble:
         """Each pair of a key, and each record whose key the other side has not."""
         found = Results()
         keys = {side: {key for key, _ in records} for side, records in self.fed.items()}
-        for key, one in self.fed["left"]:
+        for key, mine in self.fed["left"]:
             for other_key, other in self.fed["right"]:
                 if key == other_key:
-                    found[key, f"{one}+{other}"] += 1
+                    found[key, f"{mine}+{other}"] += 1
             if key not in keys["right"]:
-                found[key, f"{one}+None"] += 1
+                found[key, f"{mine}+None"] += 1
         for key, other in self.fed["right"]:
             if key not in keys["left"]:
                 found[key, f"None+{other}"] += 1

@@ -155,7 +155,8 @@ class GroupCoordinator:
         settled = not self.rebalancing
         if self.incremental:
             settled = all(
-                set(one.owned) == set(self._target[name]) for name, one in self._members.items()
+                set(member.owned) == set(self._target[name])
+                for name, member in self._members.items()
             )
         return GroupDescription(settled, members)
 
