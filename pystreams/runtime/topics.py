@@ -206,7 +206,7 @@ def _tell_created(created: AbstractSet[str], missed: AbstractSet[str]) -> None:
         _log.info("internal topics created", topics=sorted(first))
     if missed:
         _log.warning(
-            "internal topics were missing and are made anew: what they held is lost",
+            "internal topics were missing and are made anew: what they held, if anything, is lost",
             topics=sorted(missed),
             reason="the group has read the input they are made of: either they were deleted, or "
             "they are new in the topology and hold what comes from now on",

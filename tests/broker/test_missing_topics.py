@@ -14,7 +14,7 @@ from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all
 
 ONE_RECORD = [(b"key", bytes(8))]
-MADE_ANEW = "internal topics were missing and are made anew: what they held is lost"
+MADE_ANEW = "internal topics were missing and are made anew: what they held, if anything, is lost"
 
 REPARTITIONING = """
 from pystreams import StreamsBuilder, serdes

@@ -5,6 +5,7 @@ The changelog was deleted, or cut off beyond the store's offset, while the appli
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,20 @@ def test_a_loss_is_told_once_and_not_again_until_there_is_another(
     assert [told(), told()] == [False, False], "it was logged anew"
     log.delete_before(log.high_watermark)
     assert [told(), told()] == [True, False], "what was logged anew is gone as well"
+
+
+def test_a_store_that_is_lost_after_its_changelog_s_beginning_was_is_told_as_well(
+    tmp_path: Path,
+) -> None:
+    application = counted(tmp_path)
+    log = application.app.broker.log(CHANGELOG)
+    log.delete_before(log.high_watermark)
+    application.run()
+    shutil.rmtree(application.state / "0_0" / "rocksdb" / "counts")
+    with capture_logs() as logs:
+        application.run()
+    (told,) = events(logs, "error")
+    assert told.startswith("state is lost")
 
 
 def test_a_loss_without_a_store_is_told_once(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class RefusedRecords:
         # Which tasks write to a topic, by the partition where they name one, and what was on its
         # way there lately is made of.
         self._writers: dict[tuple[str, int | None], dict[TaskId, Origin]] = {}
+        self._noted: set[Origin] = set()
 
     def know(self, output: OutputBuffer) -> None:
         """Remember whose records a buffer holds, which is about to be sent."""
@@ -62,15 +63,18 @@ class RefusedRecords:
             self._changelogs.add(output.topic)
         if output.task_id is not None:
             writers = self._writers.setdefault((output.topic, output.partition), {})
-            origin = writers.setdefault(output.task_id, Origin())
+            origin = writers.get(output.task_id)
+            if origin is None:
+                origin = writers[output.task_id] = Origin()
             if output.origin is not None:
                 origin.add(output.origin)
+                self._noted.add(origin)
 
     def delivered(self) -> None:
         """Learn that all that was sent has arrived, or was aborted: none of it can be refused."""
-        for writers in self._writers.values():
-            for origin in writers.values():
-                origin.clear()
+        for origin in self._noted:
+            origin.clear()
+        self._noted.clear()
 
     def sift(self, output: OutputBuffer) -> None:
         """Ask about the waiting records that are too large for certain; take the dropped ones out.

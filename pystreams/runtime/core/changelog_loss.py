@@ -64,7 +64,7 @@ def first_offset_to_restore(
         write_decision(directory, store, decision)
     else:
         reason = f"so it was decided ({decision.value})"
-    note_told(directory, store, held.beginning, managed.identity)
+    note_told(directory, store, held.beginning, managed.identity, lost=True)
     if decision is ChangelogLossPolicy.KEEP:
         managed.logs_anew = decision
         _log.warning(
@@ -119,7 +119,7 @@ def _why_not_continued(
         message = f"{managed.changelog}: a committed transaction is not readable yet"
         raise RetriableClientError(message)
     reason = why_not_continued(next_offset, held, exactly_once=manager.settings.exactly_once)
-    if reason is None and _is_news(manager, managed, held):
+    if reason is None and _is_news(manager, managed, held, lost=False):
         _log.warning(
             "changelog has lost its beginning, the state store here is whole: log it anew",
             task=str(manager.task_id),
@@ -131,14 +131,16 @@ def _why_not_continued(
     return reason
 
 
-def _is_news(manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange) -> bool:
+def _is_news(
+    manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange, *, lost: bool
+) -> bool:
     """Return whether a changelog has lost its beginning since that was last told."""
     if held.beginning == 0 or managed.expires:
         return False
-    store = managed.builder.name
-    if is_told(manager.directory, store, held.beginning, managed.identity):
+    place = (manager.directory, managed.builder.name, held.beginning, managed.identity)
+    if is_told(*place, lost=lost):
         return False
-    note_told(manager.directory, store, held.beginning, managed.identity)
+    note_told(*place, lost=lost)
     return True
 
 
@@ -146,7 +148,7 @@ def _tell_what_is_gone(
     manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange
 ) -> None:
     """Tell of a changelog without its beginning whose store is not here either."""
-    if _is_news(manager, managed, held):
+    if _is_news(manager, managed, held, lost=True):
         _log.error(
             "state is lost: the changelog has lost its beginning, and there is no state store here",
             task=str(manager.task_id),

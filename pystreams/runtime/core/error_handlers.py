@@ -48,11 +48,10 @@ class ErrorContext:
         topic: Source topic, or None.
         partition: Its partition, or None.
         offset: The source record's offset, or None.
-        timestamp: Its timestamp (ms), or None. This and all that follow up to the headers are those
-            of the refused record, where one was refused.
-        key: Source record's key bytes, or None.
-        value: Source record's value bytes, or None.
-        headers: Source record's headers.
+        timestamp: Timestamp (ms) of the source record, or of the refused one; or None.
+        key: Its key's bytes, or None.
+        value: Its value's bytes, or None.
+        headers: Its headers.
         output_topic: The topic that has refused it, or None.
         output_partition: The partition it was going to, or None.
         made_of: The input a refused record was made of: the one record, or ranges of which one is
