@@ -98,7 +98,6 @@ class _Source:
     """What the tasks of a publication are read from.
 
     Attributes:
-        results: The results.
         edges: Topics that the topology both writes and reads.
         kinds: Which rows are published.
         internal: Topics whose records are not.
