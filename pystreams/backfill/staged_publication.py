@@ -36,8 +36,8 @@ def staged_publication(
     Args:
         results: The results.
         plan: The topology that their state is published for.
-        configuration: See `declared.declared_configuration`; None for a rescale, which moves state
-            as it is.
+        configuration: See `declared.declared_configuration`; None for a rescale, which moves
+            state as it is.
         with_outputs: Whether output records are published; else they are not read either. Those of
             repartition topics never are.
 
