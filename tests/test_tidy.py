@@ -26,7 +26,7 @@ LONG_MODULES: dict[str, str] = {
 }
 # Above 7 parameters: why they can't be grouped.
 MANY_PARAMETERS: dict[str, str] = {
-    "pystreams/backfill/running.py:run": "a user's one call; most have a name and a default",
+    "pystreams/backfill/running.py:run": "a user's one call, by keyword",
     "pystreams/runtime/task_manager.py:__init__": "wiring of one thread, by keyword",
 }
 

@@ -4,14 +4,14 @@
 
     result = run(topology, config, source=ArchiveSource("events/"), output="staged")
 
-Reading order: `stages` (what runs after what), `rows` (what goes in and comes out),
-`history_task` (a task over its history); then Spark: `running` (the call), `history`, `archive`
-and `kafka_source` (what is read), `partition_reader` (what workers read themselves), `stage_rows`
-(the shuffle, and in which order a task takes its records), `worker` (tasks in Spark's workers),
-`execution` (stage by stage), `staging` (the results), `declared` (what makes them other ones). And
+Reading order: `stages` (what runs after what), `rows` (what goes in and comes out), `history_task`
+(a task over its history); then Spark: `running` (the call), `history`, `archive` and `kafka_source`
+(what is read), `partition_reader` (what workers read themselves), `stage_rows` (the shuffle, and in
+which order a task takes its records), `worker` (tasks in Spark's workers), `stage_runner` (stage by
+stage), `staging` (the results), `identity` and `declared` (what makes them other ones). And
 publishing: `publication` (what is published), `hand_over` (where a group stands), `publishing`
 (claim, rows, hand-over), `publishing_transactions`, `staged_results`, `staged_publication`,
-`published_note` (that it was done), `publish` (the call). Results for others: `dataset`,
+`published_note` (that it was done), `publish_results` (the call). Results for others: `dataset`,
 `dataset_place`. How far all that is: `task_counts`, `progress`, `publishing_progress`. Whether an
 application needs it: `need`.
 

@@ -18,7 +18,6 @@ class BackfillPlan:
 
     Attributes:
         topology: The topology's plan.
-        config: The configuration.
         stages: The stages, each after those it needs.
         partitions: Partition and task counts.
         num_partitions: Partition counts of all topics that are known, those only written included.

@@ -32,7 +32,6 @@ class TaskPoint:
     """Which input the exported stores of a task cover.
 
     Attributes:
-        task_id: The task.
         source_offsets: The committed offset of each source partition that has one, as it was
             before the changelogs' ends were taken.
         exact: Whether the stores hold what came of the input before those offsets and nothing

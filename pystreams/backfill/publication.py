@@ -57,7 +57,6 @@ class TaskResults:
     """The results of one task.
 
     Attributes:
-        task_id: The task.
         histories: Its source partitions.
         num_rows: How many output and state rows it has.
         rows: Returns its output and state rows from the given one on, always in the same order.
@@ -99,7 +98,6 @@ class PublishedRecords(NamedTuple):
     """Records of one task that have been published.
 
     Attributes:
-        task_id: The task.
         records: How many.
         by_earlier_run: Whether an earlier, interrupted run has done it; else it was one transaction
             just now.

@@ -25,13 +25,14 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
 from pystreams.backfill.rows import ResultBatch, place_of
 from pystreams.backfill.staging_troubles import StagingError, told
+from pystreams.errors import StreamsError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
@@ -41,6 +42,8 @@ WRITTEN_TYPE = "run string, files int, rows bigint, dropped bigint"
 many records its tasks have dropped."""
 
 _WRITTEN = "_written"
+_BYTES_MAX = (1 << 31) - 1
+"""Of a column: Arrow counts them by int32."""
 _HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _SCHEMA = pa.schema(
     [
@@ -224,13 +227,44 @@ def arrow_batch(results: ResultBatch) -> pa.RecordBatch:
     # A column at a time: `zip` of thousands of records costs five times as much.
     values, keys, timestamps, headers = ([record[at] for record in records] for at in range(4))
     columns = [
-        pa.array(results.partitions, pa.int32()),
-        pa.array(np.arange(results.sequence, results.sequence + count)),
-        pa.array(timestamps, pa.int64()),
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
+        _integers(results.partitions, np.int32),
+        _integers(np.arange(results.sequence, results.sequence + count), np.int64),
+        _integers(timestamps, np.int64),
+        _bytes(keys),
+        _bytes(values),
         pa.array([found or None for found in headers], _HEADERS_TYPE)
         if any(headers)
         else pa.nulls(count, _HEADERS_TYPE),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+
+# Columns are made of buffers: the first `pa.array` of a process imports pandas, which costs each
+# worker more than a second. Records with headers have to pay for it.
+
+
+def _integers(values: Any, of_type: type[np.signedinteger[Any]]) -> pa.Array:
+    numbers = np.asarray(values, of_type)
+    buffers = [None, pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(of_type), len(numbers), buffers)
+
+
+def _bytes(values: Sequence[Any]) -> pa.Array:
+    present = None
+    try:
+        joined = b"".join(values)
+        own = values
+    except TypeError:
+        is_present = np.array([value is not None for value in values])
+        present = pa.py_buffer(np.packbits(is_present, bitorder="little"))
+        own = [value or b"" for value in values]
+        joined = b"".join(own)
+    if len(joined) > _BYTES_MAX:
+        raise StreamsError(
+            f"{len(values)} results that are written at once have {len(joined)} bytes of keys or "
+            f"of values, and Arrow takes {_BYTES_MAX}: make values smaller"
+        )
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, own), np.int32, len(values)), out=ends[1:])
+    buffers = [present, pa.py_buffer(ends), pa.py_buffer(joined)]
+    return pa.Array.from_buffers(pa.binary(), len(values), buffers)

@@ -75,7 +75,6 @@ class Result(NamedTuple):
         timestamp: Milliseconds since the epoch.
         key: The key's bytes, or None.
         value: The value's bytes, or None.
-        headers: The headers.
     """
 
     kind: ResultKind

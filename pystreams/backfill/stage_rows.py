@@ -15,8 +15,8 @@ There each upstream task's records are a sequence, and the sequences are merged 
 partitions are: by (highest timestamp so far in the sequence, stage, task, place). The
 place in the merged order is the record's offset, behind the history's own if the topic has any.
 
-The shuffle is by a salt that leads each task to a Spark partition of its own (`salts`). All window
-functions partition by it, so Spark adds no other shuffle:
+The shuffle is by a salt that leads each task to a Spark partition of its own (`salts`). All
+window functions partition by it, so Spark adds no other shuffle:
 
     rows -> salt -> repartition(tasks, salt) -> highest time so far -> offsets -> sort -> tasks
 

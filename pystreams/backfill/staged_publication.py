@@ -36,8 +36,8 @@ def staged_publication(
     Args:
         results: The results.
         plan: The topology that their state is published for.
-        configuration: See `declared.declared_configuration`; None for a rescale, which moves state
-            as it is.
+        configuration: See `declared.declared_configuration`; None for a rescale, which moves
+            state as it is.
         with_outputs: Whether output records are published; else they are not read either. Those of
             repartition topics never are.
 
@@ -98,7 +98,6 @@ class _Source:
     """What the tasks of a publication are read from.
 
     Attributes:
-        results: The results.
         edges: Topics that the topology both writes and reads.
         kinds: Which rows are published.
         internal: Topics whose records are not.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -170,3 +172,23 @@ def test_disk_that_is_full_is_told_with_the_cure(small_disk: Path) -> None:
         written(attempt, many)
 
     assert files_in(attempt) == set()
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from pystreams.backfill.result_files import ResultFiles
+from pystreams.backfill.rows import ResultBatch, ResultKind
+
+records = [(b"v", b"k", 50, ()), (None, None, -1, ())]
+with ResultFiles(Path(sys.argv[1]), Path(sys.argv[1])) as files:
+    files.write(ResultBatch(ResultKind.STATE, 2, "counts", [2, 2], 40, records))
+    files.finish()
+print("pandas" in sys.modules)
+"""
+
+
+def test_worker_writes_its_results_without_waiting_for_pandas(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITES, str(tmp_path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (answer.stdout, answer.stderr) == ("False\n", "")
