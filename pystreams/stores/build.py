@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pystreams.stores.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import BulkLoadEngine, RocksDBEngine, RocksDBSegmentEngine
+from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.key_value import TypedKeyValueStore
 from pystreams.stores.list_value import ListValueStore
 from pystreams.stores.lru import BufferedLruStore
@@ -72,15 +73,18 @@ def build_store(spec: StoreSpec) -> OwnStateStore:
     return build_key_value_store(spec)
 
 
-def build_bulk_loaded_store(spec: StoreSpec) -> tuple[OwnStateStore, BulkLoadEngine] | None:
+def build_bulk_loaded_store(
+    spec: StoreSpec, run_entries: int = RUN_ENTRIES
+) -> tuple[OwnStateStore, BulkLoadEngine] | None:
     """Return a new store that is to be filled by `restore` and closed, and its engine.
 
     What it writes is what the store of `build_store` would have, made as sorted files. Not yet
-    open. None when the store does not keep its bytes in a RocksDB of ours.
+    open. None when the store does not keep its bytes in a RocksDB of ours. `run_entries`: see
+    `BulkLoadEngine`.
     """
     if spec.engine_factory is not None or spec.engine is StoreEngine.IN_MEMORY:
         return None
-    engine = BulkLoadEngine(_rocksdb_engine(spec))
+    engine = BulkLoadEngine(_rocksdb_engine(spec), run_entries=run_entries)
     return build_store(replace(spec, engine_factory=lambda _: engine)), engine
 
 
