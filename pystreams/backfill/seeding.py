@@ -43,6 +43,7 @@ from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import build_bulk_loaded_store
 from pystreams.stores.checkpoint_file import sync_directory
+from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan import TopologyPlan
@@ -87,6 +88,7 @@ class StateSeeder:
         state: Reads the staged state.
         settings: What the application opens its stores with.
         directory: Where they are to lie; the caller closes it.
+        run_entries: How many changes are sorted together; see `BulkLoadEngine`.
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class StateSeeder:
         state: StateReader,
         settings: StoreSettings,
         directory: StateDirectory,
+        run_entries: int = RUN_ENTRIES,
     ) -> None:
+        self._run_entries = run_entries
         self._publication = publication
         self._plan = plan
         self._state = state
@@ -187,7 +191,7 @@ class StateSeeder:
         """Build a store below a directory; return False for one that a restore has to fill."""
         if not isinstance(builder, StoreSpecBuilder):
             return False
-        made = build_bulk_loaded_store(builder.spec)
+        made = build_bulk_loaded_store(builder.spec, self._run_entries)
         if made is None:
             return False
         store, engine = made

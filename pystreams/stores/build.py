@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import BulkLoadEngine, RocksDBEngine, RocksDBSegmentEngine
+from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.spec import StoreEngine, StoreSpec
 
 if TYPE_CHECKING:
@@ -30,15 +31,18 @@ def build_store(spec: StoreSpec) -> StateStore:
     return spec.kind.build(spec, _engine(spec))
 
 
-def build_bulk_loaded_store(spec: StoreSpec) -> tuple[StateStore, BulkLoadEngine] | None:
+def build_bulk_loaded_store(
+    spec: StoreSpec, run_entries: int = RUN_ENTRIES
+) -> tuple[StateStore, BulkLoadEngine] | None:
     """Return a new store that is to be filled by `restore` and closed, and its engine.
 
     What it writes is what the store of `build_store` would have, made as sorted files. Not yet
-    open. None when the store does not keep its bytes in a RocksDB of ours.
+    open. None when the store does not keep its bytes in a RocksDB of ours. `run_entries`: see
+    `BulkLoadEngine`.
     """
     if spec.engine_factory is not None or spec.engine is StoreEngine.IN_MEMORY:
         return None
-    engine = BulkLoadEngine(_rocksdb_engine(spec))
+    engine = BulkLoadEngine(_rocksdb_engine(spec), run_entries=run_entries)
     return spec.kind.build(spec, engine), engine
 
 

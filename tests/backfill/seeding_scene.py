@@ -15,6 +15,7 @@ from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.topology.plan import TopologyPlan
 from tests.stores.families import Families, families
 
@@ -60,6 +61,7 @@ class Scene:
         results: The results.
         directory: For state directories.
         settings: What stores are opened with.
+        run_entries: How many changes are sorted together.
     """
 
     plan: TopologyPlan
@@ -67,6 +69,7 @@ class Scene:
     results: Sequence[Result]
     directory: Path
     settings: StoreSettings = field(default=SETTINGS)
+    run_entries: int = RUN_ENTRIES
 
     def ends(self) -> dict[TopicPartition, int]:
         """The ends of the changelogs, as if each record had been published there."""
@@ -91,7 +94,12 @@ class Scene:
 
     def seeder(self, directory: StateDirectory) -> StateSeeder:
         return StateSeeder(
-            self.publication, self.plan, state_of(self.results), self.settings, directory
+            self.publication,
+            self.plan,
+            state_of(self.results),
+            self.settings,
+            directory,
+            self.run_entries,
         )
 
     def seed(self) -> Seeded:

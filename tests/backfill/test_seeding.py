@@ -19,7 +19,6 @@ from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.rows import ResultKind
 from pystreams.errors import StateDirectoryError
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.stores.engines.rocksdb import bulk_load
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -79,11 +78,9 @@ def few_rows(tmp_path: Path) -> Scene:
 
 
 @pytest.mark.parametrize("name", list(SEEDED_CASES))
-def test_seeded_store_is_the_restored_one_in_every_family(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk_load, "RUN_ENTRIES", 70)  # Several runs, of which some overlap.
-    scene = scene_of(SEEDED_CASES[name], tmp_path)
+def test_seeded_store_is_the_restored_one_in_every_family(name: str, tmp_path: Path) -> None:
+    several = 70  # Runs, of which some overlap.
+    scene = replace(scene_of(SEEDED_CASES[name], tmp_path), run_entries=several)
     done = scene.seed()
     restored = scene.restored()
 
