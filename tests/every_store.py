@@ -7,11 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pystreams import serdes
-from pystreams.ids import TaskId
-from pystreams.record import ConsumedMessage, Record, RecordContext
-from pystreams.stores.contract import StateStoreContext
-from pystreams.stores.factories import Stores
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    Record,
+    StateStoreContext,
+    StoreEngine,
+    StoreKind,
+    Stores,
+    TaskId,
+    Topology,
+    Window,
+    Windowed,
+    serdes,
+)
+from pystreams.record import ConsumedMessage, RecordContext
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
@@ -19,11 +29,7 @@ from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreEngine, StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
-from pystreams.topology.processor import Processor, ProcessorContext
-from pystreams.topology.topology import Topology
 
 ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER)
 """Kinds of stores of ours."""

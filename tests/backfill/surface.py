@@ -13,13 +13,11 @@ from typing import Any
 
 import pystreams
 import pystreams.topology
-from pystreams.stores.spec import StoreKind
+from pystreams import StoreKind, StreamsBuilder, Topology
 from pystreams.topology import nodes
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.nodes import ProcessorNode
 from pystreams.topology.processors.table import DerivedTableOperator
 from pystreams.topology.processors.table_operator import TableOperator
-from pystreams.topology.topology import Topology
 
 TOPOLOGY = pystreams.topology.__name__
 

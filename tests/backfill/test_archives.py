@@ -13,12 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.history import History, HistoryError, WantedTopics
+from pystreams import StreamsBuilder, TopicPartition
+from pystreams.backfill import ArchiveSource, History, HistoryError
+from pystreams.backfill.history import WantedTopics
 from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import HEADERS, write_archive

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
+from pystreams import KStream, Topology
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.topology.streams_and_tables import KStream
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import CASES, COMPARED, Case, own_timestamps
 from tests.backfill.surface import (
     called_by,

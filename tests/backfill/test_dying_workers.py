@@ -11,16 +11,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.archive import ArchiveSource
+from pystreams import StreamsConfig
+from pystreams.backfill import ArchiveSource, StagePhase, StageProgress
+from pystreams.backfill import run as run_backfill
 from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
-from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stage_runner import BackfillError
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker import StageHistory, StageJob, run_tasks
-from pystreams.config import StreamsConfig
 from pystreams.testing.simulation import ManualClock
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import CONFIG, made_up

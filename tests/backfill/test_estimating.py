@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
+from pystreams import StreamsConfig, TopicPartition
 from pystreams.backfill.estimating import EstimatedSizes, estimated_by, estimated_sizes
 from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 from pystreams.testing.simulation import (
     NO_FAULTS,

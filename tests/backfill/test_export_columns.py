@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StoreKind, serdes
 from pystreams.backfill.changelog_state import current_state
 from pystreams.backfill.export_columns import exported
 from pystreams.backfill.store_changelogs import StoreChangelog
@@ -20,7 +20,7 @@ from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.session_keys import session_key
-from pystreams.stores.spec import Retention, StoreKind
+from pystreams.stores.spec import Retention
 from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key
 from pystreams.stores.window_keys import window_key
 from tests.backfill.logged_stores import frame

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, StreamsConfig, TopicPartition, serdes
 from pystreams.backfill.backfill_plan import BackfillPlan
 from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.partition_bounds import PartitionBounds
@@ -20,10 +20,7 @@ from pystreams.backfill.task_counts import TakenRecords
 from pystreams.backfill.worker import StageHistory, StageJob, run_reading_tasks
 from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
 from pystreams.cli.logs import configure_logging, set_up_in_workers
-from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.test_reading_in_workers import RowReader

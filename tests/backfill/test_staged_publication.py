@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.identity import BackfillIdentity
@@ -25,9 +25,6 @@ from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_rows import counted
 from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.config import StreamsConfig
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}

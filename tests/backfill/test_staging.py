@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.backfill.identity import BackfillIdentity
 from pystreams.backfill.partition_bounds import PartitionBounds
 from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.rows import ResultBatch, ResultKind
 from pystreams.backfill.staging import StagedStage, StagingDirectory, begun_identity, read_manifest
 from pystreams.backfill.staging_troubles import _CURES, StagingError, do_again
-from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import two_repartitions
 

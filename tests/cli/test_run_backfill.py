@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from pystreams import TopicPartition
 from pystreams.backfill.need import BackfillNeed
 from pystreams.cli.backfill import backfill
 from pystreams.cli.backfill_options import FOR_RUN_OPTION
 from pystreams.cli.first_backfill import FirstBackfill, FirstBackfillOptions
 from pystreams.cli.option_groups import ApplicationOptions, LogOptions, SparkOptions
 from pystreams.cli.run import run
-from pystreams.ids import TopicPartition
 
 FLOW = """
 from pystreams.topology.topology import Topology

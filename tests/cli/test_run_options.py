@@ -11,14 +11,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from pystreams import ConfigError, StreamsConfig, Topology
 from pystreams.cli import development_broker
 from pystreams.cli.configuration import configuration
 from pystreams.cli.option_groups import ApplicationOptions
 from pystreams.cli.run import RunOptions, configuration_of_run, run
 from pystreams.cli.topology_loader import LoadedTopology
-from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError
-from pystreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.config import (
-    KEY_DEFINITIONS,
-    GroupProtocol,
-    IsolationLevel,
-    ProcessingGuarantee,
-    Source,
-    StreamsConfig,
-)
-from pystreams.errors import ConfigError
+from pystreams import ConfigError, IsolationLevel, ProcessingGuarantee, StreamsConfig, serdes
+from pystreams.config import KEY_DEFINITIONS, GroupProtocol, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

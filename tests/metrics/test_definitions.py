@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from pystreams.metrics import DEFINITIONS, MetricDefinition, MetricName, RecordingLevel
+from pystreams import MetricName
+from pystreams.metrics import DEFINITIONS, MetricDefinition, RecordingLevel
 from pystreams.metrics.definitions import (
     GROUP_TAGS,
     OPERATIONS,

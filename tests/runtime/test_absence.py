@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.config import StreamsConfig
+from pystreams import StreamsConfig
 from pystreams.errors import TaskMigratedError
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.settings import ThreadSettings

@@ -6,13 +6,17 @@ import gc
 import weakref
 from pathlib import Path
 
-from pystreams import serdes
-from pystreams.record import Record
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.runtime.active_tasks import ActiveTasks
 from pystreams.runtime.core.task import StreamTask
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.topology import Topology
 from tests.runtime.running_task import RunningTask
 
 INTERVAL_MS = 100

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.errors import FatalStreamsError, IdentityTakenError, TaskMigratedError
+from pystreams import FatalStreamsError
+from pystreams.errors import IdentityTakenError, TaskMigratedError
 from pystreams.runtime.identity_guard import IdentityGuard
 from pystreams.testing.simulation.clock import ManualClock
 

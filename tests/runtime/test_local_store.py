@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError, TopologyError
+from pystreams import (
+    IsolationLevel,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyVersionedKeyValueStore,
+    ReadOnlyWindowStore,
+    StoreKind,
+    StoreNotAvailableError,
+    TopologyError,
+    ValueAndTimestamp,
+    VersionedRecord,
+)
 from pystreams.runtime.local_store import local_store, views_of
-from pystreams.stores.api import ReadOnlyKeyValueStore
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
@@ -23,10 +31,7 @@ from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.kinds.window.local import LocalWindowStore
 from pystreams.stores.local_store import LocalStore
-from pystreams.stores.session_api import ReadOnlySessionStore
-from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.versioned_api import ReadOnlyVersionedKeyValueStore, VersionedRecord
-from pystreams.stores.windowed_api import ReadOnlyWindowStore
+from pystreams.stores.spec import StoreSpec
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 from tests.stores.custom import SqliteStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.ids import TopicPartition
+from pystreams import TopicPartition
 from pystreams.runtime.pace import Pace
 from pystreams.testing.simulation.clock import ManualClock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.config import StreamsConfig
+from pystreams import StreamsConfig
 from pystreams.runtime.settings import ThreadSettings
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.ids import TaskId
+from pystreams import TaskId
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.state_cleaner import StateCleaner
 from pystreams.testing.simulation.clock import ManualClock

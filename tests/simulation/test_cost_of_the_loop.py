@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pystreams
-from pystreams import serdes
-from pystreams.stores.factories import Stores
+from pystreams import (
+    JoinWindows,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Stores,
+    StreamsBuilder,
+    serdes,
+)
 from pystreams.testing.simulation import (
     Faults,
     ManualClock,
@@ -20,15 +27,11 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pystreams.record import Record
-    from pystreams.topology.topology import Topology
+    from pystreams import Record, Topology
 
 pytestmark = pytest.mark.simulation
 

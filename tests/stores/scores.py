@@ -13,17 +13,26 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pystreams import IsolationLevel, Processor, ProcessorContext, Query, Record, serdes
+from pystreams import (
+    IsolationLevel,
+    Processor,
+    ProcessorContext,
+    Query,
+    Record,
+    StoreEngine,
+    StoreKind,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.stores.api import KeyValueEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.local_store import LocalStore
 from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.spec import KeyLayout, KeyTime, Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import KeyLayout, KeyTime, Retention, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.views import BytesReader, view_of
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 
 DAY_MS = 86_400_000
 _DAY = struct.Struct(">q")

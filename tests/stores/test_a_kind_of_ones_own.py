@@ -10,18 +10,23 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pystreams import KeyQuery, serdes
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import TopologyError
+from pystreams import (
+    FailureReason,
+    IsolationLevel,
+    KeyQuery,
+    PositionBound,
+    Query,
+    QueryResult,
+    StoreEngine,
+    StreamsBuilder,
+    TopologyError,
+    serdes,
+)
 from pystreams.runtime.local_store import local_store, views_of
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.results import FailureReason, QueryResult
 from pystreams.stores.build import build_bulk_loaded_store
-from pystreams.stores.position import PositionBound
-from pystreams.stores.queries import Query
-from pystreams.stores.spec import StoreEngine, StoreSupplier
+from pystreams.stores.spec import StoreSupplier
 from pystreams.testing import StateStoreContract, TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
 from tests.runtime.running_task import RunningTask
 from tests.stores.scores import (
     DAY_MS,

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
+from pystreams import SerializationError, StoreEngine, StoreNotAvailableError, TopologyError, serdes
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.list_value import ListValueStore, values_of, with_value
-from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, Message, built, spec_of
 
 Store = ListValueStore[str, str]

@@ -9,8 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.errors import TopologyError
+from pystreams import StoreEngine, TopologyError, ValueAndTimestamp, Window, Windowed
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
 from pystreams.stores.build import build_store
@@ -19,9 +18,8 @@ from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_see_it
-from pystreams.stores.spec import Retention, StoreEngine
+from pystreams.stores.spec import Retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.custom import SqliteStore
 from tests.stores.support import Home, spec_of
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.stores.factories import Stores
+from pystreams import Stores, serdes
 from pystreams.stores.segments import segment_prefix
 from pystreams.stores.window_keys import window_key
 from tests.stores.counting import UncompactedEngine, Walked, walked

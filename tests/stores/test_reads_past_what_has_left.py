@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StateStore, Stores, Window, Windowed, serdes
 from pystreams.stores.buffered import BufferedKeyValueStore
-from pystreams.stores.contract import StateStore
-from pystreams.stores.factories import Stores
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
@@ -25,7 +23,6 @@ from pystreams.stores.spec import StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_ordered_buffer import KEPT_BYTES, TimeOrderedBuffer
 from pystreams.stores.waiting_record import WaitingRecord
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.counting import UncompactedEngine, Walked, walked
 from tests.stores.support import CHANGELOG, Home
 from tests.stores.waiting import HELD_BYTES, let_leave, put

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pystreams import StoreEngine, StoreKind, Window, Windowed
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
 from pystreams.stores.kinds.buffer.kind import BUFFER
@@ -26,9 +27,8 @@ from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreSpec
 from pystreams.stores.waiting_record import WaitingRecord
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 from tests.stores.waiting import let_leave, put
 

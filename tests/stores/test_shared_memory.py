@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rocksdict import BlockBasedOptions, Cache
 
-from pystreams.errors import ConfigError
+from pystreams import ConfigError, Window, Windowed
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
@@ -19,7 +19,6 @@ from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.spec import Retention
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.broker.waiting import wait_until
 from tests.stores.support import CHANGELOG, Home, spec_of
 

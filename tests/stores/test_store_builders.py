@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import StateStoreError, TopologyError
-from pystreams.stores.api import ValueAndTimestamp
+from pystreams import (
+    StateStoreError,
+    StoreEngine,
+    StoreKind,
+    Stores,
+    TopologyError,
+    ValueAndTimestamp,
+    serdes,
+)
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.spec import Retention, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import CHANGELOG, Home
 

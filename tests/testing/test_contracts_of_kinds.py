@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pystreams import testing
+from pystreams import StoreEngine, StoreKind, testing
 from pystreams.stores.build import build_store
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.list_value import ListValueStore
-from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import StoreSpec
 from pystreams.testing import StateStoreContract
 from tests.every_store import ALL_KINDS
 

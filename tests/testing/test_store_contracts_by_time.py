@@ -7,14 +7,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pystreams import VersionedRecord, Window, Windowed, serdes
+from pystreams import StoreEngine, ValueAndTimestamp, VersionedRecord, Window, Windowed, serdes
 from pystreams.record import ConsumedMessage
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreEngine, StoreSpec
+from pystreams.stores.spec import Retention, StoreSpec
 from pystreams.testing import (
     SessionStoreContract,
     StateStoreContract,

@@ -8,15 +8,11 @@ from itertools import permutations
 
 import pytest
 
+from pystreams import JoinWindows, Processor, StreamsBuilder, Topology, TopologyError
 from pystreams.backfill.declared import topology_fingerprint
-from pystreams.errors import TopologyError
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.nodes import ProcessorNode
-from pystreams.topology.processor import Processor
-from pystreams.topology.topology import Topology
 
 CONFIG = {
     "application.id": "app",

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import KGroupedTable, KTable, StreamsBuilder
 from pystreams.serdes import JSON, LONG, STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.streams_and_tables import KGroupedTable, KTable
 
 REPARTITION = "app-residents-repartition"
 

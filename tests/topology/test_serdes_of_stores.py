@@ -10,16 +10,24 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError, SerializationError
-from pystreams.record import Record
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
-from pystreams.serdes import STRING, serde_of
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.streams_and_tables import KStream, KTable
+from pystreams import (
+    ErrorContext,
+    ErrorResponse,
+    JoinWindows,
+    KStream,
+    KTable,
+    Materialized,
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    SerializationError,
+    Stores,
+    StreamsBuilder,
+    serde_of,
+)
+from pystreams.serdes import STRING
 
 Strings = KStream[str, str]
 Topology = Callable[[StreamsBuilder, Strings], Strings]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.serdes import STRING, serde_of
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.streams_and_tables import KStream
+from pystreams import KStream, StreamsBuilder, serde_of
+from pystreams.serdes import STRING
 
 Strings = KStream[str, str]
 To = Callable[..., None]

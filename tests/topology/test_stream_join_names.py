@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import JoinWindows, KStream, Stores, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.streams_and_tables import KStream
 from tests.topology.joined_streams import Kind
 
 AROUND = JoinWindows.of_time_difference_with_no_grace(100)

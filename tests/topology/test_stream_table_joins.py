@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError, TopologyError
+from pystreams import KStream, KTable, ProcessingError, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.streams_and_tables import KStream, KTable
 
 
 @pytest.fixture

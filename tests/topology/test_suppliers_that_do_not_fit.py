@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import TopologyError
-from pystreams.stores.factories import Stores
+from pystreams import JoinWindows, Materialized, Stores, StreamsBuilder, TopologyError, serdes
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.spec import StoreSupplier
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import TopologyError
-from pystreams.record import Record, RecordMetadata
+from pystreams import (
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Record,
+    RecordMetadata,
+    StreamsBuilder,
+    Topology,
+    TopologyError,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Materialized
-from pystreams.topology.processor import Processor, ProcessorContext
-from pystreams.topology.topology import Topology
 
 HISTORY_MS = 600_000
 GRACE_MS = 10

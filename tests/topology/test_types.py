@@ -6,26 +6,24 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from pystreams.runtime.query.results import StateQueryResult
-from pystreams.serdes import JSON, LONG, STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import (
+from pystreams import (
+    BranchedKStream,
     Consumed,
     Grouped,
     Joined,
-    Materialized,
-    Produced,
-    Repartitioned,
-)
-from pystreams.topology.stream_joined import StreamJoined
-from pystreams.topology.streams_and_tables import (
-    BranchedKStream,
+    JoinWindows,
     KGroupedStream,
     KGroupedTable,
     KStream,
     KTable,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StateQueryResult,
+    StreamJoined,
+    StreamsBuilder,
 )
+from pystreams.serdes import JSON, LONG, STRING
 
 
 def join_text(left: str, right: int) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError
 
+from pystreams import log_and_fail
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
-from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.testing.simulation.clock import ManualClock
 
 if TYPE_CHECKING:

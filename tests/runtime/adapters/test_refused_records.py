@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from pystreams.errors import ProcessingError, ProductionError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import (
+    ErrorContext,
+    ErrorResponse,
+    ProcessingError,
+    ProductionError,
+    TaskId,
+    TopicPartition,
+    log_and_continue,
+)
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
-from pystreams.runtime.core.error_handlers import (
-    ErrorContext,
-    ErrorHandler,
-    ErrorResponse,
-    log_and_continue,
-)
+from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.testing.simulation.clock import ManualClock
 
 WRONG: ProducedRecord = (b"a secret", None, 1, ())

@@ -8,20 +8,26 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams import serdes
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Record, StaticMessage
-from pystreams.runtime.core.error_handlers import log_and_fail
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    StreamsBuilder,
+    TaskId,
+    TopicPartition,
+    fail_on_invalid_timestamp,
+    log_and_fail,
+    serdes,
+)
+from pystreams.record import StaticMessage
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import fail_on_invalid_timestamp
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 from tests.runtime.core.queues import message, queue_of
 
 TOPICS = ("a", "b", "c")

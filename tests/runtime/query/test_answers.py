@@ -8,25 +8,27 @@ from typing import Any
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.runtime.query.results import FailureReason
-from pystreams.stores.kinds.buffer.kind import BUFFER
-from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.queries import (
+from pystreams import (
+    FailureReason,
+    IsolationLevel,
     KeyQuery,
     MultiVersionedKeyQuery,
     Query,
     RangeQuery,
+    StoreKind,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
+    ValueAndTimestamp,
     VersionedKeyQuery,
+    VersionedRecord,
+    Window,
+    Windowed,
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.versioned_api import VersionedRecord
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.spec import StoreSpec
 from tests.every_store import ALL_KINDS
 from tests.runtime.query.filing import BUILDERS, ask, filing, joining, specs_of
 from tests.runtime.running_task import RunningTask
