@@ -7,17 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pystreams import serdes
-from pystreams.ids import TaskId
-from pystreams.record import ConsumedMessage, Record, RecordContext
-from pystreams.stores.contract import StateStoreContext
-from pystreams.stores.factories import Stores
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    Record,
+    StateStoreContext,
+    StoreEngine,
+    Stores,
+    TaskId,
+    Topology,
+    Window,
+    Windowed,
+    serdes,
+)
+from pystreams.record import ConsumedMessage, RecordContext
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
-from pystreams.topology.processor import Processor, ProcessorContext
-from pystreams.topology.topology import Topology
 
 RETENTION_MS = 120_000
 SESSION_GAP_MS = 25_000

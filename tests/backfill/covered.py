@@ -8,16 +8,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from pystreams import serdes
+from pystreams import (
+    ConsumerRecord,
+    JoinWindows,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.partitioner import partition_of
-from pystreams.record import Record
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import ConsumerRecord
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row
 from tests.backfill.test_history_task import history_of
 from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere

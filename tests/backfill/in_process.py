@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from pystreams import Headers, TaskId, TopicPartition, Topology
+from pystreams.backfill import PartitionReader
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import PartitionBounds, PartitionReader
+from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.task_counts import TakenRecords
 from pystreams.config import StreamsConfig
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.partitioner import partition_of
-from pystreams.record import Headers
 from pystreams.runtime.settings import task_settings
 from pystreams.testing.simulation import ManualClock
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pystreams import Processor, Record, TaskId, TopicPartition, Topology
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Record
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor
-from pystreams.topology.topology import Topology
 from tests.backfill.seeding_scene import Scene
 from tests.every_store import BUILDERS, TYPES
 

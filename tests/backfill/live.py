@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from rocksdict import AccessType, Options, Rdict
 
+from pystreams import Topology
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.record import ProducedRecord
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row, in_order
 
 Outputs = dict[str, list[ProducedRecord]]

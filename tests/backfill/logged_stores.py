@@ -13,11 +13,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pystreams import serdes
+from pystreams import Window, Windowed, serdes
 from pystreams.backfill.rows import HISTORY_TYPE
 from pystreams.backfill.store_changelogs import StoreChangelog
 from pystreams.partitioner import partition_of
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.every_store import BUILDERS, RETENTION_MS
 from tests.stores.support import Home, Message
 

@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from pystreams.backfill.archive import ArchiveSource
+from pystreams import Topology
+from pystreams.backfill import ArchiveSource, BackfillResult, run
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.running import BackfillResult, run
 from pystreams.backfill.staging import StagedStage, StagingDirectory
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
+from pystreams import TaskId, TopicPartition
 from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.topology.nodes import SinkNode
 from pystreams.topology.partitions import plan_partitions, topics_of_source
 from pystreams.topology.plan import TopologyPlan

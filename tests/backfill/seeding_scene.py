@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pystreams import serdes
+from pystreams import TaskId, TopicPartition, serdes
 from pystreams.backfill.publication import Publication
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import Seeded, StateColumns, StateReader, StateSeeder
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings

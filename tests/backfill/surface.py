@@ -13,12 +13,11 @@ from typing import Any
 
 import pystreams
 import pystreams.topology
+from pystreams import StreamsBuilder, Topology
 from pystreams.stores.spec import StoreKind
 from pystreams.topology import nodes
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.nodes import ProcessorNode
 from pystreams.topology.processors.table_view import TableOperator
-from pystreams.topology.topology import Topology
 
 TOPOLOGY = pystreams.topology.__name__
 

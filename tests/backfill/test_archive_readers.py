@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import orc, parquet
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.history import HistoryError, WantedTopics
+from pystreams.backfill import ArchiveSource, HistoryError
+from pystreams.backfill.history import WantedTopics
 from pystreams.backfill.rows import Result
 from pystreams.backfill.staging import read_manifest
 from pystreams.cli.backfill import backfill

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.history import History, HistoryError, PartitionBounds, WantedTopics
-from pystreams.ids import TopicPartition
+from pystreams import StreamsBuilder, TopicPartition
+from pystreams.backfill import ArchiveSource, History, HistoryError
+from pystreams.backfill.history import PartitionBounds, WantedTopics
 from pystreams.partitioner import partition_of
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import HEADERS, write_archive

@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
-from pystreams.backfill import ArchiveSource, PublishingSettings, running
+from pystreams.backfill import ArchiveSource, PublishingSettings, publish, running
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publish import publish
 from pystreams.backfill.publishing import Publisher
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import StagingDirectory

@@ -9,18 +9,25 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.dataset import write_dataset
+from pystreams import TopicPartition
+from pystreams.backfill import (
+    ArchiveSource,
+    BackfillResult,
+    HistoryError,
+    HistorySource,
+    KafkaBound,
+    KafkaSource,
+    StagePhase,
+    StageProgress,
+    run,
+    write_dataset,
+)
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.history import HistoryError, HistorySource
-from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
-from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.running import BackfillResult, complete_before, run
+from pystreams.backfill.running import complete_before
 from pystreams.backfill.staging import Manifest, StagingDirectory, read_manifest
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
 from tests.backfill.test_staged_publication import identity, plan_of, staged
 
 __all__ = ["staged"]

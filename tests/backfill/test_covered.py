@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import KStream, Topology
 from pystreams.stores.spec import StoreKind
-from pystreams.topology.kstream import KStream
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import CASES, COMPARED, Case, own_timestamps
 from tests.backfill.surface import (
     called_by,

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from pystreams import serdes
-from pystreams.backfill.dataset import write_dataset
+from pystreams import StreamsBuilder, Topology, serdes
+from pystreams.backfill import write_dataset
 from pystreams.backfill.dataset_place import is_dataset_of
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import CONFIG, TEXT
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import run_on_spark

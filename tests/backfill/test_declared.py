@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import (
+    JoinWindows,
+    Materialized,
+    Processor,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+    wallclock_timestamp,
+)
 from pystreams.backfill.declared import (
     declared_configuration,
     other_keys,
@@ -22,14 +31,7 @@ from pystreams.backfill.declared import (
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import wallclock_timestamp
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor
-from pystreams.topology.topology import Topology
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 

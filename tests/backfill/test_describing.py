@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TopicPartition, serdes
 from pystreams.backfill.describing import PlannedStage, planned_stages
 from pystreams.backfill.estimating import EstimatedSizes
 from pystreams.backfill.history import PartitionBounds
 from pystreams.cli.backfill_display import show_plan
-from pystreams.ids import TopicPartition
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}

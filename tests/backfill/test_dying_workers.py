@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.archive import ArchiveSource
+from pystreams.backfill import ArchiveSource, StagePhase, StageProgress
+from pystreams.backfill import run as run_backfill
 from pystreams.backfill.execution import BackfillError
 from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
-from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stages import stages_of
 from pystreams.backfill.task_counts import TakenRecords

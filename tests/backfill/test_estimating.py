@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.backfill.estimating import EstimatedSizes, estimated_by, estimated_sizes
 from pystreams.backfill.history import PartitionBounds
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 from pystreams.testing.simulation import (
     NO_FAULTS,

@@ -13,8 +13,8 @@ import pytest
 
 from examples import flights
 from examples.flights_loader import airline_rows, flight_rows, read_frame
+from pystreams import Topology
 from pystreams.cli.loading import LoadingError, load_topology
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import spread
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import live_run, outcome_of

@@ -8,17 +8,23 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import (
+    Processor,
+    Stores,
+    StreamsBuilder,
+    TaskId,
+    TopicPartition,
+    Topology,
+    TopologyError,
+    serdes,
+)
 from pystreams.backfill.export_points import ExportPoints, take_points
 from pystreams.backfill.store_changelogs import (
     MissingChangelogError,
     changelogs_of,
     stores_without_changelog,
 )
-from pystreams.errors import TopologyError
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
-from pystreams.stores.factories import Stores
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,
@@ -26,10 +32,7 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor
-from pystreams.topology.topology import Topology
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 IN, LOG = TopicPartition("in", 0), TopicPartition("app-keys-changelog", 0)

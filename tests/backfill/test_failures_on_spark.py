@@ -11,17 +11,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.backfill.archive import ArchiveSource
+from pystreams import StreamsBuilder, Topology, TopologyError, serdes
+from pystreams.backfill import ArchiveSource, StagePhase
+from pystreams.backfill import run as run_backfill
 from pystreams.backfill.failures import BackfillTaskError
-from pystreams.backfill.progress import StagePhase
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.staging import read_manifest
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.errors import TopologyError
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import CONFIG, COUNT, TEXT, made_up
 from tests.backfill.in_process import Row, run
 from tests.backfill.on_spark import run_on_spark, write_archive

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from pystreams.backfill import Published
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publication import PublishedRecords
-from pystreams.backfill.publishing import FencedPublisherError, Published, Publisher
+from pystreams.backfill.publishing import FencedPublisherError, Publisher
 from pystreams.backfill.rows import Result
 from pystreams.runtime.ports import ProducerPort
 from pystreams.testing.simulation import NO_FAULTS, SimulatedCrash

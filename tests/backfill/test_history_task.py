@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TaskId, TopicPartition, serdes
 from pystreams.backfill.history_task import (
     RESULTS_PER_BATCH,
     HistoryTask,
@@ -15,9 +15,7 @@ from pystreams.backfill.history_task import (
 from pystreams.backfill.rows import ResultKind
 from pystreams.backfill.stages import stages_of
 from pystreams.config import StreamsConfig
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.settings import task_settings
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row, in_order, run
 from tests.backfill.live import by_key, databases_in, live_run, outcome_of

@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.backfill import running
+from pystreams import ConfigError, MissingSourceTopicError, StreamsBuilder, TopicPartition
+from pystreams.backfill import HistoryError, KafkaBound, KafkaPartitionReader, KafkaSource, running
 from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
-from pystreams.backfill.history import HistoryError, PartitionBounds, WantedTopics
-from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
-from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams.backfill.history import PartitionBounds, WantedTopics
 from pystreams.backfill.staging import BackfillIdentity
 from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError, MissingSourceTopicError
-from pystreams.ids import TopicPartition
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import (
     NO_FAULTS,
@@ -29,7 +26,6 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import TEXT

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import MissingSourceTopicError, StreamsBuilder, TopicPartition, Topology
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.need import BackfillNeed, Lookout
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
 from pystreams.backfill.waiting import Waiting
-from pystreams.errors import MissingSourceTopicError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import PublishingMark, encode_published
 from pystreams.testing.simulation import (
@@ -22,10 +21,8 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.options import OffsetReset
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import TEXT
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)

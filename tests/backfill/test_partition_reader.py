@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.partition_reader import records_within
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.testing.simulation import (
     NO_FAULTS,

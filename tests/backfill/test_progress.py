@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.backfill.progress import StageMeter, StagePhase, StageProgress, Teller
+from pystreams import TaskId
+from pystreams.backfill import PublishingProgress, StagePhase, StageProgress
+from pystreams.backfill.progress import StageMeter, Teller
 from pystreams.backfill.publication import PublishedRecords
-from pystreams.backfill.publishing_progress import PublishingMeter, PublishingProgress
+from pystreams.backfill.publishing_progress import PublishingMeter
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
-from pystreams.ids import TaskId
 from pystreams.testing.simulation import ManualClock
 
 BEGUN = StageProgress(0, 2, ("in",), 1000)

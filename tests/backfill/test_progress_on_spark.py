@@ -12,11 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.running import BackfillResult, run
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
+from pystreams import StreamsBuilder, Topology
+from pystreams.backfill import ArchiveSource, BackfillResult, StagePhase, StageProgress, run
 from tests.backfill.covered import CONFIG, COUNT, TEXT
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import write_archive

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from pystreams import TopicPartition
+from pystreams.backfill import Published
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.published_note import PUBLISHED, PublishedNote
-from pystreams.backfill.publishing import FencedPublisherError, Published
+from pystreams.backfill.publishing import FencedPublisherError
 from pystreams.backfill.rows import Result
-from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.testing.simulation import Lifeline, SimulatedClients
 from tests.backfill.in_process import run

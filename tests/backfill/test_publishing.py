@@ -12,7 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pystreams import serdes
+from pystreams import (
+    FatalStreamsError,
+    StreamsBuilder,
+    StreamsError,
+    TaskId,
+    TopicPartition,
+    Topology,
+    serdes,
+)
+from pystreams.backfill import Published, PublishingSettings
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.publication import (
     PartitionHistory,
@@ -21,18 +30,12 @@ from pystreams.backfill.publication import (
     PublishingCommand,
     TaskResults,
 )
-from pystreams.backfill.publishing import (
-    FencedPublisherError,
-    Published,
-    Publisher,
-    PublishingSettings,
-)
+from pystreams.backfill.publishing import FencedPublisherError, Publisher
 from pystreams.backfill.publishing_checks import refuse_used_group
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.backfill.waiting import REAL_WAITING, Waiting
-from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams.errors import RetriableClientError
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import encode_published, published_by
@@ -50,9 +53,7 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
+from pystreams import StreamsError, TopicPartition, Topology
+from pystreams.backfill import History
+from pystreams.backfill import run as run_backfill
 from pystreams.backfill.failures import BackfillTaskError
 from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import History, PartitionBounds, WantedTopics
+from pystreams.backfill.history import PartitionBounds, WantedTopics
 from pystreams.backfill.rows import HISTORY_TYPE, HistoryMessage, Result
-from pystreams.backfill.running import run as run_backfill
 from pystreams.backfill.task_counts import StageCounts, TakenRecords
-from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import BOTH, CASES, CONFIG, LEFT, made_up
 from tests.backfill.in_process import Row, run
 from tests.backfill.on_spark import results_of

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, Topology, serdes
 from pystreams.record import ProducedRecord
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 from tests.backfill.covered import CACHE, CONFIG, COUNT, LEFT, RIGHT, TEXT, spread
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import States, live_run, outcome_of

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import ConfigError, StreamsBuilder, TopicPartition, Topology, serdes
+from pystreams.backfill import RescaleSettings
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale import PlannedMove, planned_move
 from pystreams.backfill.rescale_plan import RescaleRefusedError
-from pystreams.backfill.rescale_settings import RescaleSettings
 from pystreams.backfill.staging import BackfillIdentity, StagingDirectory
 from pystreams.backfill.waiting import Waiting
 from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError
-from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.publishing_mark import PublishingMark
@@ -29,8 +27,6 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 OLD, NEW = 2, 4

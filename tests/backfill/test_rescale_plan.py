@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TopicPartition, Topology, TopologyError, serdes
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import (
     MovePlan,
@@ -18,12 +18,8 @@ from pystreams.backfill.rescale_plan import (
     plan_move,
 )
 from pystreams.backfill.store_changelogs import MissingChangelogError
-from pystreams.errors import TopologyError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 OLD = {

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.backfill.failures import failure_in
 from pystreams.backfill.publication import PartitionHistory
 from pystreams.backfill.rescale_plan import MovedSubtopology, MovedTopic
 from pystreams.backfill.rescale_rows import moved_rows
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.store_changelogs import StoreChangelog
-from pystreams.ids import TopicPartition
 from pystreams.partitioner import partition_of
 from pystreams.stores.spec import StoreKind
 from pystreams.stores.time_ordered_buffer import packed, stored_key

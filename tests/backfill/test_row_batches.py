@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, serdes
 from pystreams.backfill.row_batches import RowBatches
 from pystreams.backfill.rows import Result, ResultKind
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TopicPartition, serdes
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.shipping import pack
 from pystreams.backfill.stages import stages_of
@@ -20,9 +20,7 @@ from pystreams.backfill.worker import StageJob, run_reading_tasks
 from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
 from pystreams.cli.logs import configure_logging, set_up_in_workers
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.test_reading_in_workers import RowReader

@@ -14,18 +14,20 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
+from pystreams import (
+    Materialized,
+    StateDirectoryError,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.rows import ResultKind
-from pystreams.errors import StateDirectoryError
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Materialized
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill import killed_seeding
 from tests.backfill.covered import CASES, CONFIG, Case, made_up
 from tests.backfill.in_process import run

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pystreams import TaskId, TopicPartition
+from pystreams.backfill import Published
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publishing import FencedPublisherError, Published
+from pystreams.backfill.publishing import FencedPublisherError
 from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import StateSeeder
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.core.publishing_mark import published_by
 from pystreams.testing.simulation import FaultRates, SimulatedCrash

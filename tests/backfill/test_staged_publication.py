@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TaskId, TopicPartition, serdes
 from pystreams.backfill.declared import declared_configuration
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.backfill.history import PartitionBounds
@@ -31,8 +31,6 @@ from pystreams.backfill.staging import (
 )
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.config import StreamsConfig
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import TaskId
 from pystreams.backfill.rows import Result, ResultKind
 from pystreams.backfill.seeding import StateColumns
 from pystreams.backfill.staged_results import StagedResults
 from pystreams.backfill.staged_state import staged_state
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.ids import TaskId
 from tests.backfill.test_staged_publication import plan_of, publication_of, row, stage
 
 REPARTITION = "app-by-value-repartition"

@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, Topology, TopologyError, serdes
 from pystreams.backfill.stages import Stage, merges_history, stages_of
-from pystreams.errors import TopologyError
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 
 TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 COUNT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}

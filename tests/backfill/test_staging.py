@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.backfill.history import PartitionBounds
 from pystreams.backfill.result_files import ResultFiles
 from pystreams.backfill.rows import ResultBatch, ResultKind
@@ -24,7 +25,6 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_troubles import _CURES, StagingError, do_again
-from pystreams.ids import TopicPartition
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import two_repartitions
 

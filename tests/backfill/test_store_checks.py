@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pystreams import Processor, ProcessorContext, Record, StateStoreContext
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.running import run
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    Record,
+    StateStoreContext,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    TopologyError,
+)
+from pystreams.backfill import ArchiveSource, run
 from pystreams.backfill.store_checks import refuse_stores_without_dump
 from pystreams.cli.backfill import backfill
-from pystreams.errors import TopologyError
 from pystreams.record import ProducedRecord
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill import in_process
 from tests.backfill.covered import CONFIG, TEXT, made_up
 from tests.backfill.live import live_run, outcome_of

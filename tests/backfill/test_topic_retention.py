@@ -9,14 +9,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import Materialized, Processor, ProcessorContext, Record, Stores, StreamsBuilder
+from pystreams import (
+    FatalStreamsError,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Record,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
 from pystreams.backfill.hand_over import PublishingRefusedError
 from pystreams.cli.backfill_display import show_age
-from pystreams.errors import FatalStreamsError
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.backfill.test_publishing import Arena

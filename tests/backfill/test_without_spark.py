@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.archive import ArchiveSource
+from pystreams import ConfigError, ProcessingError, TaskId, TopicPartition
+from pystreams.backfill import ArchiveSource, run
 from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.running import run
 from pystreams.backfill.spark import (
     _MODULES_NEEDED,
     SparkNotAvailableError,
@@ -29,8 +29,6 @@ from pystreams.backfill.staging import (
     read_manifest,
 )
 from pystreams.backfill.staging_troubles import StagingError
-from pystreams.errors import ConfigError, ProcessingError
-from pystreams.ids import TaskId, TopicPartition
 from pystreams.java import Java
 from pystreams.topology.plan import TopologyPlan
 from tests.backfill.covered import CONFIG, two_repartitions

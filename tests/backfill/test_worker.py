@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pystreams import StreamsError, TopicPartition
 from pystreams.backfill.feeding import _by_partition, _Offsets, messages_of
 from pystreams.backfill.worker import _by_task
-from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import SCHEMA
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from pystreams import TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.core.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import Application, Running

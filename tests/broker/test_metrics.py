@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pystreams import ConfigError, KafkaStreams, StreamsBuilder
+from pystreams import ConfigError, KafkaStreams, StreamsBuilder, Topology
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import free_ports, is_port_free
 from pystreams.metrics.definitions import CLIENT_GROUP, STATE_GROUP, THREAD_GROUP
 from pystreams.serdes import LONG, STRING
-from pystreams.topology.topology import Topology
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts

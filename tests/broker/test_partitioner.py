@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.factory import ConfluentClients
 from tests.broker.flushing import flush

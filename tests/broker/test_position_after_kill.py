@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
+from pystreams import Position, TopicPartition
 from pystreams.broker import DevelopmentBroker
-from pystreams.ids import TopicPartition
 from pystreams.stores.build import build_key_value_store
-from pystreams.stores.position import Position
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import LastNumbers, produce, reader_of

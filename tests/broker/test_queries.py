@@ -31,13 +31,13 @@ from pystreams import (
     StreamsBuilder,
     TimestampedKeyQuery,
     TopicPartition,
+    Topology,
     TopologyError,
     ValueAndTimestamp,
     WindowKeyQuery,
 )
 from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import LONG, STRING
-from pystreams.topology.topology import Topology
 from tests.broker.conftest import CreateTopic
 
 COMMITTED = IsolationLevel.READ_COMMITTED

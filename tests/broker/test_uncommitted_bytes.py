@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from pystreams import KafkaStreams, StreamsBuilder, serdes
+from pystreams import KafkaStreams, StateStore, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
-from pystreams.stores.api import StateStore
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import Record, produce
 from tests.broker.waiting import wait_until

@@ -27,13 +27,13 @@ from pystreams import (
     Stores,
     StreamsBuilder,
     TopicPartition,
+    Topology,
     ValueAndTimestamp,
     VersionedKeyQuery,
     VersionedRecord,
 )
 from pystreams.broker import DevelopmentBroker
 from pystreams.serdes import STRING
-from pystreams.topology.topology import Topology
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.test_internal_topics import settings_of

@@ -9,10 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from pystreams import TopicPartition
 from pystreams.backfill import KafkaBound
 from pystreams.cli.backfill import _Backfill, backfill
 from pystreams.cli.backfill_options import bound_of, columns_of, counts, pairs
-from pystreams.ids import TopicPartition
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from pystreams import BrokerNotAvailableError, ConfigError, StreamsError
 from pystreams.cli import main
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.errors import BrokerNotAvailableError, ConfigError, StreamsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

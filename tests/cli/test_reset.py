@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
+from pystreams import TopicPartition
 from pystreams.cli.reset import Beginning, reset
-from pystreams.ids import TopicPartition
-from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker
+from pystreams.testing.simulation import Faults, Lifeline, ManualClock, SimulatedBroker
 from pystreams.testing.simulation.admin import SimulatedAdmin
-from pystreams.testing.simulation.faults import Lifeline
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pystreams import TopicPartition
 from pystreams.backfill.need import BackfillNeed
 from pystreams.cli.backfill import backfill
 from pystreams.cli.backfill_options import FOR_RUN_OPTION
 from pystreams.cli.run import RunOptions, run
 from pystreams.cli.run_backfill import FirstBackfill
-from pystreams.ids import TopicPartition
 
 FLOW = """
 from pystreams.topology.topology import Topology

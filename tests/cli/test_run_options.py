@@ -11,11 +11,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from pystreams import ConfigError, Topology
 from pystreams.cli import run as run_module
 from pystreams.cli.loading import LoadedTopology
 from pystreams.cli.run import RunOptions, configuration, run
-from pystreams.errors import ConfigError
-from pystreams.topology.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

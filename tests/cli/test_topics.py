@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, ConfigResource
 
+from pystreams import StreamsBuilder
 from pystreams.cli.created_topics import create_missing_topics
 from pystreams.cli.topics import topics
 from pystreams.config import StreamsConfig
-from pystreams.topology.builder import StreamsBuilder
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker

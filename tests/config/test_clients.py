@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from pystreams import ConfigError
 from pystreams.config import KEY_DEFINITIONS, KeyDefinition, StreamsConfig
-from pystreams.errors import ConfigError
 
 REQUIRED = {"application.id": "orders", "bootstrap.servers": "127.0.0.1:1"}
 QUIET = {"log_level": 0}

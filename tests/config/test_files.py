@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pystreams import ConfigError
 from pystreams.config import StreamsConfig, from_environment, read_config_file
 from pystreams.config.files import parse_properties
-from pystreams.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

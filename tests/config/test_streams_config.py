@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import ConfigError, serdes
 from pystreams.config import (
     KEY_DEFINITIONS,
     GroupProtocol,
@@ -17,7 +17,6 @@ from pystreams.config import (
     Source,
     StreamsConfig,
 )
-from pystreams.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

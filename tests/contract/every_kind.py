@@ -11,15 +11,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pystreams.ids import TopicPartition
+from pystreams import (
+    Position,
+    StoreEngine,
+    Stores,
+    TopicPartition,
+    ValueAndTimestamp,
+    Window,
+    Windowed,
+)
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.factories import Stores
-from pystreams.stores.position import Position
-from pystreams.stores.spec import Retention, StoreEngine
+from pystreams.stores.spec import Retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.window_keys import MAX_TIME
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home
 
 INPUT = TopicPartition("orders", 0)

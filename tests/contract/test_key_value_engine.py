@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.errors import StoreNotAvailableError
+from pystreams import StoreNotAvailableError
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.many_keys import get_many

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import SerializationError, StoreNotAvailableError
-from pystreams.ids import TopicPartition
+from pystreams import (
+    IsolationLevel,
+    SerializationError,
+    StoreEngine,
+    StoreNotAvailableError,
+    TopicPartition,
+    ValueAndTimestamp,
+)
 from pystreams.serdes import FunctionSerde
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 if TYPE_CHECKING:

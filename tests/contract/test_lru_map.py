@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError, TopologyError
+from pystreams import (
+    IsolationLevel,
+    StoreNotAvailableError,
+    Stores,
+    TopologyError,
+    ValueAndTimestamp,
+)
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.managed import commit, opened
 from tests.stores.support import CHANGELOG, Home, Message

@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import SerializationError
+from pystreams import (
+    IsolationLevel,
+    SerializationError,
+    StoreEngine,
+    ValueAndTimestamp,
+    Window,
+    Windowed,
+)
 from pystreams.serdes import JSON
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.contract.every_kind import KINDS
 from tests.stores.support import Home
 

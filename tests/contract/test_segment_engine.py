@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rocksdict import Options, Rdict
 
-from pystreams.errors import StateStoreError, StoreNotAvailableError
+from pystreams import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBSegmentEngine
 from pystreams.stores.segments import SEGMENT_ID_BYTES, segment_id_of, segment_prefix

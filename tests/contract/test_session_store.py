@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import SerializationError, StoreNotAvailableError
+from pystreams import (
+    IsolationLevel,
+    SerializationError,
+    StoreEngine,
+    StoreNotAvailableError,
+    Window,
+    Windowed,
+)
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_session_store
 from pystreams.stores.session_keys import MAX_TIMESTAMP, session_key
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from pystreams.record import Headers
+    from pystreams import Headers
 
 pytestmark = pytest.mark.contract
 

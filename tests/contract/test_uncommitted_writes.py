@@ -14,11 +14,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
+from pystreams import IsolationLevel, Position, StoreEngine, StoreNotAvailableError
 from pystreams.stores.metadata import POSITION, STATUS
-from pystreams.stores.position import Position
-from pystreams.stores.spec import StoreEngine
 from tests.contract.every_kind import FAR_MS, INPUT, KINDS, SLOTS, STEP_MS, Kind, Slots
 from tests.stores.support import CHANGELOG
 

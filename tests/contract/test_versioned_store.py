@@ -13,22 +13,21 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import (
+from pystreams import (
+    PUT_RETURN_CODE_NOT_PUT,
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+    IsolationLevel,
     SerializationError,
     StateStoreError,
+    StoreEngine,
     StoreNotAvailableError,
+    Stores,
     TopologyError,
+    VersionedRecord,
 )
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_versioned_store
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreKind
-from pystreams.stores.versioned_api import (
-    PUT_RETURN_CODE_NOT_PUT,
-    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
-    VersionedRecord,
-)
+from pystreams.stores.spec import StoreKind
 from tests.stores.support import Message
 from tests.stores.versioned_support import (
     HISTORY_RETENTION_MS,

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import SerializationError, StoreNotAvailableError
+from pystreams import (
+    IsolationLevel,
+    SerializationError,
+    StoreEngine,
+    StoreNotAvailableError,
+    ValueAndTimestamp,
+    Window,
+    Windowed,
+)
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_window_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.window_keys import MAX_TIME, window_key
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:

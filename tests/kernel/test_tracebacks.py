@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 
 import pystreams
-from pystreams.errors import InternalError, ProcessingError, StateStoreError, as_streams_error
-from pystreams.record import Record
+from pystreams import (
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    Record,
+    StateStoreError,
+    Stores,
+    StreamsBuilder,
+)
+from pystreams.errors import InternalError, as_streams_error
 from pystreams.serdes import STRING, Serde, serde_of
-from pystreams.stores.factories import Stores
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor, ProcessorContext
 from pystreams.tracebacks import is_users, traceback_field, traceback_lines
 
 PACKAGE = Path(pystreams.__file__).parent

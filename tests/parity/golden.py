@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pystreams.record import Headers
+from pystreams import Headers, Topology
 from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
 from pystreams.stores.window import TypedWindowStore
 from pystreams.stores.window_keys import MAX_TIME, start_of
-from pystreams.testing.topology_test_driver import TopologyTestDriver
-from pystreams.topology.topology import Topology
+from pystreams.testing import TopologyTestDriver
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,13 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pystreams import JoinWindows, KStream, Materialized, StreamsBuilder, Topology
 from pystreams.serdes import STRING
-from pystreams.testing.topology_test_driver import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.options import Materialized
-from pystreams.topology.topology import Topology
+from pystreams.testing import TopologyTestDriver
 from tests.parity.golden import GOLDEN, decoded
 
 HISTORY_MS = 600_000

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pystreams.record import Record
-from pystreams.serdes import INT, STRING
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.factories import Stores
-from pystreams.topology.processor import (
+from pystreams import (
     FixedKeyProcessor,
     Processor,
     ProcessorContext,
     PunctuationType,
+    Record,
+    Stores,
+    ValueAndTimestamp,
 )
+from pystreams.serdes import INT, STRING
 from tests.parity.values import amount, city, or_dash
 
 SUMMARY_INTERVAL_MS = 5_000

@@ -15,12 +15,11 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams import ValueAndTimestamp, Window, Windowed
 from tests.parity.store_operations import Operation, VersionedScript, hex_of
 
 if TYPE_CHECKING:
-    from pystreams.stores.versioned_api import VersionedRecord
+    from pystreams import VersionedRecord
 
 Apply = Callable[[Any, Operation], str]
 Dropped = Callable[[Operation, int, int], str]

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pystreams import JoinWindows, KStream, StreamJoined, StreamsBuilder, Topology
 from pystreams.serdes import LONG, STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.stream_joined import StreamJoined
-from pystreams.topology.topology import Topology
 from tests.parity.golden import Observations
 from tests.parity.values import amount, city, or_dash
 

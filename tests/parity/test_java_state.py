@@ -10,11 +10,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
-from pystreams.stores.factories import Stores
-from pystreams.stores.position import Position
-from pystreams.stores.versioned_api import VersionedRecord
+from pystreams import Position, Stores, TopicPartition, VersionedRecord, serdes
 from tests.stores.support import Home
 
 pytestmark = pytest.mark.parity

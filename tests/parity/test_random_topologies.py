@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import ProcessingError
-from pystreams.record import Record
-from pystreams.stores.factories import Stores
+from pystreams import (
+    JoinWindows,
+    KStream,
+    Materialized,
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.options import Materialized
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.parity
 

@@ -16,8 +16,7 @@ import pytest
 from rocksdict import AccessType, Options, Rdict
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.stores.factories import Stores
+from pystreams import Stores, serdes
 from tests.parity import store_calls as calls
 from tests.parity.store_operations import (
     KeyValueScript,

@@ -11,15 +11,18 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from pystreams import (
+    Consumed,
+    KStream,
+    KTable,
+    Materialized,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
 from pystreams.serdes import BYTES, DOUBLE, INT, LONG, STRING, UUID
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
 from pystreams.topology.nodes import RecordForRouting
-from pystreams.topology.options import Consumed, Materialized
-from pystreams.topology.topology import Topology
 from tests.parity.golden import Observations
 from tests.parity.processors import (
     CityKey,

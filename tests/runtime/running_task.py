@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import TaskId, TopicPartition, Topology, fail_on_invalid_timestamp, log_and_continue
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.error_handlers import log_and_continue
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.topology.extractors import fail_on_invalid_timestamp
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 
 IN = "in"
 

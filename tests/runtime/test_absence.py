@@ -11,7 +11,7 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import TaskMigratedError
 from pystreams.runtime.absence import Absence
 from pystreams.runtime.settings import ThreadSettings
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 
 def absence_by(clock: ManualClock, config: dict[str, Any] | None = None) -> Absence:

@@ -7,11 +7,8 @@ from typing import NoReturn
 
 from structlog.testing import capture_logs
 
-from pystreams import serdes
+from pystreams import KafkaStreams, State, StreamsBuilder, serdes
 from pystreams.errors import InternalError
-from pystreams.runtime.client import KafkaStreams
-from pystreams.runtime.client_state import State
-from pystreams.topology.builder import StreamsBuilder
 
 
 class BrokenClients:

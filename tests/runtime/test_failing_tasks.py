@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import BrokerNotAvailableError, RetriableClientError
+from pystreams import BrokerNotAvailableError, StreamsBuilder, serdes
+from pystreams.errors import RetriableClientError
 from pystreams.runtime.failing_tasks import FailingTasks
-from pystreams.testing.simulation.clock import ManualClock
-from pystreams.topology.builder import StreamsBuilder
+from pystreams.testing.simulation import ManualClock
 from tests.runtime.running_task import RunningTask
 
 if TYPE_CHECKING:

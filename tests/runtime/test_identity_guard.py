@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.errors import FatalStreamsError, IdentityTakenError, TaskMigratedError
+from pystreams import FatalStreamsError
+from pystreams.errors import IdentityTakenError, TaskMigratedError
 from pystreams.runtime.identity_guard import IdentityGuard
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 TAKEN = IdentityTakenError("stop one of them")
 

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError, TopologyError
+from pystreams import (
+    IsolationLevel,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyVersionedKeyValueStore,
+    ReadOnlyWindowStore,
+    StoreNotAvailableError,
+    TopologyError,
+    ValueAndTimestamp,
+    VersionedRecord,
+)
 from pystreams.runtime.local_store import (
     LocalKeyValueStore,
     LocalSessionStore,
@@ -20,11 +28,7 @@ from pystreams.runtime.local_store import (
     local_store,
     views_of,
 )
-from pystreams.stores.api import ReadOnlyKeyValueStore
-from pystreams.stores.session_api import ReadOnlySessionStore
 from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.versioned_api import ReadOnlyVersionedKeyValueStore, VersionedRecord
-from pystreams.stores.windowed_api import ReadOnlyWindowStore
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.ids import TopicPartition
+from pystreams import TopicPartition
 from pystreams.runtime.pace import Pace
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 IN = TopicPartition("in", 0)
 

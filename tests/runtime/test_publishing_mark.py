@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.errors import FatalStreamsError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import FatalStreamsError, StreamsBuilder, TaskId, TopicPartition
 from pystreams.runtime.core.offsets import (
     UNKNOWN_TIME,
     CommittedOffset,
@@ -23,7 +22,6 @@ from pystreams.runtime.core.publishing_mark import (
     published_by,
 )
 from pystreams.runtime.start_positions import start_positions
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 MARK = PublishingMark("9f86d081884c7d65", 20_000, with_outputs=False)

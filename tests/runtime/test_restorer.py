@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from structlog.testing import capture_logs
 
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.core.offsets import OffsetRange
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.runtime.restorer import Restorer
 from pystreams.serdes import STRING
-from pystreams.stores.factories import Stores
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,9 +7,7 @@ from typing import Literal
 
 import pytest
 
-from pystreams import StreamsBuilder
-from pystreams.errors import FatalStreamsError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import FatalStreamsError, StreamsBuilder, TaskId, TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.start_positions import start_positions
 from pystreams.serdes import STRING

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.ids import TaskId
+from pystreams import TaskId
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.state_cleaner import StateCleaner
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 DELAY_MS = 600_000
 MINUTE_MS = 60_000

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError, TopologyError
-from pystreams.ids import TopicPartition
+from pystreams import (
+    FatalStreamsError,
+    MissingSourceTopicError,
+    StreamsBuilder,
+    TopicPartition,
+    TopologyError,
+)
 from pystreams.runtime.topics import TopicManager
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 
 if TYPE_CHECKING:

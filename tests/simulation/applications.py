@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
+from pystreams import StreamsBuilder, TopicPartition, Topology, serdes
 from pystreams.testing.simulation import (
     Faults,
     ManualClock,
@@ -15,8 +14,6 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 
 CHANGELOG = TopicPartition("app-counts-changelog", 0)
 PATIENCE = 400

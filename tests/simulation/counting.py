@@ -14,8 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
+from pystreams import StreamsBuilder, TopicPartition, Topology, serdes
 from pystreams.testing.simulation import (
     NO_FAULTS,
     FaultRates,
@@ -27,9 +26,7 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.topology import Topology
 
 APPLICATION = "app"
 EOS = ("exactly_once", "exactly_once_v2")

@@ -7,16 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pystreams.errors import StreamsError
-from pystreams.ids import TopicPartition
+from pystreams import StoreEngine, StreamsError, TopicPartition, Topology
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.stores.segments import segment_id_of
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing.simulation.disk import StoreFiles
-from pystreams.topology.topology import Topology
 from tests.every_store import BUILDERS, WriteEverywhere, everywhere, replayed
 from tests.simulation.applications import Application, running_tasks
 

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
-from pystreams.record import Record
+from pystreams import (
+    JoinWindows,
+    Materialized,
+    Record,
+    StreamsBuilder,
+    TopicPartition,
+    Topology,
+    serdes,
+)
 from pystreams.testing.simulation import SimulatedDisk, SimulatedProcess
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
-from pystreams.topology.topology import Topology
 from tests.every_store import WriteEverywhere, everywhere
 from tests.simulation.applications import Application
 

@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import (
+from pystreams import (
     BrokerNotAvailableError,
     FatalStreamsError,
     ProcessingError,
+    Processor,
     ProductionError,
-    RetriableClientError,
+    Record,
+    StreamsBuilder,
     StreamsError,
-    TaskMigratedError,
-    TransactionAbortableError,
+    TaskId,
+    serdes,
 )
-from pystreams.ids import TaskId
-from pystreams.record import Record
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor
+from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from tests.simulation.applications import Application, counting, running_tasks, stored_counts
 
 if TYPE_CHECKING:

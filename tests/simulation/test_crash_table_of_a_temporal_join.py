@@ -11,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
+from pystreams import Materialized, StreamsBuilder, Topology, serdes
 from pystreams.stores.spec import StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Materialized
-from pystreams.topology.topology import Topology
 from tests.simulation.crash_run import CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation

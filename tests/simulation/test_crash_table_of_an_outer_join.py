@@ -15,12 +15,9 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import JoinWindows, StreamsBuilder, Topology, serdes
 from pystreams.stores.spec import StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.topology import Topology
 from tests.simulation.crash_run import CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.ids import TopicPartition
+from pystreams import TopicPartition
 from pystreams.stores import write_through
 from pystreams.stores.metadata import OPEN, STATUS, pack_long
 from pystreams.stores.segments import Segments, segment_id_of

@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.errors import StateStoreCorruptedError, StateStoreError
-from pystreams.record import Record
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    StateStoreCorruptedError,
+    StateStoreError,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.stores.engines.rocksdb import MEMORY
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.topology import Topology
 from tests.simulation.applications import Application, running_tasks, stored_counts
 from tests.simulation.damaging import (
     DAMAGES,

@@ -17,13 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.errors import (
-    RetriableClientError,
-    StateStoreError,
-    StreamsError,
-    TaskMigratedError,
-    TransactionAbortableError,
-)
+from pystreams import StateStoreError, StreamsError
+from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from tests.every_store import BUILDERS, IN_MEMORY
 from tests.simulation.crash_run import CrashRun, steps_of
 from tests.simulation.test_crash_table_in_memory import (

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.errors import FatalStreamsError, RetriableClientError
-from pystreams.ids import TopicPartition
-from pystreams.topology.builder import StreamsBuilder
+from pystreams import FatalStreamsError, StreamsBuilder, TopicPartition, serdes
+from pystreams.errors import RetriableClientError
 from tests.simulation.applications import Application, running_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams import Topology
     from pystreams.testing.simulation import SimulatedProcess
-    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from pystreams import TopicPartition
 from pystreams.errors import TaskMigratedError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.testing.simulation import (
     NO_FAULTS,

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from pystreams import ChangelogLossError, TopicPartition, Topology
 from pystreams.config import ChangelogLossPolicy
-from pystreams.errors import ChangelogLossError, RetriableClientError, TransactionAbortableError
-from pystreams.ids import TopicPartition
+from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.runtime import relogging
 from pystreams.runtime.core.loss_decisions import read_decision, write_decision
-from pystreams.topology.topology import Topology
 from tests.simulation.applications import CHANGELOG, counting
 from tests.simulation.damaging import OnDisk, joined, read_everywhere
 

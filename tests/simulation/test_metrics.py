@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    Record,
+    Stores,
+    StreamsBuilder,
+    Window,
+    Windowed,
+    serdes,
+)
 from pystreams.metrics import DEFINITIONS, MetricName, MetricValue, RecordingLevel
 from pystreams.metrics.definitions import (
     CLIENT_GROUP,
@@ -20,20 +29,14 @@ from pystreams.metrics.definitions import (
     TOPIC_GROUP,
     definition_of,
 )
-from pystreams.record import Record
-from pystreams.stores.factories import Stores
-from pystreams.stores.windowed_api import Window, Windowed
 from pystreams.testing.simulation import SimulatedProcess
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext
 from tests.simulation.applications import Application
 from tests.stores.custom import CustomStore, SqliteStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.stores.contract import StateStoreContext
-    from pystreams.topology.topology import Topology
+    from pystreams import StateStoreContext, Topology
 
 pytestmark = pytest.mark.simulation
 

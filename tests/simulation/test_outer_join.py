@@ -13,13 +13,9 @@ from random import Random
 
 import pytest
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
+from pystreams import JoinWindows, StreamsBuilder, TopicPartition, Topology, serdes
 from pystreams.stores import write_through
 from pystreams.testing.simulation import SimulatedProcess
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.topology import Topology
 from tests.simulation.applications import Application
 
 pytestmark = pytest.mark.simulation

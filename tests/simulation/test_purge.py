@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TopicPartition, serdes
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
-from pystreams.topology.builder import StreamsBuilder
 from tests.simulation.applications import PATIENCE, Application
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams import Topology
     from pystreams.testing.simulation import SimulatedProcess
-    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 

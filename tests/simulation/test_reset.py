@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.errors import FatalStreamsError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import FatalStreamsError, TaskId, TopicPartition
 from pystreams.runtime.reset import ApplicationReset, NewOffsets, ResetRefusedError
-from pystreams.testing.simulation import SimulatedCrash, SimulatedProcess
+from pystreams.testing.simulation import Lifeline, SimulatedCrash, SimulatedProcess
 from pystreams.testing.simulation.admin import SimulatedAdmin
-from pystreams.testing.simulation.faults import Lifeline
 from tests.simulation.applications import CHANGELOG, Application, stored_counts
 
 if TYPE_CHECKING:

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
+from pystreams import StreamsBuilder, TopicPartition, serdes
 from pystreams.testing.simulation import NO_FAULTS
-from pystreams.topology.builder import StreamsBuilder
 from tests.simulation.applications import CHANGELOG, Application, running_tasks, stored_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams import Topology
     from pystreams.testing.simulation import SimulatedProcess
-    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
-from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.core.offsets import CommittedOffset
 from pystreams.testing.simulation import (

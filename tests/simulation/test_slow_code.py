@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import serdes
-from pystreams.topology.builder import StreamsBuilder
+from pystreams import StreamsBuilder, serdes
 from tests.simulation.applications import PATIENCE, Application, stored_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pystreams.topology.topology import Topology
+    from pystreams import Topology
 
 pytestmark = pytest.mark.simulation
 

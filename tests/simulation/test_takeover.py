@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    StreamsBuilder,
+    TaskId,
+    serdes,
+)
 from pystreams.errors import RetriableClientError, TaskMigratedError
-from pystreams.ids import TaskId
-from pystreams.record import Record
 from pystreams.testing.simulation import NO_FAULTS
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 from tests.simulation.applications import (
     CHANGELOG,
     PATIENCE,
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pystreams import Topology
     from pystreams.runtime.thread import StreamThread
     from pystreams.testing.simulation import SimulatedProcess
-    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.errors import FatalStreamsError
+from pystreams import FatalStreamsError, StreamsBuilder, serdes
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.input_topics import InputTopics
+from pystreams.testing.simulation import Lifeline
 from pystreams.testing.simulation.admin import SimulatedAdmin
-from pystreams.testing.simulation.faults import Lifeline
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
 from tests.simulation.applications import Application, running_tasks, stored_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams import Topology
     from pystreams.testing.simulation import SimulatedProcess
-    from pystreams.topology.topology import Topology
 
 pytestmark = pytest.mark.simulation
 

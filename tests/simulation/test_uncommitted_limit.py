@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.stores.factories import Stores
+from pystreams import Processor, ProcessorContext, PunctuationType, Stores, StreamsBuilder, serdes
 from pystreams.testing.simulation import (
     Faults,
     ManualClock,
@@ -17,15 +16,12 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pystreams.record import Record
-    from pystreams.topology.topology import Topology
+    from pystreams import Record, Topology
 
 pytestmark = pytest.mark.simulation
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, serdes
 from pystreams.errors import RetriableClientError
-from pystreams.topology.builder import StreamsBuilder
 from tests.simulation.applications import Application, running_tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.topology.topology import Topology
+    from pystreams import Topology
 
 pytestmark = pytest.mark.simulation
 

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, Topology, serdes
 from pystreams.stores import write_through
 from pystreams.testing.simulation import SimulatedProcess
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 from tests.simulation.counting import TOPOLOGIES, CountingSimulation, Scenario
 
 pytestmark = pytest.mark.simulation

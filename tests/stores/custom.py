@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pystreams import StateStore, StateStoreContext, StoreBuilder
-from pystreams.ids import TopicPartition
+from pystreams import StateStore, StateStoreContext, StoreBuilder, TopicPartition
 from pystreams.record import ConsumedMessage
 
 Entry = tuple[str, str]

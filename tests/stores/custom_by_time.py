@@ -9,13 +9,17 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pystreams import StateStore, StateStoreContext, VersionedRecord, Window, Windowed
-from pystreams.errors import StateStoreError
-from pystreams.record import ConsumedMessage
-from pystreams.stores.versioned_api import (
+from pystreams import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+    StateStore,
+    StateStoreContext,
+    StateStoreError,
+    VersionedRecord,
+    Window,
+    Windowed,
 )
+from pystreams.record import ConsumedMessage
 
 WINDOW_SIZE_MS = 10_000
 RETENTION_MS = 60_000

@@ -17,11 +17,8 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
-from pystreams.stores.api import ValueAndTimestamp
+from pystreams import IsolationLevel, StoreEngine, StoreNotAvailableError, ValueAndTimestamp
 from pystreams.stores.build import build_key_value_store
-from pystreams.stores.spec import StoreEngine
 from tests.stores.machine_parts import LEVELS, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 

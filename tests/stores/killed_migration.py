@@ -18,10 +18,8 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from pystreams import serdes
+from pystreams import StoreBuilder, Stores, serdes
 from pystreams.runtime.core.state_manager import ProcessorStateManager
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreBuilder
 from tests.stores.managed import TASK, opened
 
 STEPS = frozenset(("_take_in_position", "take_in_task_checkpoint", "delete"))

@@ -18,9 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
-from pystreams.stores.spec import StoreEngine
+from pystreams import IsolationLevel, StoreEngine, StoreNotAvailableError
 
 LEVELS = st.sampled_from(list(IsolationLevel))
 MANY_STEPS = 10_000

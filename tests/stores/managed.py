@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import StoreBuilder, TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.stores.contract import RocksDBConfigSetter
-from pystreams.stores.spec import StoreBuilder
 
 TASK = TaskId(0, 0)
 ROOT = Path(__file__).parent.parent.parent

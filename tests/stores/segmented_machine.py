@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
+from pystreams import IsolationLevel, StoreNotAvailableError, ValueAndTimestamp
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
 from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from tests.stores.machine_parts import LEVELS, Entry, MortalMachine, OpenRead

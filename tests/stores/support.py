@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pystreams import serdes
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import StateStoreContext, StoreEngine, TaskId, TopicPartition, serdes
 from pystreams.record import OutputBuffer, RecordContext, StaticMessage
-from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import KeyValueStateStore, build_key_value_store
 from pystreams.stores.read_cache import ReadCacheBudget
-from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.stores.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.stores.contract import StateStore
+    from pystreams import StateStore
     from pystreams.stores.spec_builder import StoreSpecBuilder
 
 CHANGELOG = TopicPartition("app-s-changelog", 0)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.spec import StoreEngine
+from pystreams import StoreEngine, ValueAndTimestamp, serdes
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.record import Headers
+    from pystreams import Headers
 
 Heard = tuple[str, int | None, int | None, int, "Headers"]
 
@@ -251,7 +249,7 @@ def test_a_commit_before_the_flush_is_our_bug(home: Home) -> None:
 def test_default_serdes_come_from_the_context(home: Home) -> None:
     store: Any = home.open(memory())
     store.close()
-    from pystreams.errors import TopologyError
+    from pystreams import TopologyError
     from pystreams.stores.build import build_store
 
     bare: Any = build_store(memory(key_serde=None, value_serde=None))

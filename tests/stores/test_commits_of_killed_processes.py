@@ -15,10 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreBuilder
+from pystreams import StoreBuilder, Stores, ValueAndTimestamp, serdes
 from tests.broker.waiting import wait_until
 from tests.stores.managed import ROOT, changelog, commit, in_another_process, opened
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rocksdict import DBCompactionStyle
 
-from pystreams.errors import StateStoreCorruptedError, StateStoreError
+from pystreams import StateStoreCorruptedError, StateStoreError
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from tests.broker.waiting import wait_until
 from tests.simulation.damaging import flip_data

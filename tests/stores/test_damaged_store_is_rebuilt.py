@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.errors import StateStoreCorruptedError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams import StateStoreCorruptedError, Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext
 from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
 from pystreams.runtime.core.store_positions import StorePositions
 from pystreams.serdes import STRING
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
 
 TASK = TaskId(0, 0)

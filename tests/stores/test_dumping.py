@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import StateStoreError
-from pystreams.stores.api import ValueAndTimestamp
-from pystreams.stores.contract import StateStore
-from pystreams.stores.factories import Stores
+from pystreams import (
+    StateStore,
+    StateStoreError,
+    Stores,
+    ValueAndTimestamp,
+    Window,
+    Windowed,
+    serdes,
+)
 from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 
 RETENTION_MS = 600_000

@@ -14,19 +14,23 @@ from typing import Any
 import pytest
 from rocksdict import Options, Rdict
 
-from pystreams import serdes
-from pystreams.ids import TopicPartition
+from pystreams import (
+    Position,
+    StoreEngine,
+    TopicPartition,
+    ValueAndTimestamp,
+    VersionedRecord,
+    Window,
+    Windowed,
+    serdes,
+)
 from pystreams.record import StaticMessage
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.checkpoint_file import write_checkpoint
-from pystreams.stores.position import Position
 from pystreams.stores.session_keys import session_key
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.stores.versioned_reader import LATEST_PREFIX, pack_latest
 from pystreams.stores.window_keys import window_key
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.contract.every_kind import KINDS, Slots
 from tests.every_store import BUILDERS
 from tests.stores.managed import changelog, opened

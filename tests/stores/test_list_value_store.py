@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
+from pystreams import SerializationError, StoreEngine, StoreNotAvailableError, TopologyError, serdes
 from pystreams.stores.build import build_list_value_store
 from pystreams.stores.list_value import ListValueStore, values_of, with_value
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams.stores.spec import StoreKind
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 Store = ListValueStore[str, str]

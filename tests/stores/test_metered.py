@@ -9,15 +9,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.errors import TopologyError
+from pystreams import StoreEngine, TopologyError, ValueAndTimestamp, Window, Windowed
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
 from pystreams.stores.build import build_store
 from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_see_it
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind
+from pystreams.stores.spec import Retention, StoreKind
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import Home, spec_of
 
 RETENTION = Retention(60_000, 30_000, window_size_ms=1000)

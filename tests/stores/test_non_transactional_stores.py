@@ -13,20 +13,22 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StateStoreCorruptedError
+from pystreams import (
+    IsolationLevel,
+    Materialized,
+    StateStoreCorruptedError,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    ValueAndTimestamp,
+    VersionedRecord,
+    serdes,
+)
 from pystreams.runtime.core.state_manager import ProcessorStateManager
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.metadata import CLOSED, OPEN, STATUS, pack_long
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.versioned_api import VersionedRecord
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Materialized
 from tests.contract.every_kind import (
     FAR_MS,
     INTERVAL_MS,

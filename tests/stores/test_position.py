@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.ids import TopicPartition
-from pystreams.stores.position import Position, PositionBound
+from pystreams import Position, PositionBound, TopicPartition
 
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.ids import TopicPartition
+from pystreams import Position, StoreEngine, TopicPartition
 from pystreams.stores.build import build_store
-from pystreams.stores.position import Position
-from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 INPUT = TopicPartition("orders", 0)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores.spec import StoreEngine
+from pystreams import IsolationLevel, StoreEngine
 from pystreams.stores.views import view_of
 from tests.contract.every_kind import KINDS, RETENTION_MS, STEP_MS, Slots
 from tests.stores.support import CHANGELOG, Home, spec_of

@@ -13,17 +13,14 @@ from typing import Any
 
 import pytest
 
-from pystreams import serdes
+from pystreams import StateStore, Stores, Window, Windowed, serdes
 from pystreams.stores.buffered import BufferedKeyValueStore
-from pystreams.stores.contract import StateStore
-from pystreams.stores.factories import Stores
 from pystreams.stores.list_value import ListValueStore
 from pystreams.stores.lowest_keys import KNOWN_KEYS
 from pystreams.stores.spec import StoreKind, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
 from pystreams.stores.waiting_record import WaitingRecord
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.counting import UncompactedEngine, Walked, walked
 from tests.stores.support import CHANGELOG, Home
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from pystreams import StoreEngine, Window, Windowed
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.waiting_record import WaitingRecord
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.stores.support import CHANGELOG, Home, Message
 
 RETENTION = Retention(100, 50, window_size_ms=10)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rocksdict import Options, Rdict
 
-from pystreams.errors import StateStoreError
+from pystreams import StateStoreError
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, options
 from tests.stores.support import CHANGELOG, Home, spec_of
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from pystreams import Window
 from pystreams.stores.session_keys import (
     MAX_TIMESTAMP,
     is_found,
@@ -18,7 +19,6 @@ from pystreams.stores.session_keys import (
     upper_bound_of_key,
     window_of,
 )
-from pystreams.stores.windowed_api import Window
 
 SESSIONS = [
     session_key(bytes(2), 0, 0),

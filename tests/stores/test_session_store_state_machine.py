@@ -9,9 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from pystreams import StoreEngine, Window, Windowed
 from pystreams.stores.session_keys import MAX_TIMESTAMP, key_of, session_key, window_of
-from pystreams.stores.spec import StoreEngine, StoreKind
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.stores.spec import StoreKind
 from tests.stores.machine_parts import SHORT, Entry
 from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from rocksdict import BlockBasedOptions, Cache
 
-from pystreams.errors import ConfigError
+from pystreams import ConfigError, Window, Windowed
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
 from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.spec import Retention, StoreKind
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.broker.waiting import wait_until
 from tests.stores.support import CHANGELOG, Home, spec_of
 

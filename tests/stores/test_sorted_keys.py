@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
+from pystreams import IsolationLevel, StoreEngine
 from pystreams.stores import views
 from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
-from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 FEW = 3

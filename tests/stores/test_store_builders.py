@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import StateStoreError, TopologyError
-from pystreams.stores.api import ValueAndTimestamp
+from pystreams import StateStoreError, StoreEngine, Stores, TopologyError, ValueAndTimestamp, serdes
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import CHANGELOG, Home
 

@@ -14,16 +14,19 @@ import pytest
 from rocksdict import Options, Rdict
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.errors import StateStoreCorruptedError, StateStoreError
-from pystreams.ids import TopicPartition
-from pystreams.stores.api import ValueAndTimestamp
+from pystreams import (
+    Position,
+    StateStoreCorruptedError,
+    StateStoreError,
+    StoreBuilder,
+    Stores,
+    TopicPartition,
+    ValueAndTimestamp,
+    serdes,
+)
 from pystreams.stores.checkpoint_file import read_checkpoint, write_checkpoint
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.factories import Stores
 from pystreams.stores.metadata import pack_long
-from pystreams.stores.position import Position
-from pystreams.stores.spec import StoreBuilder
 from tests.stores.killed_migration import builders, kill_at_each_line, look
 from tests.stores.managed import changelog, commit, in_another_process, manager_of, opened
 

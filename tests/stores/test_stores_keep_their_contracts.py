@@ -13,8 +13,8 @@ from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
 from tests.stores.support import spec_of
 
 if TYPE_CHECKING:
+    from pystreams import StoreBuilder
     from pystreams.stores import api
-    from pystreams.stores.spec import StoreBuilder
 
 
 def test_every_class_has_its_protocol() -> None:

@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 from rocksdict import Options, Rdict
 
-from pystreams.errors import StateStoreError
+from pystreams import StateStoreError, StoreEngine, Stores, VersionedRecord
 from pystreams.serdes import BYTES, LONG, STRING
 from pystreams.stores.build import build_bulk_loaded_store
-from pystreams.stores.factories import Stores
 from pystreams.stores.metadata import pack_long
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.versioned_api import VersionedRecord
 from tests.stores.managed import opened as opened_manager
 from tests.stores.support import CHANGELOG, Home, Message
 from tests.stores.versioned_support import VersionedHome, versioned_spec

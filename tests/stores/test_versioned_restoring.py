@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pystreams import StoreEngine
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.spec import StoreEngine
 from tests.stores.families import families
 from tests.stores.versioned_support import VersionedHome, versioned_spec
 

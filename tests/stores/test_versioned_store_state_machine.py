@@ -13,12 +13,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores.spec import StoreEngine
-from pystreams.stores.versioned_api import (
+from pystreams import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+    IsolationLevel,
     ReadOnlyVersionedKeyValueStore,
+    StoreEngine,
     VersionedRecord,
 )
 from tests.stores.machine_parts import LEVELS, SHORT, CountingMachine, copy_in_use

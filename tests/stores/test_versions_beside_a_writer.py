@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores.spec import StoreEngine
+from pystreams import IsolationLevel, StoreEngine
 from tests.stores.test_views_beside_a_writer import beside
 from tests.stores.versioned_support import VersionedHome, versioned_spec
 

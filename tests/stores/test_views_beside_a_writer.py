@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StoreNotAvailableError
+from pystreams import IsolationLevel, StoreEngine, StoreNotAvailableError
 from pystreams.stores import views
 from pystreams.stores.build import build_store
 from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
-from pystreams.stores.spec import StoreEngine
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 if TYPE_CHECKING:

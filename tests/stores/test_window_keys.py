@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pystreams import Window, Windowed
 from pystreams.stores.window_keys import (
     MAX_SEQUENCE,
     MAX_TIME,
@@ -21,7 +22,6 @@ from pystreams.stores.window_keys import (
     window_key,
     window_of,
 )
-from pystreams.stores.windowed_api import Window, Windowed
 
 ABC = b"\x0a\x0b\x0c"
 LATE = 0x0AFFFFFFFFFFFFFF

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from pystreams.stores.spec import StoreEngine, StoreKind
+from pystreams import StoreEngine
+from pystreams.stores.spec import StoreKind
 from pystreams.stores.window_keys import MAX_TIME, key_of, sequence_of, start_of, window_key
 from tests.stores.machine_parts import SHORT, Entry
 from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pystreams import serdes
+from pystreams import StoreEngine, Stores, VersionedRecord, serdes
 from pystreams.stores.build import build_versioned_store
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreSpec
-from pystreams.stores.versioned_api import VersionedRecord
+from pystreams.stores.spec import StoreSpec
 from tests.stores.support import CHANGELOG, Home, Message
 
 HISTORY_RETENTION_MS = 300_000

@@ -11,9 +11,7 @@ from copy import deepcopy
 
 from hypothesis.stateful import rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StateStoreCorruptedError
-from pystreams.stores.spec import StoreEngine
+from pystreams import IsolationLevel, StateStoreCorruptedError, StoreEngine
 from tests.stores.test_versioned_store_state_machine import Model, VersionedStoreMachine
 from tests.stores.write_through_machine import SmallBatches
 

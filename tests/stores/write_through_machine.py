@@ -17,10 +17,8 @@ from unittest import mock
 from hypothesis import settings
 from hypothesis.stateful import initialize, rule
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import StateStoreCorruptedError
+from pystreams import IsolationLevel, StateStoreCorruptedError, StoreEngine
 from pystreams.stores import write_through
-from pystreams.stores.spec import StoreEngine
 from tests.stores.key_value_machine import KeyValueStoreMachine
 from tests.stores.key_value_machine import Model as KeyValueModel
 from tests.stores.machine_parts import CountingMachine, Entry

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import Processor, ProcessorContext, Record, serdes
-from pystreams.errors import ProcessingError
+from pystreams import (
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 from tests.stores.custom import CustomStore, OffsetKeepingStore, SqliteStore
 
 

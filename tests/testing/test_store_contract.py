@@ -10,11 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pystreams import StateStore, serdes
-from pystreams.ids import TopicPartition
-from pystreams.stores.api import ValueAndTimestamp
+from pystreams import StateStore, StoreEngine, TopicPartition, ValueAndTimestamp, serdes
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.stores.spec import StoreSpec
 from pystreams.testing import KeyValueStoreContract, StateStoreContract
 from tests.stores.custom import OffsetKeepingStore, SqliteStore, TellingStore
 from tests.testing.contract_failures import failures_of

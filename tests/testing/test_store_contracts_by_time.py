@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pystreams import VersionedRecord, Window, Windowed, serdes
+from pystreams import StoreEngine, ValueAndTimestamp, VersionedRecord, Window, Windowed, serdes
 from pystreams.record import ConsumedMessage
-from pystreams.stores.api import ValueAndTimestamp
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from pystreams.testing import (
     SessionStoreContract,
     StateStoreContract,

@@ -12,12 +12,12 @@ from pystreams import (
     ProcessorContext,
     Stores,
     Topology,
+    TopologyError,
     ValueAndTimestamp,
     VersionedRecord,
     Window,
     Windowed,
 )
-from pystreams.errors import TopologyError
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing import TopologyTestDriver

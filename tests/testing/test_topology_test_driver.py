@@ -11,12 +11,12 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    SerializationError,
     StreamsBuilder,
     Topology,
     TopologyError,
     ValueAndTimestamp,
 )
-from pystreams.errors import SerializationError
 from pystreams.serdes import LONG, STRING
 from pystreams.testing import TopologyTestDriver
 

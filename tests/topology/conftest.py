@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import StreamsBuilder
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
 
 Drive = Callable[..., TopologyTestDriver]
 

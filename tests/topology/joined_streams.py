@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pystreams import JoinWindows, StreamsBuilder
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
 
 Kind = Literal["join", "left_join", "outer_join"]
 KINDS: tuple[Kind, ...] = ("join", "left_join", "outer_join")

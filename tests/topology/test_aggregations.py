@@ -8,13 +8,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError
-from pystreams.record import Record
+from pystreams import KGroupedStream, KTable, ProcessingError, Record, StoreEngine, StreamsBuilder
 from pystreams.serdes import JSON, LONG, STRING
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.grouped import KGroupedStream
-from pystreams.topology.ktable import KTable
 
 
 @pytest.fixture

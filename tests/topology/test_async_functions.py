@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 
-from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError, TopologyError
-from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
-from pystreams.topology.processor import (
+from pystreams import (
+    ConfigError,
     FixedKeyProcessor,
+    KStream,
     Processor,
     ProcessorContext,
     PunctuationType,
+    StreamsBuilder,
+    Topology,
+    TopologyError,
 )
-from pystreams.topology.topology import Topology
+from pystreams.config import StreamsConfig
+from pystreams.testing import TopologyTestDriver
 
 SERDES = {"default.key.serde": "string", "default.value.serde": "string"}
 REFUSED = "is async, and nobody would await"

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import KStream, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
 
 
 @pytest.fixture

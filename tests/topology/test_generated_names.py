@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
+from pystreams import FixedKeyProcessor, Processor, StreamsBuilder, Topology
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.nodes import SinkNode, SourceNode
-from pystreams.topology.processor import FixedKeyProcessor, Processor
-from pystreams.topology.topology import Topology
 
 
 def anything(*arguments: Any) -> Any:

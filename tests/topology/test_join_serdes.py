@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ConfigError
+from pystreams import ConfigError
 from pystreams.serdes import LONG, STRING
 from pystreams.topology.join_serdes import (
     LeftOrRightValue,

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams import serdes
+from pystreams import JoinWindows, Materialized, StreamsBuilder, Topology, serdes
 from pystreams.stores import build
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.options import Materialized
-from pystreams.topology.topology import Topology
 from tests.stores.counting import UncompactedEngine, Walked, walked
 
 __all__ = ["walked"]

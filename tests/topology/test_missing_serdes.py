@@ -7,14 +7,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pystreams import KafkaStreams, StreamsBuilder, Topology, serdes
-from pystreams.errors import TopologyError
-from pystreams.record import Record
-from pystreams.stores.factories import Stores
+from pystreams import (
+    JoinWindows,
+    KafkaStreams,
+    KStream,
+    Processor,
+    ProcessorContext,
+    Record,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    TopologyError,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.processor import Processor, ProcessorContext
 
 Strings = KStream[str, str]
 KEY: dict[str, Any] = {"key_serde": serdes.STRING}

@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
-from pystreams.record import Record
+from pystreams import (
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    Record,
+    Stores,
+    StreamsBuilder,
+    TopologyError,
+)
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import FixedKeyProcessor, Processor, ProcessorContext
 
 
 def counts_store(name: str = "counts") -> StoreSpecBuilder:

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import KGroupedTable, KTable, StreamsBuilder
 from pystreams.serdes import JSON, LONG, STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.grouped_table import KGroupedTable
-from pystreams.topology.ktable import KTable
 
 REPARTITION = "app-residents-repartition"
 

@@ -10,17 +10,23 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError, SerializationError
-from pystreams.record import Record
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from pystreams import (
+    ErrorContext,
+    ErrorResponse,
+    JoinWindows,
+    KStream,
+    KTable,
+    Materialized,
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    SerializationError,
+    Stores,
+    StreamsBuilder,
+)
 from pystreams.serdes import STRING, serde_of
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
-from pystreams.topology.options import Materialized
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
 
 Strings = KStream[str, str]
 Topology = Callable[[StreamsBuilder, Strings], Strings]

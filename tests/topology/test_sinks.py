@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import KStream, StreamsBuilder
 from pystreams.serdes import STRING, serde_of
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
 
 Strings = KStream[str, str]
 To = Callable[..., None]

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
+from pystreams import StreamsBuilder, Topology, TopologyError
 from pystreams.backfill.describing import planned_stages
-from pystreams.errors import TopologyError
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 
 SERDES: dict[str, Any] = {"key_serde": STRING, "value_serde": STRING}
 BOTH_ARE_NAMED = re.escape(

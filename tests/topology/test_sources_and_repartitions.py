@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import Consumed, StreamsBuilder, TopologyError, wallclock_timestamp
 from pystreams.serdes import INT, JSON, LONG, STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import wallclock_timestamp
 from pystreams.topology.nodes import SinkNode, SourceNode
-from pystreams.topology.options import Consumed
 
 
 def sources_of(builder: StreamsBuilder) -> list[SourceNode]:

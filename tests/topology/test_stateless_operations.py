@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError
+from pystreams import KStream, ProcessingError, StreamsBuilder
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams.topology.join_windows import JoinWindows
+from pystreams import JoinWindows
 from tests.topology.joined_streams import KINDS, JoinedStreams, Kind, Result
 
 END = 10**6

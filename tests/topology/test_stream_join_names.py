@@ -8,12 +8,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import JoinWindows, KStream, Stores, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.stores.factories import Stores
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 from tests.topology.joined_streams import Kind

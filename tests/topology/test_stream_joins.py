@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from pystreams import (
+    ConfigError,
+    JoinWindows,
+    ProcessingError,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    TopologyError,
+)
 from pystreams.config import StreamsConfig
-from pystreams.errors import ConfigError, ProcessingError, TopologyError
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
 from tests.topology.joined_streams import KINDS, JoinedStreams, Kind
 
 LEAST = {"application.id": "app", "bootstrap.servers": "unused:9092"}

@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import ProcessingError, TopologyError
+from pystreams import KStream, KTable, ProcessingError, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from pystreams import KTable, StreamsBuilder
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.ktable import KTable
 
 
 @pytest.fixture

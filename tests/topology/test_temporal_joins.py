@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
-from pystreams.errors import TopologyError
+from pystreams import Materialized, StreamsBuilder, Topology, TopologyError, serdes
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Materialized
-from pystreams.topology.topology import Topology
 
 HISTORY_MS = 600_000
 GRACE_MS = 10

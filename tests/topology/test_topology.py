@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
-from pystreams.record import Record
+from pystreams import Processor, Record, Stores, Topology, TopologyError
 from pystreams.serdes import STRING
-from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.processor import Processor
-from pystreams.topology.topology import Topology
 
 
 class Nothing(Processor[str, str, None, None]):

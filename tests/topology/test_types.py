@@ -6,15 +6,18 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
+from pystreams import (
+    BranchedKStream,
+    Consumed,
+    JoinWindows,
+    KGroupedStream,
+    KGroupedTable,
+    KStream,
+    KTable,
+    Materialized,
+    StreamsBuilder,
+)
 from pystreams.serdes import JSON, LONG, STRING
-from pystreams.topology.branched import BranchedKStream
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.grouped import KGroupedStream
-from pystreams.topology.grouped_table import KGroupedTable
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.kstream import KStream
-from pystreams.topology.ktable import KTable
-from pystreams.topology.options import Consumed, Materialized
 
 
 def join_text(left: str, right: int) -> str:

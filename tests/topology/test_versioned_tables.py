@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import (
+    KTable,
+    Materialized,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    TopologyError,
+    VersionedRecord,
+)
 from pystreams.serdes import JSON, LONG, STRING
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine, StoreKind
-from pystreams.stores.versioned_api import VersionedRecord
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.ktable import KTable
-from pystreams.topology.options import Materialized
+from pystreams.stores.spec import StoreKind
 
 RETENTION_MS = 100
 Input = tuple[str, str | None, str | None, int]

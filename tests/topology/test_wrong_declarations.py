@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from pystreams.errors import TopologyError
+from pystreams import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    Repartitioned,
+    StreamsBuilder,
+    TopologyError,
+)
 from pystreams.serdes import STRING
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.options import Consumed, Grouped, Materialized, Repartitioned
-from pystreams.topology.processor import Processor
 
 
 class Nothing(Processor[str, str, None, None]):

@@ -14,12 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pystreams.backfill.publishing import (
-    Published,
-    Publisher,
-    PublishingSettings,
-    publishing_config,
-)
+from pystreams.backfill import Published, PublishingSettings
+from pystreams.backfill.publishing import Publisher, publishing_config
 from pystreams.backfill.rows import Result
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.factory import ConfluentClients

@@ -21,21 +21,17 @@ from pystreams import (
     Record,
     Stores,
     StreamsBuilder,
+    Topology,
     serdes,
 )
-from pystreams.backfill.publishing import (
-    Published,
-    Publisher,
-    PublishingSettings,
-    publishing_config,
-)
+from pystreams.backfill import Published, PublishingSettings
+from pystreams.backfill.publishing import Publisher, publishing_config
 from pystreams.backfill.rows import ResultKind
 from pystreams.broker import DevelopmentBroker
 from pystreams.config import StreamsConfig
 from pystreams.runtime.adapters.factory import ConfluentClients
 from pystreams.runtime.topics import TopicManager
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.broker.reading import produce, read_all

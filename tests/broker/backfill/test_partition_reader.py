@@ -9,11 +9,11 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
-from pystreams.backfill.history import HistoryError, PartitionBounds
-from pystreams.backfill.partition_reader import KafkaPartitionReader
+from pystreams import TopicPartition
+from pystreams.backfill import HistoryError, KafkaPartitionReader
+from pystreams.backfill.history import PartitionBounds
 from pystreams.broker import DevelopmentBroker
 from pystreams.config import StreamsConfig
-from pystreams.ids import TopicPartition
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce
 from tests.broker.waiting import DEADLINE_S

@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from pystreams.backfill import Published, PublishingSettings
 from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publishing import Published, PublishingSettings
 from pystreams.backfill.rows import ResultKind
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.in_process import Row, run

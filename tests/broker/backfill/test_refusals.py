@@ -7,14 +7,12 @@ from dataclasses import replace
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from pystreams import StreamsBuilder, TopicPartition, Topology
+from pystreams.backfill import PublishingSettings
 from pystreams.backfill.history import PartitionBounds
-from pystreams.backfill.publishing import PublishingSettings
 from pystreams.backfill.staging import BackfillIdentity, Manifest, StagingDirectory, begun_identity
 from pystreams.cli.backfill import backfill
-from pystreams.ids import TopicPartition
-from pystreams.topology.builder import StreamsBuilder
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
 from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena

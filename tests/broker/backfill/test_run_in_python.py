@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pystreams import serdes
+from pystreams import StreamsBuilder, TopicPartition, Topology, serdes
 from pystreams.backfill import (
     BackfillResult,
     HistoryError,
@@ -25,9 +25,6 @@ from pystreams.backfill.spark import spark_session
 from pystreams.backfill.staging import StagingDirectory
 from pystreams.backfill.staging_troubles import StagingError
 from pystreams.broker import DevelopmentBroker
-from pystreams.ids import TopicPartition
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.topology import Topology
 from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import committed_offsets, produce, read_all

@@ -6,12 +6,8 @@ what its changelog says.
 
 from __future__ import annotations
 
-from pystreams.backfill.publishing import (
-    Published,
-    Publisher,
-    PublishingSettings,
-    publishing_config,
-)
+from pystreams.backfill import Published, PublishingSettings
+from pystreams.backfill.publishing import Publisher, publishing_config
 from pystreams.backfill.rows import Result
 from pystreams.backfill.seeding import StateSeeder
 from pystreams.config import StreamsConfig

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pystreams import Topology
+from pystreams import ProcessorContext, Stores, Topology
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
 from pystreams.runtime.core.state_manager import ProcessorStateManager
@@ -27,8 +27,6 @@ from pystreams.stores import opening
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, RocksDBSegmentEngine, engine
 from pystreams.stores.engines.rocksdb.database import Database
-from pystreams.stores.factories import Stores
-from pystreams.topology.processor import ProcessorContext
 from tests.broker.waiting import wait_until
 from tests.every_store import (
     BUILDERS,

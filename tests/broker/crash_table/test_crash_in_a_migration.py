@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from pystreams import Position, TopicPartition
 from pystreams.broker import DevelopmentBroker
-from pystreams.ids import TopicPartition
 from pystreams.stores.checkpoint_file import read_checkpoint, write_checkpoint
 from pystreams.stores.metadata import POSITION, pack_long
-from pystreams.stores.position import Position
 from tests.broker.crash_table.arena import (
     GUARANTEES,
     KEYS,

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pystreams import AuthenticationError, FatalStreamsError, TopicPartition
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.failures import exit_code_of
 from pystreams.config import StreamsConfig
-from pystreams.errors import AuthenticationError, FatalStreamsError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.factory import ConfluentClients
 from tests.broker.application import Application, Running

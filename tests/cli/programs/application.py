@@ -12,18 +12,13 @@ import os
 import sys
 import threading
 
+from pystreams import BrokerNotAvailableError, ProcessingError, ProductionError, StreamsError
 from pystreams.cli.logs import configure_logging
 from pystreams.cli.process_reports import report_to_parent
 from pystreams.cli.processes import run_processes, stop_with_parent
 from pystreams.cli.run import _display
 from pystreams.cli.running import StopRequest, run_until_stopped
-from pystreams.errors import (
-    BrokerNotAvailableError,
-    ProcessingError,
-    ProductionError,
-    StreamsError,
-    as_streams_error,
-)
+from pystreams.errors import as_streams_error
 from pystreams.runtime.statistics import Statistics, ThreadStatistics, total
 
 

@@ -8,9 +8,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pystreams import TopicPartition
 from pystreams.config import StreamsConfig
 from pystreams.errors import RetriableClientError
-from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
 from pystreams.runtime.adapters.connections import BrokerOutage

@@ -12,8 +12,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from structlog.testing import capture_logs
 
-from pystreams.errors import BrokerNotAvailableError, FatalStreamsError, RetriableClientError
-from pystreams.ids import TopicPartition
+from pystreams import BrokerNotAvailableError, FatalStreamsError, TopicPartition
+from pystreams.errors import RetriableClientError
 from pystreams.runtime.adapters.admin import ConfluentAdmin
 from pystreams.runtime.adapters.connections import BrokerOutage
 from pystreams.runtime.adapters.timeouts import Timeouts

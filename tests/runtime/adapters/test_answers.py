@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
-from pystreams.errors import FatalStreamsError, StreamsError, TaskMigratedError
+from pystreams import FatalStreamsError, StreamsError
+from pystreams.errors import TaskMigratedError
 from pystreams.runtime.adapters.answers import until_answered
 from pystreams.runtime.adapters.confluent_errors import translate
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError
 
+from pystreams import log_and_fail
 from pystreams.record import OutputBuffer
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
-from pystreams.runtime.core.error_handlers import log_and_fail
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.testing.simulation import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,13 +8,10 @@ import pytest
 import structlog
 from confluent_kafka import KafkaError, KafkaException
 
+from pystreams import ConfigError, FatalStreamsError, MissingSourceTopicError, StreamsError
 from pystreams.errors import (
-    ConfigError,
-    FatalStreamsError,
     IdentityTakenError,
-    MissingSourceTopicError,
     RetriableClientError,
-    StreamsError,
     TaskMigratedError,
     TransactionAbortableError,
 )

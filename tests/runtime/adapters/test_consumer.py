@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 
-from pystreams.errors import (
-    FatalStreamsError,
-    IdentityTakenError,
-    MissingSourceTopicError,
-    RetriableClientError,
-)
-from pystreams.ids import TopicPartition
+from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
+from pystreams.errors import IdentityTakenError, RetriableClientError
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
+from pystreams import FatalStreamsError, MissingSourceTopicError
 from pystreams.clock import Clock
-from pystreams.errors import FatalStreamsError, MissingSourceTopicError
 from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
 from pystreams.testing.simulation import ManualClock
 

@@ -17,8 +17,8 @@ from tests.runtime.adapters.application import Application, numbered, stable, un
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pystreams import TopicPartition
     from pystreams.broker import DevelopmentBroker
-    from pystreams.ids import TopicPartition
     from pystreams.runtime.ports import ConsumerPort
 
 SETTINGS = {"processing.guarantee": "exactly_once", "producer.socket.timeout.ms": 1000}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.errors import IdentityTakenError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, until

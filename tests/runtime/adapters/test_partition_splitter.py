@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Message
 
-from pystreams.ids import TopicPartition
+from pystreams import TopicPartition
 from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

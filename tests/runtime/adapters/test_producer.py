@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams.errors import ProductionError, RetriableClientError, TransactionAbortableError
-from pystreams.ids import TopicPartition
+from pystreams import ErrorContext, ErrorResponse, ProductionError, TopicPartition
+from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.adapters import confluent_producer
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
 from pystreams.runtime.producers import StreamsProducer
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until

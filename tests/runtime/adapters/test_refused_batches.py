@@ -17,10 +17,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from pystreams.errors import ProductionError, RetriableClientError, TransactionAbortableError
-from pystreams.ids import TopicPartition
+from pystreams import ErrorContext, ErrorResponse, ProductionError, TopicPartition
+from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
 from pystreams.testing.simulation import ManualClock
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, MakeApplication, until

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from pystreams.errors import ProcessingError, ProductionError
-from pystreams.ids import TaskId
+from pystreams import (
+    ErrorContext,
+    ErrorResponse,
+    ProcessingError,
+    ProductionError,
+    TaskId,
+    log_and_continue,
+)
 from pystreams.record import OutputBuffer, ProducedRecord
 from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.refused_records import RefusedRecords
-from pystreams.runtime.core.error_handlers import (
-    ErrorContext,
-    ErrorHandler,
-    ErrorResponse,
-    log_and_continue,
-)
-from pystreams.testing.simulation.clock import ManualClock
+from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.testing.simulation import ManualClock
 
 WRONG: ProducedRecord = (b"a secret", None, 1, ())
 INVALID = KafkaError(KafkaError.INVALID_RECORD)

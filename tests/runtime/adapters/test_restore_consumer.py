@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pystreams import TopicPartition
 from pystreams.errors import OffsetOutOfRangeError
-from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.errors import StateDirectoryError, TaskLockedError
-from pystreams.ids import TaskId
+from pystreams import StateDirectoryError, TaskId
+from pystreams.errors import TaskLockedError
 from pystreams.runtime.adapters.state_directory import StateDirectory
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pystreams.errors import ProductionError, TaskMigratedError
-from pystreams.ids import TopicPartition
+from pystreams import ProductionError, TopicPartition
+from pystreams.errors import TaskMigratedError
 from pystreams.record import OutputBuffer
 from pystreams.runtime.core.offsets import CommittedOffset
 from tests.broker.flushing import flush

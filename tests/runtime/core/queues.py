@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import Headers, StaticMessage
-from pystreams.runtime.core.error_handlers import ErrorHandler, log_and_fail
+from pystreams import Headers, TaskId, TopicPartition, fail_on_invalid_timestamp, log_and_fail
+from pystreams.record import StaticMessage
+from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.topology.extractors import TimestampExtractor, fail_on_invalid_timestamp
+from pystreams.topology.extractors import TimestampExtractor
 
 TASK = TaskId(0, 0)
 BAD = b"bad"

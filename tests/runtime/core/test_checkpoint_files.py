@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.errors import StateStoreError
-from pystreams.ids import TopicPartition
+from pystreams import StateStoreError, TopicPartition
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.state_manager import ProcessorStateManager
 from pystreams.stores.checkpoint_file import (

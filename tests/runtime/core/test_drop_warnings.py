@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.ids import TaskId
+from pystreams import StoreEngine, StreamsBuilder, TaskId, serdes
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.core.drop_warnings import DropWarnings
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
 from tests.runtime.running_task import RunningTask
 
 NULL = "null key or value"

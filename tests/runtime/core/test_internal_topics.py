@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams import StreamsBuilder
-from pystreams.errors import ConfigError, FatalStreamsError, TopologyError
+from pystreams import ConfigError, FatalStreamsError, JoinWindows, StreamsBuilder, TopologyError
 from pystreams.runtime.core.internal_topics import (
     check_cleanup_policies,
     check_existing_topics,
     internal_topics,
 )
 from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.topology.join_windows import JoinWindows
 from pystreams.topology.partitions import plan_partitions
 from pystreams.topology.plan import TopologyPlan
 

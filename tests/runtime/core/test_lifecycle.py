@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from pystreams.errors import FatalStreamsError
-from pystreams.ids import TaskId
+from pystreams import FatalStreamsError, TaskId
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 
 LEGAL = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.ids import TopicPartition
+from pystreams import TopicPartition
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import RecordQueue
 from tests.runtime.core.queues import message, queue_of

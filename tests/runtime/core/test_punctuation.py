@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pystreams import PunctuationType
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
-from pystreams.topology.processor import PunctuationType
 
 STREAM = PunctuationType.STREAM_TIME
 WALL = PunctuationType.WALL_CLOCK_TIME

@@ -7,14 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pystreams.errors import SerializationError, StreamsError
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse, log_and_continue
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
-from pystreams.topology.extractors import (
+from pystreams import (
     ConsumerRecord,
+    ErrorContext,
+    ErrorResponse,
+    SerializationError,
+    StreamsError,
+    log_and_continue,
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
+from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
 from tests.runtime.core.queues import BAD, TASK, message, queue_of
 
 # ------------------------------------------------------------------ decoding

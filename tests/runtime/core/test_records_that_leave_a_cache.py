@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING
 
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.record import RecordContext, RecordMetadata
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext
+from pystreams import (
+    Processor,
+    ProcessorContext,
+    RecordMetadata,
+    StoreEngine,
+    StreamsBuilder,
+    serdes,
+)
+from pystreams.record import RecordContext
 from tests.runtime.running_task import RunningTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pystreams.record import Record
-    from pystreams.topology.topology import Topology
+    from pystreams import Record, Topology
 
 
 class Looker(Processor[str, int, None, None]):

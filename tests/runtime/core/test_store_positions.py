@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
-from pystreams import Materialized, Stores, serdes
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.stores.position import Position
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.processor import Processor, ProcessorContext
-from pystreams.topology.topology import Topology
+from pystreams import (
+    IsolationLevel,
+    Materialized,
+    Position,
+    Processor,
+    ProcessorContext,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 

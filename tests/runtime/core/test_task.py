@@ -11,34 +11,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pystreams import serdes
-from pystreams.errors import (
+from pystreams import (
     BrokerNotAvailableError,
     ConfigError,
-    ProcessingError,
-    SerializationError,
-)
-from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import ProducedRecord, Record, StaticMessage
-from pystreams.runtime.core.error_handlers import (
+    ConsumerRecord,
     ErrorContext,
-    ErrorHandler,
     ErrorResponse,
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    SerializationError,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    TaskId,
+    TopicPartition,
+    Topology,
+    fail_on_invalid_timestamp,
     log_and_continue,
     log_and_fail,
+    serdes,
 )
+from pystreams.record import ProducedRecord, StaticMessage
+from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.stores.factories import Stores
-from pystreams.stores.spec import StoreEngine
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.extractors import ConsumerRecord, fail_on_invalid_timestamp
 from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import Processor, ProcessorContext, PunctuationType
-from pystreams.topology.topology import Topology
 
 IN = TopicPartition("in", 0)
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pystreams import Stores, serdes
-from pystreams.config.guarantee import IsolationLevel
+from pystreams import (
+    IsolationLevel,
+    JoinWindows,
+    PositionBound,
+    Processor,
+    ProcessorContext,
+    Query,
+    StateQueryResult,
+    StoreEngine,
+    Stores,
+    StreamsBuilder,
+    Topology,
+    Window,
+    Windowed,
+    serdes,
+)
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.queries import Query
-from pystreams.runtime.query.results import StateQueryResult
-from pystreams.stores.position import PositionBound
-from pystreams.stores.spec import Retention, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
-from pystreams.topology.builder import StreamsBuilder
-from pystreams.topology.join_windows import JoinWindows
-from pystreams.topology.processor import Processor, ProcessorContext
-from pystreams.topology.topology import Topology
 from tests.runtime.running_task import RunningTask
 
 WINDOW_MS = 10

@@ -8,24 +8,25 @@ from typing import Any
 
 import pytest
 
-from pystreams import ValueAndTimestamp
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.runtime.query.execution import unknown_query
-from pystreams.runtime.query.queries import (
+from pystreams import (
+    FailureReason,
+    IsolationLevel,
     KeyQuery,
     MultiVersionedKeyQuery,
     Query,
     RangeQuery,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
+    ValueAndTimestamp,
     VersionedKeyQuery,
+    VersionedRecord,
+    Window,
+    Windowed,
     WindowKeyQuery,
     WindowRangeQuery,
 )
-from pystreams.runtime.query.results import FailureReason
+from pystreams.runtime.query.execution import unknown_query
 from pystreams.stores.spec import StoreKind, StoreSpec
-from pystreams.stores.versioned_api import VersionedRecord
-from pystreams.stores.windowed_api import Window, Windowed
 from tests.runtime.query.filing import BUILDERS, ask, filing, joining, specs_of
 from tests.runtime.running_task import RunningTask
 

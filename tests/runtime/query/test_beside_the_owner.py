@@ -7,14 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import serdes
-from pystreams.config.guarantee import IsolationLevel
+from pystreams import IsolationLevel, KeyQuery, PositionBound, StoreEngine, StreamsBuilder, serdes
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.queries import KeyQuery
-from pystreams.stores.position import PositionBound
-from pystreams.stores.spec import StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.builder import StreamsBuilder
 from tests.runtime.running_task import RunningTask
 
 RUNS = 1500

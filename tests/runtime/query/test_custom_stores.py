@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from pystreams import (
+    FailureReason,
     IsolationLevel,
     KeyQuery,
     Position,
     PositionBound,
+    Processor,
+    ProcessorContext,
     Query,
+    QueryResult,
     StateStore,
     StateStoreContext,
     StoreBuilder,
@@ -23,10 +27,8 @@ from pystreams import (
 )
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
-from pystreams.runtime.query.results import FailureReason, QueryResult
 from pystreams.serdes import STRING
 from pystreams.stores.spec import StoreSpec
-from pystreams.topology.processor import Processor, ProcessorContext
 from tests.runtime.running_task import RunningTask
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.config.guarantee import IsolationLevel
-from pystreams.errors import QueryFailedError
-from pystreams.ids import TopicPartition
-from pystreams.runtime.query.queries import KeyQuery, RangeQuery
-from pystreams.runtime.query.results import FailureReason, QueryResult, StateQueryResult
-from pystreams.stores.position import Position, PositionBound
+from pystreams import (
+    FailureReason,
+    IsolationLevel,
+    KeyQuery,
+    Position,
+    PositionBound,
+    QueryFailedError,
+    QueryResult,
+    RangeQuery,
+    StateQueryResult,
+    TopicPartition,
+)
 from tests.runtime.query.filing import ask, filing
 from tests.runtime.running_task import RunningTask
 
