@@ -1,8 +1,9 @@
 """One database a store with a column family a segment: the engine of window and session stores.
 
-The first eight bytes of a key are its segment's id (see `pystreams.stores.segments`). They choose
-the family, which is named by the segment's first millisecond, and are not stored. Example, segments
-of 60,000 ms: the key 00 00 00 00 00 00 00 02 | 61 is the key 61 in the family `120000`.
+The first eight bytes of a key are its segment's id, see `pystreams.stores.segments`.
+They choose the family, which is named by the segment's first millisecond, and are not stored.
+Example, segments of 60,000 ms: the key 00 00 00 00 00 00 00 02 | 61 is the key 61 in the family
+`120000`.
 
 Invariants:
 - Data on disk is in `offsets`, and in families whose names are multiples of the segment interval.
