@@ -31,7 +31,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pystreams.errors import StateStoreError
 from pystreams.stores.position import Position
@@ -123,6 +123,9 @@ class StateStore(Protocol):
     Life: `init` -> (`restore`)* -> (`put`... -> `commit` | `rollback`)* -> `close`. All calls come
     from the thread of the task.
     """
+
+    metered_methods: ClassVar[Mapping[str, str]] = {}
+    """What is timed at `metrics.recording.level` DEBUG: operations by method; see `metered`."""
 
     @property
     @abstractmethod

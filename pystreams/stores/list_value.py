@@ -52,7 +52,6 @@ class ListValueStore(TypedStateStore[K, V]):
         "discard": "delete",
         "put": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; serdes around others get the defaults of the context.

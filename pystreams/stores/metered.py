@@ -113,7 +113,7 @@ def as_processors_see_it(store: Any, meters: StoreMeters) -> Any:
     Raises:
         TopologyError: The store's class declares an operation that there is none of.
     """
-    methods: Mapping[str, str] = getattr(type(store), "metered_methods", {})
+    methods: Mapping[str, str] = store.metered_methods
     if not meters.debug or not methods:
         return store
     unknown = sorted(set(methods.values()) - set(OPERATIONS))

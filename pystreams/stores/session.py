@@ -62,7 +62,6 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "put": "put",
         "remove": "remove",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,

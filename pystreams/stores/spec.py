@@ -84,6 +84,7 @@ class StoreKind:
     Attributes:
         name: Stands in messages and in the manifests of exports.
         factory: The method of `Stores` that makes a supplier of one; "" without any.
+        contract: The class in `pystreams.testing` whose tests its stores pass.
         caches: Whether there may be a record cache: it keeps one value a key.
         has_serdes: Whether keys and values are the user's, with the serdes of the spec.
         holds_tables: Whether a table of the DSL may live in it: its stores have
@@ -105,6 +106,7 @@ class StoreKind:
 
     name: str
     factory = ""
+    contract = "StateStoreContract"
     caches = True
     has_serdes = True
     holds_tables = False

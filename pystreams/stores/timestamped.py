@@ -42,7 +42,6 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         "get_with_timestamp": "get",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def get_with_timestamp(self, key: K) -> tuple[V | None, int]:
         """Return (value, timestamp in ms); (None, -1) when the key has no value."""

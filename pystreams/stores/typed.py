@@ -127,7 +127,6 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         "reverse_all": "all",
         "reverse_range": "range",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,

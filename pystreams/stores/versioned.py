@@ -119,7 +119,6 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         "put": "put",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,

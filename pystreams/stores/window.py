@@ -31,6 +31,7 @@ from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 from pystreams.stores.segmented import SegmentedStateStore
 from pystreams.stores.segmented_reader import SegmentedReader, segmented_view
 from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.typed_state_store import TypedView
 from pystreams.stores.window_keys import (
     MAX_SEQUENCE,
     SUFFIX_BYTES,
@@ -57,37 +58,21 @@ _PACK_LONG = struct.Struct(">q").pack
 _UNPACK_LONG = struct.Struct(">q").unpack_from
 
 
-class WindowsView(WindowReads[K, R]):
+class WindowsView(WindowReads[K, R], TypedView[K, R]):
     """What other threads read a window store with.
 
     Args:
         reader: Reads by key and start.
         retention: How long windows are, and whether duplicates are retained.
-        name: The store's name, for error messages.
-        topic: The topic the serdes were bound to.
-        serialize_key: Turns a key into bytes.
-        deserialize_key: Turns bytes into a key.
-        decode: Turns stored bytes into what reads return.
+        parts: What `TypedView` takes.
     """
 
-    __slots__ = (
-        "_decode",
-        "_deserialize_key",
-        "_name",
-        "_reader",
-        "_retention",
-        "_serialize_key",
-        "_topic",
-    )
+    __slots__ = ("_reader", "_retention")
 
     def __init__(self, reader: SegmentedReader, retention: Retention, **parts: Any) -> None:
+        super().__init__(**parts)
         self._reader = reader
         self._retention = retention
-        self._name = parts["name"]
-        self._topic = parts["topic"]
-        self._serialize_key = parts["serialize_key"]
-        self._deserialize_key = parts["deserialize_key"]
-        self._decode = parts["decode"]
 
 
 class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
@@ -120,7 +105,6 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "fetch_range": "fetch",
         "put": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def __init__(
         self,
@@ -239,7 +223,6 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         "fetch_with_timestamp": "fetch",
         "put_with_timestamp": "put",
     }
-    """What each method is metered as; see `metered`."""
 
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""

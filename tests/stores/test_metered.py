@@ -22,6 +22,7 @@ from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_se
 from pystreams.stores.spec import Retention, StoreEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.windowed_api import Window, Windowed
+from tests.stores.custom import SqliteStore
 from tests.stores.support import Home, spec_of
 
 RETENTION = Retention(60_000, 30_000, window_size_ms=1000)
@@ -308,17 +309,17 @@ def test_what_is_not_metered_is_the_stores_own(metered: tuple[Any, StoreMeters])
 
 
 def test_a_store_that_declares_nothing_is_given_as_it_is() -> None:
-    store = object()
+    store = SqliteStore("own")
 
     assert as_processors_see_it(store, meters_at(RecordingLevel.DEBUG)) is store
 
 
 def test_a_store_that_declares_an_unknown_operation_is_refused() -> None:
-    class Own:
+    class Own(SqliteStore):
         metered_methods: ClassVar[dict[str, str]] = {"look": "peek"}
 
     with pytest.raises(TopologyError, match=r"Own\.metered_methods names \['peek'\]"):
-        as_processors_see_it(Own(), meters_at(RecordingLevel.DEBUG))
+        as_processors_see_it(Own("own"), meters_at(RecordingLevel.DEBUG))
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ class KeyValueKind(StoreKind):
 
     name = "key-value"
     factory = "persistent_key_value_store"
+    contract = "KeyValueStoreContract"
     holds_tables = True
     answers: ClassVar = {KeyQuery: _get, RangeQuery: _range}
     how_to_ask = "ask it with KeyQuery or RangeQuery"

@@ -32,6 +32,7 @@ class VersionedKind(StoreKind):
 
     name = "versioned"
     factory = "persistent_versioned_key_value_store"
+    contract = "VersionedStoreContract"
     caches = False
     holds_tables = True
     keeps_versions = True

@@ -1,0 +1,48 @@
+"""Each kind of store names its contract; stores that joins keep for themselves keep one too."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+
+from pystreams import testing
+from pystreams.stores.build import build_store
+from pystreams.stores.kinds.list.kind import LIST
+from pystreams.stores.list_value import ListValueStore
+from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec
+from pystreams.testing import StateStoreContract
+from tests.every_store import ALL_KINDS
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=str)
+def test_every_kind_names_the_contract_that_its_stores_keep(kind: StoreKind) -> None:
+    assert kind.contract in testing.__all__
+    assert issubclass(getattr(testing, kind.contract), StateStoreContract)
+
+
+class TestListStore(StateStoreContract):
+    """Each list has one value here."""
+
+    changes: ClassVar[dict[str, Any]] = {}
+
+    def make_store(self) -> Any:
+        return build_store(StoreSpec("lists", LIST, **self.changes))
+
+    def put_entry(self, store: ListValueStore[str, str], key: str, value: str) -> None:
+        store.discard(key)
+        store.put(key, value)
+
+    def delete_entry(self, store: ListValueStore[str, str], key: str) -> None:
+        store.discard(key)
+
+    def entries(self, store: ListValueStore[str, str]) -> list[tuple[str, str]]:
+        return [(key, value) for key, values in store.all() for value in values]
+
+
+class TestListStoreInMemory(TestListStore):
+    changes: ClassVar = {"engine": StoreEngine.IN_MEMORY}
+
+
+class TestListStoreThatWritesThrough(TestListStore):
+    changes: ClassVar = {"transactional": False}
