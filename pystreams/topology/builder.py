@@ -19,7 +19,6 @@ from pystreams.topology.options import (
     ConsumedOptions,
     Materialized,
     options_of,
-    table_options,
 )
 from pystreams.topology.processors.table import TableSourceOperator
 from pystreams.topology.source_topics import compiled_pattern
@@ -175,4 +174,4 @@ def _table_options(materialized: Materialized[K, V] | None, name: str | None) ->
         )
         raise TopologyError(message)
     keywords = {} if materialized is not None else {"name": name}
-    return table_options(materialized, keywords, "table")
+    return options_of(Materialized, materialized, keywords, "table")

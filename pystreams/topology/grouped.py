@@ -17,7 +17,7 @@ from pystreams.topology.options import (
     Materialized,
     MaterializedOptions,
     Repartitioned,
-    table_options,
+    options_of,
 )
 from pystreams.topology.processors.aggregate import (
     AggregateOperator,
@@ -68,7 +68,7 @@ class KGroupedStream(Generic[K, V]):
             materialized: Options of the table's store; or give them as keywords.
             options: Keywords of `Materialized`. `value_serde` is `serdes.LONG` unless given.
         """
-        chosen = table_options(materialized, options, "count")
+        chosen = options_of(Materialized, materialized, options, "count")
         names = self._graph.names
         if (materialized is not None or options) and chosen.store_name is None:
             # Kafka takes a number here for the sake of old topologies.
@@ -95,7 +95,7 @@ class KGroupedStream(Generic[K, V]):
             options: Keywords of `Materialized`.
         """
         checked(reducer, "reduce", ("so_far", "value"))
-        chosen = table_options(materialized, options, "reduce")
+        chosen = options_of(Materialized, materialized, options, "reduce")
         store = self._store(chosen, STREAM_REDUCE, self._grouped.value_serde)
         name = self._graph.names.node_or(node_name, STREAM_REDUCE)
         return self._aggregated(name, ReduceOperator(store.name, reducer), store)
@@ -122,7 +122,7 @@ class KGroupedStream(Generic[K, V]):
         """
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
+        chosen = options_of(Materialized, materialized, options, "aggregate")
         store = self._store(chosen, STREAM_AGGREGATE, None)
         name = self._graph.names.node_or(node_name, STREAM_AGGREGATE)
         return self._aggregated(name, AggregateOperator(store.name, initializer, aggregator), store)

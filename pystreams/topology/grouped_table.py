@@ -23,12 +23,7 @@ from pystreams.topology.naming import (
     TABLE_AGGREGATE,
     TABLE_REDUCE,
 )
-from pystreams.topology.options import (
-    Grouped,
-    Materialized,
-    MaterializedOptions,
-    table_options,
-)
+from pystreams.topology.options import Grouped, Materialized, MaterializedOptions, options_of
 from pystreams.topology.processors.aggregate import TableAggregateOperator, TableReduceOperator
 from pystreams.topology.processors.change_serde import ChangeSerde
 from pystreams.topology.processors.table_view import TableOperator
@@ -63,7 +58,7 @@ class KGroupedTable(Generic[K, V]):
             materialized: Options of the table's store; or give them as keywords.
             options: Keywords of `Materialized`. `value_serde` is `serdes.LONG` unless given.
         """
-        chosen = table_options(materialized, options, "count")
+        chosen = options_of(Materialized, materialized, options, "count")
         store = self._store(chosen, LONG)
         operator = TableAggregateOperator(store.name, int, _one_more, _one_less)
         return self._aggregated(operator, node_name, TABLE_AGGREGATE, store)
@@ -88,7 +83,7 @@ class KGroupedTable(Generic[K, V]):
         """
         for function in (adder, subtractor):
             checked(function, "reduce", ("so_far", "value"))
-        chosen = table_options(materialized, options, "reduce")
+        chosen = options_of(Materialized, materialized, options, "reduce")
         store = self._store(chosen, self._grouped.value_serde)
         operator = TableReduceOperator(store.name, adder, subtractor)
         return self._aggregated(operator, node_name, TABLE_REDUCE, store)
@@ -116,7 +111,7 @@ class KGroupedTable(Generic[K, V]):
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
+        chosen = options_of(Materialized, materialized, options, "aggregate")
         store = self._store(chosen, None)
         operator = TableAggregateOperator(store.name, initializer, adder, subtractor)
         return self._aggregated(operator, node_name, TABLE_AGGREGATE, store)

@@ -41,7 +41,6 @@ from pystreams.topology.options import (
     Repartitioned,
     RepartitionedOptions,
     options_of,
-    table_options,
 )
 from pystreams.topology.processor import FixedKeyProcessor, Processor
 from pystreams.topology.processors.printing import PrintOperator
@@ -349,7 +348,7 @@ class KStream(JoinableStream[K, V]):
             materialized: Options of the table's store; or give them as keywords.
             options: Keywords of `Materialized`; serdes are the stream's own unless given.
         """
-        chosen = table_options(materialized, options, "to_table")
+        chosen = options_of(Materialized, materialized, options, "to_table")
         name = self._graph.names.node_or(node_name, naming.STREAM_TO_TABLE)
         store = TableStore.of(
             chosen,

@@ -22,7 +22,6 @@ from pystreams.topology.options import (
     Materialized,
     MaterializedOptions,
     options_of,
-    table_options,
 )
 from pystreams.topology.processors.table import (
     TableFilterOperator,
@@ -293,4 +292,4 @@ def _optional(
     """Return the options given, or None when there are none at all."""
     if given is None and not keywords:
         return None
-    return table_options(given, keywords, where)
+    return options_of(Materialized, given, keywords, where)

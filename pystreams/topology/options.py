@@ -288,7 +288,8 @@ def options_of(
         where: The operation, for error messages.
 
     Raises:
-        TopologyError: Both were given, or a keyword or the object is of the wrong kind.
+        TopologyError: Both were given, a keyword or the object is of the wrong kind, or the store
+            asked for can't hold a table.
     """
     if given is not None:
         if not isinstance(given, kind):
@@ -299,33 +300,26 @@ def options_of(
                 f"{kind.__name__}(...), not both"
             )
             raise TopologyError(message)
-        return given
+        return _fitting(given, where)
     known = [option.name for option in fields(kind)]
     for keyword in keywords:
         if keyword not in known:
             near = difflib.get_close_matches(keyword, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
             raise TopologyError(f"{where} has no option {keyword}: {hint}")
-    return kind(**keywords)
+    return _fitting(kind(**keywords), where)
 
 
-def table_options(
-    given: Materialized[Any, Any] | None, keywords: Mapping[str, Any], where: str
-) -> Materialized[Any, Any]:
-    """Return the options of a table's store, from an object or from keywords.
-
-    Raises:
-        TopologyError: As `options_of` does; or the store is of a kind that can't hold a table.
-    """
-    chosen: Materialized[Any, Any] = options_of(Materialized, given, keywords, where)
-    supplier = chosen.supplier
+def _fitting(options: AnyOptions, where: str) -> AnyOptions:
+    """Return options; refuse a store of a kind that can't hold the operation's table."""
+    supplier = options.supplier if isinstance(options, Materialized) else None
     if supplier is not None and not supplier.kind.holds_tables:
         raise TopologyError(
             f"{where}: store {supplier.name!r} is a {supplier.kind.name} store, which can't hold a "
             "table: make its supplier with Stores.persistent_timestamped_key_value_store, "
             "in_memory_key_value_store or persistent_versioned_key_value_store"
         )
-    return chosen
+    return options
 
 
 def check_options(options: Any) -> None:
