@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         WindowRangeQuery,
     )
     from pystreams.stores.session_api import ReadOnlySessionStore, SessionStore
-    from pystreams.stores.spec import StoreEngine
+    from pystreams.stores.spec import StoreEngine, StoreKind
     from pystreams.stores.store_builder import StoreBuilder
     from pystreams.stores.versioned_api import (
         PUT_RETURN_CODE_NOT_PUT,
@@ -188,6 +188,7 @@ _HOME_OF = {
     "StateStoreError": "errors",
     "StoreBuilder": "stores.store_builder",
     "StoreEngine": "stores.spec",
+    "StoreKind": "stores.spec",
     "StoreNotAvailableError": "errors",
     "Stores": "stores.factories",
     "StreamJoined": "topology.stream_joined",
@@ -283,6 +284,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreKind",
     "StoreNotAvailableError",
     "Stores",
     "StreamJoined",

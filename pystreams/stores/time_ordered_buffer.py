@@ -36,10 +36,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from pystreams.record import ConsumedMessage, Headers, ProducedRecord
-from pystreams.stores.contract import StateStore
 from pystreams.stores.lowest_keys import LowestKeys
-from pystreams.stores.opening import any_entry
 from pystreams.stores.restoring import Changes
+from pystreams.stores.typed_state_store import BufferedStateStore
 from pystreams.stores.waiting_record import WaitingRecord
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ _Arrival = tuple[int, bytes, WaitingRecord, int]
 """Timestamp, key and sequence number, which are the order of stored keys; record; bytes stored."""
 
 
-class TimeOrderedBuffer(StateStore):
+class TimeOrderedBuffer(BufferedStateStore):
     """The buffer as operators and the runtime see it.
 
     Threads: belongs to the task's thread.
@@ -74,7 +73,6 @@ class TimeOrderedBuffer(StateStore):
 
     __slots__ = (
         "_arrivals",
-        "_buffer",
         "_earliest",
         "_earliest_stored",
         "_latest_before",
@@ -86,7 +84,7 @@ class TimeOrderedBuffer(StateStore):
     )
 
     def __init__(self, buffer: BufferedKeyValueStore) -> None:
-        self._buffer = buffer
+        super().__init__(buffer)
         self._stored = LowestKeys(lambda start: buffer.range(start, None))
         # What has come since the last flush, a heap; what left the store since; what did both.
         self._arrivals: list[_Arrival] = []
@@ -134,26 +132,6 @@ class TimeOrderedBuffer(StateStore):
         entries.close()
         return -1 if last is None else _time_of(last[0])
 
-    @property
-    def name(self) -> str:
-        """The store's name, unique in its topology."""
-        return self._buffer.name
-
-    @property
-    def persistent(self) -> bool:
-        """Whether committed data outlives the process."""
-        return self._buffer.persistent
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store is between `init` and `close`."""
-        return self._buffer.is_open
-
-    @property
-    def transactional(self) -> bool:
-        """Whether writes wait for `commit`."""
-        return self._buffer.transactional
-
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `StateStore.init`."""
         self._buffer.init(context)
@@ -194,40 +172,10 @@ class TimeOrderedBuffer(StateStore):
             self._forget()
         self._buffer.rollback()
 
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the last changelog record in committed data, or None."""
-        return self._buffer.committed_offset(partition)
-
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed."""
         for key, stored in self._buffer.engine_range(None, None):
             yield stored + _BUFFER_TIME, key, unpacked(key, stored).timestamp, ()
-
-    def manages_offsets(self) -> bool:
-        """Return whether offsets given to `commit` survive `close`."""
-        return self._buffer.persistent
-
-    def holds_data(self) -> bool:
-        """Return whether there is anything committed in the store; reads one entry."""
-        return any_entry(self._buffer.engine_range(None, None))
-
-    def approximate_num_uncommitted_bytes(self) -> int:
-        """Return the bytes of keys and values waiting for `commit`."""
-        return self._buffer.uncommitted_bytes
-
-    def max_uncommitted_bytes(self) -> int:
-        """Return the highest number of uncommitted bytes there ever was since `init`."""
-        return self._buffer.max_uncommitted_bytes
-
-    def close(self) -> None:
-        """Close without committing; safe to call twice."""
-        self._forget()
-        self._buffer.close()
-
-    def destroy(self) -> None:
-        """Close, and delete all that was ever committed."""
-        self._forget()
-        self._buffer.destroy()
 
     def _leave_until(self, timestamp: int) -> Iterator[WaitingRecord]:
         """Let leave what is stored and what is not, one by one."""
@@ -271,6 +219,9 @@ class TimeOrderedBuffer(StateStore):
                 self._sequence = max(self._sequence, _INT.unpack_from(key, len(key) - 4)[0])
                 break
         entries.close()
+
+    def _shut(self) -> None:
+        self._forget()
 
     def _forget(self) -> None:
         """Know nothing of what the store holds, and hold nothing beside it."""
