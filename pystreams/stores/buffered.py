@@ -55,7 +55,6 @@ class BufferedKeyValueStore(UncommittedBytes):
     `write` goes (logged, cached) is decided once, in `init`.
 
     Args:
-        name: The store's name.
         engine: Holds what is committed; owned by this object from now on.
         value_prefix_bytes: Bytes that precede the plain value in what is stored: 8 where the
             engine keeps timestamps, else 0.

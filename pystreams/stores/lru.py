@@ -38,7 +38,6 @@ class BufferedLruStore(BufferedKeyValueStore):
     """A `BufferedKeyValueStore` of limited size.
 
     Args:
-        name: The store's name.
         engine: Holds what is committed, in memory; owned by this object from now on.
         max_entries: How many keys are kept; 1 or more.
         value_prefix_bytes: Bytes that precede the plain value in what is stored.

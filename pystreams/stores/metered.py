@@ -91,7 +91,6 @@ class MeteredStore:
     """A store whose declared methods are timed; all else is the store's own.
 
     Args:
-        store: The store.
         meters: Where times are recorded.
         methods: Operation by name of method.
     """

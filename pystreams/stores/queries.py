@@ -43,11 +43,7 @@ class Query(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class KeyQuery(Query[Any]):
-    """The value of one key, without its timestamp.
-
-    Attributes:
-        key: The key.
-    """
+    """The value of one key, without its timestamp."""
 
     key: Any
 
@@ -69,11 +65,7 @@ class RangeQuery(Query[Iterator[tuple[Any, Any]]]):
 
 @dataclass(frozen=True, slots=True)
 class TimestampedKeyQuery(Query[ValueAndTimestamp[Any]]):
-    """The value of one key, with its timestamp.
-
-    Attributes:
-        key: The key.
-    """
+    """The value of one key, with its timestamp."""
 
     key: Any
 
@@ -98,7 +90,6 @@ class WindowKeyQuery(Query[Iterator[tuple[int, Any]]]):
     """The windows of one key that start in a range of time, oldest first.
 
     Attributes:
-        key: The key.
         time_from: The earliest start of a window (ms).
         time_to: The latest start of a window (ms), inclusive.
     """
@@ -142,7 +133,6 @@ class VersionedKeyQuery(Query[VersionedRecord[Any]]):
     """One version of a key.
 
     Attributes:
-        key: The key.
         as_of: The time (ms) at which the version is valid; None asks for the latest.
     """
 
@@ -155,7 +145,6 @@ class MultiVersionedKeyQuery(Query[Iterator[VersionedRecord[Any]]]):
     """The versions of a key that are valid somewhere in a range of time.
 
     Attributes:
-        key: The key.
         from_time: The range's first millisecond; None leaves it open.
         to_time: Its last millisecond, inclusive; None leaves it open.
         descending: Newest version first; else oldest first.

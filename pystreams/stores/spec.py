@@ -176,7 +176,6 @@ class StoreSupplier:
     Was: KeyValueBytesStoreSupplier.
 
     Attributes:
-        name: The store's name.
         kind: What the store can do.
         engine: RocksDB or memory; ignored when `engine_factory` is set.
         timestamped: Whether the engine keeps a timestamp with each value.
