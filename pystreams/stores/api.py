@@ -134,7 +134,6 @@ class FlushListener(Protocol[K_contra, V_contra]):
         """Forward the change.
 
         Args:
-            key: The key.
             new_value: What the key holds now; None when it was deleted.
             old_value: What it held before the first update that was not forwarded yet; None when
                 nothing, or when old values were not asked for. Never both None.

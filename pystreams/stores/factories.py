@@ -54,7 +54,6 @@ class Stores:
         """Return a supplier of a RocksDB store that keeps the history of each key.
 
         Args:
-            name: The store's name.
             history_retention_ms: How far back, in stream time, old versions can be read and late
                 ones are taken; 0 or more.
             segment_interval_ms: What one segment covers; old versions go away a segment at a
@@ -88,7 +87,6 @@ class Stores:
         """Return a supplier of a RocksDB store of windows, without timestamps.
 
         Args:
-            name: The store's name.
             retention_ms: How long windows are kept, in stream time, counted from their start; not
                 less than `window_size_ms`.
             window_size_ms: How long a window is; 0 or more.
@@ -166,7 +164,6 @@ class Stores:
         """Return a supplier of a RocksDB store of sessions.
 
         Args:
-            name: The store's name.
             retention_ms: How long sessions are kept, in stream time, counted from their end; 0 or
                 more, and at least the inactivity gap and the grace of the sessions it is used for.
             segment_interval_ms: What one segment covers; old sessions go away a segment at a
@@ -203,7 +200,6 @@ class Stores:
         owner, is longest ago; its changelog too. The store has no record cache.
 
         Args:
-            name: The store's name.
             max_entries: How many keys it keeps, in each task. Differs from Kafka: 1 or more, where
                 Kafka takes 0, keeps nothing and logs everything.
 
@@ -222,7 +218,6 @@ class Stores:
         """Return a supplier of an engine of your own.
 
         Args:
-            name: The store's name.
             engine_factory: Makes a new engine, once a task, from the store's name.
             timestamped: Whether the engine may hold eight bytes of timestamp before each value.
         """
@@ -243,7 +238,6 @@ class Stores:
 
         Args:
             kind: Builds the store, and says what it can do.
-            name: The store's name.
             key_serde: None takes the configured default.
             value_serde: The same.
             engine: Where the bytes live.

@@ -37,7 +37,6 @@ def open_engine(
 
     Args:
         engine: Closed.
-        store: The store's name.
         directory: The store's directory.
         context: What the store is opened with.
 

@@ -59,7 +59,6 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
         """Iterate over the sessions of a key that overlap some time.
 
         Args:
-            key: The key.
             earliest_end: They end at this time (ms) or later.
             latest_start: They start at this time (ms) or before.
         """

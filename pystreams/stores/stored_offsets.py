@@ -22,7 +22,6 @@ def stored_offset(
 
     Args:
         task_directory: The task's directory, which nobody has open.
-        store: The store's name.
         changelog: Its changelog partition.
 
     Raises:

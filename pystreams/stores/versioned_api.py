@@ -49,7 +49,6 @@ class ReadOnlyVersionedKeyValueStore(Protocol[K_contra, V]):
         """Return the version of a key that is valid at a time.
 
         Args:
-            key: The key.
             as_of: The time (ms); None asks for the latest version. A time before the history
                 retention finds the latest version if that is as old, and else nothing.
 
@@ -71,7 +70,6 @@ class ReadOnlyVersionedKeyValueStore(Protocol[K_contra, V]):
         retention are found as long as their segment is live.
 
         Args:
-            key: The key.
             from_time: The range's first millisecond; None leaves it open.
             to_time: Its last millisecond, inclusive; None leaves it open. A range that ends before
                 the history retention finds at most the latest version.
@@ -93,7 +91,6 @@ class VersionedKeyValueStore(ReadOnlyVersionedKeyValueStore[K_contra, V], Protoc
         records, warned of once, and not logged.
 
         Args:
-            key: The key.
             value: The value, or None.
             timestamp: From when on it is valid (ms, 0 or more).
 

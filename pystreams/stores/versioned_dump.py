@@ -31,7 +31,6 @@ def dumped_versions(
     """Return a changelog record for each committed version, and for each end that is none's start.
 
     Args:
-        buffer: The store.
         segment_ids: Its live segments, ascending.
         history_begins: The oldest time (ms) that history retention covers.
     """

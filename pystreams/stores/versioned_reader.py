@@ -149,7 +149,6 @@ class VersionReader:
         `to_time` when it ended in one of those.
 
         Args:
-            key: The key.
             from_time: The first millisecond; None leaves it open.
             to_time: The last millisecond; None leaves it open.
         """

@@ -84,7 +84,6 @@ class VersionWriter:
         """Put a version that is older than the latest value, or of a key that has none.
 
         Args:
-            key: The key.
             value: The version's value.
             timestamp: The version's beginning.
             end: Its end as far as it is known: the latest value's timestamp, or None. Each row

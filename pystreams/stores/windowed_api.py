@@ -69,7 +69,6 @@ class ReadOnlyWindowStore(Protocol[K, V_co]):
         """Return the value of one window; or, given two times, iterate over many.
 
         Args:
-            key: The key.
             time_from: The window's start; the earliest start, if `time_to` is given.
             time_to: The latest start.
 

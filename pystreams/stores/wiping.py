@@ -17,7 +17,6 @@ def wipe(store: str, directory: Path) -> None:
     A link stays, and what it leads to becomes empty: the place of the state is the user's choice.
 
     Args:
-        store: The store's name.
         directory: `<task directory>/rocksdb/<store>`.
 
     Raises:

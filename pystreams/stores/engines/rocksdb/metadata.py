@@ -16,7 +16,6 @@ def read_metadata(name: str, directory: Path) -> dict[bytes, bytes]:
     """Return what is in the column family `offsets`; nothing where there is no database.
 
     Args:
-        name: The store's name.
         directory: Its directory.
 
     Raises:

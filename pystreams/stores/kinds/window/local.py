@@ -19,7 +19,6 @@ class LocalWindowStore(LocalStore):
         """Return the value of one window, or None; given two times, iterate over many.
 
         Args:
-            key: The key.
             time_from: The window's start; the earliest start, if `time_to` is given.
             time_to: The latest start.
 
