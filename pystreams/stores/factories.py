@@ -258,11 +258,7 @@ class Stores:
             TopologyError: The supplier is not of a key-value store, or is of a timestamped one.
         """
         _check_kind(supplier, KEY_VALUE)
-        if supplier.timestamped:
-            raise TopologyError(
-                f"store {supplier.name!r}: a plain store can't be built over a timestamped "
-                "supplier; use timestamped_key_value_store_builder, or a plain supplier"
-            )
+        _check_plain(supplier, "timestamped_key_value_store_builder")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
     @staticmethod
@@ -309,11 +305,7 @@ class Stores:
             TopologyError: The supplier is not of a window store, or is of a timestamped one.
         """
         _check_kind(supplier, WINDOW)
-        if supplier.timestamped:
-            raise TopologyError(
-                f"store {supplier.name!r}: a plain store can't be built over a timestamped "
-                "supplier; use timestamped_window_store_builder, or a plain supplier"
-            )
+        _check_plain(supplier, "timestamped_window_store_builder")
         return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
 
     @staticmethod
@@ -362,6 +354,14 @@ def _check_kind(supplier: StoreSupplier, kind: StoreKind, factory: str = "") -> 
         raise TopologyError(
             f"store {supplier.name!r}: a {kind.name} store needs a supplier of one, and this is "
             f"one of a {supplier.kind.name} store; use Stores.{factory or kind.factory}"
+        )
+
+
+def _check_plain(supplier: StoreSupplier, other_builder: str) -> None:
+    if supplier.timestamped:
+        raise TopologyError(
+            f"store {supplier.name!r}: a plain store can't be built over a timestamped supplier; "
+            f"use {other_builder}, or a plain supplier"
         )
 
 

@@ -7,7 +7,7 @@ Spec: Kafka RocksDBSessionStore, AbstractRocksDBSegmentedBytesStore.getActualFro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pystreams.stores.session_keys import (
     MAX_TIMESTAMP,
@@ -164,18 +164,9 @@ class SessionReads(TypedParts[K, R]):
 
 
 class SessionView(SessionReads[K, R], TypedView[K, R]):
-    """What other threads read a session store with.
+    """What other threads read a session store with."""
 
-    Args:
-        reader: Where the bytes come from.
-        parts: What `TypedView` takes.
-    """
-
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: SegmentedReader, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._reader = reader
+    __slots__ = ()
 
 
 def _in_time(time: int) -> int:

@@ -90,18 +90,9 @@ class KeyValueReads(TypedParts[K, R]):
 
 
 class TypedReader(KeyValueReads[K, R], TypedView[K, R]):
-    """What other threads read a key-value store with.
+    """What other threads read a key-value store with."""
 
-    Args:
-        reader: Where the bytes come from.
-        parts: What `TypedView` takes.
-    """
-
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: BytesReader, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._reader = reader
+    __slots__ = ()
 
 
 class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):

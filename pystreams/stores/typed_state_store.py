@@ -82,6 +82,7 @@ class TypedView(TypedParts[K, R]):
     """What the views of other threads have in common: serde functions of their own.
 
     Args:
+        reader: Where the bytes come from; the kind of store says of what class it is.
         name: The store's name, for error messages.
         topic: The topic the serdes were bound to.
         serialize_key: Turns a key into bytes.
@@ -89,10 +90,11 @@ class TypedView(TypedParts[K, R]):
         decode: Turns stored bytes into what reads return.
     """
 
-    __slots__ = ("_decode", "_deserialize_key", "_name", "_serialize_key", "_topic")
+    __slots__ = ("_decode", "_deserialize_key", "_name", "_reader", "_serialize_key", "_topic")
 
     def __init__(
         self,
+        reader: Any,
         *,
         name: str,
         topic: str,
@@ -100,6 +102,7 @@ class TypedView(TypedParts[K, R]):
         deserialize_key: Callable[[bytes], K],
         decode: Callable[[bytes], R],
     ) -> None:
+        self._reader = reader
         self._name = name
         self._topic = topic
         self._serialize_key = serialize_key

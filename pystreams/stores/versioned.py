@@ -39,16 +39,16 @@ class BytesVersions(Protocol):
 
 
 class VersionReads(TypedParts[K, V]):
-    """Typed reads over the bytes-level reader `_versions`."""
+    """Typed reads over the bytes-level reader `_reader`."""
 
     __slots__ = ()
 
-    _versions: BytesVersions
+    _reader: BytesVersions
 
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
         """Return the version of a key that is valid at a time (ms), or the latest, or None."""
         raw_key = self._key_bytes(key)
-        versions = self._versions
+        versions = self._reader
         found = versions.latest(raw_key) if as_of is None else versions.as_of(raw_key, as_of)
         return None if found is None else self._record_of(found)
 
@@ -69,7 +69,7 @@ class VersionReads(TypedParts[K, V]):
             raise ValueError(
                 f"from_time {from_time} is after to_time {to_time}: the range ends before it begins"
             )
-        found = self._versions.between(self._key_bytes(key), from_time, to_time)
+        found = self._reader.between(self._key_bytes(key), from_time, to_time)
         return self._records_of(found if descending else found[::-1])
 
     def _records_of(self, versions: list[Version]) -> Generator[VersionedRecord[V], None, None]:
@@ -87,11 +87,7 @@ class VersionReads(TypedParts[K, V]):
 class TypedVersionsView(VersionReads[K, V], TypedView[K, V]):
     """Typed reads for threads that do not own the store."""
 
-    __slots__ = ("_versions",)
-
-    def __init__(self, versions: BytesVersions, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._versions = versions
+    __slots__ = ()
 
 
 class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
@@ -108,7 +104,7 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
         value_serde: None takes the default of the context.
     """
 
-    __slots__ = ("_put_bytes", "_versioned", "_versions")
+    __slots__ = ("_put_bytes", "_reader", "_versioned")
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         "delete": "delete",
@@ -182,11 +178,11 @@ class TypedVersionedKeyValueStore(TypedStateStore[K, V], VersionReads[K, V]):
 
     def _bind_buffer(self) -> None:
         self._put_bytes: Callable[[bytes, bytes | None, int], int] = self._versioned.put
-        self._versions = self._versioned
+        self._reader = self._versioned
 
     def _shut(self) -> None:
         self._put_bytes = self._refuse
-        self._versions = _Refusing(self._refuse)
+        self._reader = _Refusing(self._refuse)
 
 
 class _Refusing:

@@ -67,11 +67,10 @@ class WindowsView(WindowReads[K, R], TypedView[K, R]):
         parts: What `TypedView` takes.
     """
 
-    __slots__ = ("_reader", "_retention")
+    __slots__ = ("_retention",)
 
     def __init__(self, reader: SegmentedReader, retention: Retention, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._reader = reader
+        super().__init__(reader, **parts)
         self._retention = retention
 
 

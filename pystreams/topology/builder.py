@@ -14,12 +14,7 @@ from pystreams.topology.graph_nodes import StateStoreNode, StreamSourceNode, Tab
 from pystreams.topology.kstream import KStream
 from pystreams.topology.ktable import KTable
 from pystreams.topology.materialization import TableStore
-from pystreams.topology.options import (
-    Consumed,
-    ConsumedOptions,
-    Materialized,
-    options_of,
-)
+from pystreams.topology.options import Consumed, ConsumedOptions, Materialized, options_of
 from pystreams.topology.processors.table import TableSourceOperator
 from pystreams.topology.source_topics import compiled_pattern
 from pystreams.topology.topology import Topology, check_store_builder

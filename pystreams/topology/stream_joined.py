@@ -87,13 +87,13 @@ class StreamJoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
 
 def _check_supplier(option: str, supplier: Any, windows: JoinWindows) -> None:
     where = f"StreamJoined: {option}"
-    if not isinstance(supplier, StoreSupplier) or not supplier.kind.holds_joined_streams:
-        found = repr(supplier)
-        if isinstance(supplier, StoreSupplier):
-            found = f"as store {supplier.name!r}, which is a {supplier.kind.name} store"
+    makers = "Stores.persistent_window_store or in_memory_window_store"
+    if not isinstance(supplier, StoreSupplier):
+        raise TopologyError(f"{where} must be made with {makers}, not {supplier!r}")
+    if not supplier.kind.holds_joined_streams:
         raise TopologyError(
-            f"{where} must be made with Stores.persistent_window_store or in_memory_window_store, "
-            f"not {found}"
+            f"{where}: store {supplier.name!r} is a {supplier.kind.name} store, in which a join "
+            f"finds no windows: its supplier must be made with {makers}"
         )
     retention = supplier.retention
     assert retention is not None, f"store {supplier.name}: a window store has a retention"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pystreams import IsolationLevel, Processor, ProcessorContext, Query, Record, serdes
 from pystreams.stores.api import KeyValueEngine
@@ -58,11 +58,7 @@ class ScoreReads(TypedParts[str, int]):
 
 
 class ScoresView(ScoreReads, TypedView[str, int]):
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: BytesReader, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._reader = reader
+    __slots__ = ()
 
 
 class Scores(ScoreReads, TypedStateStore[str, int]):

@@ -110,6 +110,6 @@ def test_a_join_of_two_streams_keeps_its_records_in_window_stores_only(
         getattr(left, operation)(right, one, windows, **supplier)
 
     assert str(refused.value) == (
-        f"StreamJoined: {side} must be made with Stores.persistent_window_store or "
-        f"in_memory_window_store, not as store 'kept', which is a {kind} store"
+        f"StreamJoined: {side}: store 'kept' is a {kind} store, in which a join finds no windows: "
+        "its supplier must be made with Stores.persistent_window_store or in_memory_window_store"
     )
