@@ -83,8 +83,8 @@ class ReadOnlyKeyValueStore(Protocol[K, V_co]):
         """Return about how many keys there are; cheap, not exact."""
 
 
-class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
-    """A key-value store as the owning processor sees it."""
+class KeyValueWrites(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
+    """Reads and writes of a key-value store's owner, with timestamps in the values or without."""
 
     def put(self, key: K, value: V | None) -> None:
         """Write a value; None deletes the key.
@@ -104,6 +104,10 @@ class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol[K, V]):
 
     def read_only(self, isolation_level: IsolationLevel) -> ReadOnlyKeyValueStore[K, V]:
         """Return a view that other threads may read at the given isolation level."""
+
+
+class KeyValueStore(KeyValueWrites[K, V], Protocol[K, V]):
+    """A key-value store as the owning processor sees it."""
 
     def set_flush_listener(self, listener: FlushListener[K, V], *, send_old_values: bool) -> bool:
         """Say who hears of the last update of each key when the record cache is flushed.
@@ -143,7 +147,7 @@ class FlushListener(Protocol[K_contra, V_contra]):
         """
 
 
-class TimestampedKeyValueStore(ReadOnlyKeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
+class TimestampedKeyValueStore(KeyValueWrites[K, ValueAndTimestamp[V]], Protocol[K, V]):
     """A key-value store that keeps with each value the event time it was written at.
 
     `get_with_timestamp` and `put_with_timestamp` are `get` and `put` without the
@@ -159,23 +163,6 @@ class TimestampedKeyValueStore(ReadOnlyKeyValueStore[K, ValueAndTimestamp[V]], P
         Raises:
             SerializationError: The key or value does not fit its serde.
         """
-
-    def put(self, key: K, value: ValueAndTimestamp[V] | None) -> None:
-        """Write a value with its timestamp; None deletes the key."""
-
-    def put_if_absent(self, key: K, value: ValueAndTimestamp[V]) -> ValueAndTimestamp[V] | None:
-        """Write a value unless the key has one; return the one it had, or None."""
-
-    def put_all(self, entries: Iterable[tuple[K, ValueAndTimestamp[V] | None]]) -> None:
-        """Write several values."""
-
-    def delete(self, key: K) -> ValueAndTimestamp[V] | None:
-        """Delete a key and return the value it had, or None."""
-
-    def read_only(
-        self, isolation_level: IsolationLevel
-    ) -> ReadOnlyKeyValueStore[K, ValueAndTimestamp[V]]:
-        """Return a view that other threads may read at the given isolation level."""
 
     def set_flush_listener(self, listener: FlushListener[K, V], *, send_old_values: bool) -> bool:
         """Say who hears of a flush, as `KeyValueStore.set_flush_listener`; values come plain."""
