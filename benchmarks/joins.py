@@ -32,7 +32,7 @@ from benchmarks.harness.programs import (
     pystreams_settings,
 )
 from benchmarks.harness.setting import console, setting
-from pystreams.backfill.staging import read_manifest
+from pystreams.backfill.staging.directory import read_manifest
 
 _INPUT = "stream"
 _PROGRAM = "benchmarks.apps.join_app"

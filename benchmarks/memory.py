@@ -35,12 +35,12 @@ from benchmarks.harness.store_results import memory_cells
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.stores.api import StateStoreContext
 from pystreams.stores.build import build_store
-from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.contracts.key_value import StateStoreContext
+from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.engines.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
-from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
-from pystreams.stores.spec import StoreSpec
+from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
 
 _MEBIBYTE = 1 << 20
 _STORE_BYTES = 2 * _MEBIBYTE

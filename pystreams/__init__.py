@@ -47,26 +47,24 @@ if TYPE_CHECKING:
     from pystreams.ids import TaskId, TopicPartition
     from pystreams.metrics import MetricName
     from pystreams.record import Headers, Record, RecordMetadata
-    from pystreams.runtime.client import KafkaStreams
-    from pystreams.runtime.client_state import State
+    from pystreams.runtime.application.client_state import State
+    from pystreams.runtime.application.kafka_streams import KafkaStreams
     from pystreams.runtime.core.error_handlers import (
         ErrorContext,
         ErrorResponse,
         log_and_continue,
         log_and_fail,
     )
-    from pystreams.runtime.query.results import FailureReason, QueryResult, StateQueryResult
+    from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
     from pystreams.serdes import Serde, serde_of
-    from pystreams.stores.api import (
+    from pystreams.stores.contracts.key_value import (
         KeyValueStore,
         ReadOnlyKeyValueStore,
         TimestampedKeyValueStore,
         ValueAndTimestamp,
     )
-    from pystreams.stores.contract import StateStore, StateStoreContext
-    from pystreams.stores.factories import Stores
-    from pystreams.stores.position import Position, PositionBound
-    from pystreams.stores.queries import (
+    from pystreams.stores.contracts.position import Position, PositionBound
+    from pystreams.stores.contracts.queries import (
         KeyQuery,
         MultiVersionedKeyQuery,
         Query,
@@ -77,33 +75,49 @@ if TYPE_CHECKING:
         WindowKeyQuery,
         WindowRangeQuery,
     )
-    from pystreams.stores.session_api import ReadOnlySessionStore, SessionStore
-    from pystreams.stores.spec import StoreEngine, StoreKind
-    from pystreams.stores.store_builder import StoreBuilder
-    from pystreams.stores.versioned_api import (
+    from pystreams.stores.contracts.session import ReadOnlySessionStore, SessionStore
+    from pystreams.stores.contracts.spec import StoreEngine, StoreKind
+    from pystreams.stores.contracts.state_store import StateStore, StateStoreContext
+    from pystreams.stores.contracts.versioned import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
         ReadOnlyVersionedKeyValueStore,
         VersionedKeyValueStore,
         VersionedRecord,
     )
-    from pystreams.stores.windowed_api import (
+    from pystreams.stores.contracts.window import (
         ReadOnlyWindowStore,
         TimestampedWindowStore,
         Window,
         Windowed,
         WindowStore,
     )
-    from pystreams.topology.builder import StreamsBuilder
-    from pystreams.topology.extractors import (
+    from pystreams.stores.factories import Stores
+    from pystreams.stores.store_builder import StoreBuilder
+    from pystreams.topology.contracts.extractors import (
         ConsumerRecord,
         fail_on_invalid_timestamp,
         log_and_skip_on_invalid_timestamp,
         use_partition_time_on_invalid_timestamp,
         wallclock_timestamp,
     )
-    from pystreams.topology.join_windows import JoinWindows
-    from pystreams.topology.options import (
+    from pystreams.topology.contracts.processor import (
+        FixedKeyProcessor,
+        Processor,
+        ProcessorContext,
+        PunctuationType,
+    )
+    from pystreams.topology.dsl.builder import StreamsBuilder
+    from pystreams.topology.dsl.streams_and_tables import (
+        BranchedKStream,
+        KGroupedStream,
+        KGroupedTable,
+        KStream,
+        KTable,
+    )
+    from pystreams.topology.graph.topology import Topology
+    from pystreams.topology.options.join_windows import JoinWindows
+    from pystreams.topology.options.operation_options import (
         Consumed,
         Grouped,
         Joined,
@@ -111,21 +125,7 @@ if TYPE_CHECKING:
         Produced,
         Repartitioned,
     )
-    from pystreams.topology.processor import (
-        FixedKeyProcessor,
-        Processor,
-        ProcessorContext,
-        PunctuationType,
-    )
-    from pystreams.topology.stream_joined import StreamJoined
-    from pystreams.topology.streams_and_tables import (
-        BranchedKStream,
-        KGroupedStream,
-        KGroupedTable,
-        KStream,
-        KTable,
-    )
-    from pystreams.topology.topology import Topology
+    from pystreams.topology.options.stream_joined import StreamJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -150,26 +150,26 @@ _HOMES = {
     "pystreams.ids": ("TaskId", "TopicPartition"),
     "pystreams.metrics": ("MetricName",),
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
-    "pystreams.runtime.client": ("KafkaStreams",),
-    "pystreams.runtime.client_state": ("State",),
+    "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
+    "pystreams.runtime.application.client_state": ("State",),
     "pystreams.runtime.core.error_handlers": (
         "ErrorContext",
         "ErrorResponse",
         "log_and_continue",
         "log_and_fail",
     ),
-    "pystreams.runtime.query.results": ("FailureReason", "QueryResult", "StateQueryResult"),
+    "pystreams.runtime.queries.query_results": ("FailureReason", "QueryResult", "StateQueryResult"),
     "pystreams.serdes": ("Serde", "serde_of"),
-    "pystreams.stores.api": (
+    "pystreams.stores.contracts.key_value": (
         "KeyValueStore",
         "ReadOnlyKeyValueStore",
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contract": ("StateStore", "StateStoreContext"),
+    "pystreams.stores.contracts.state_store": ("StateStore", "StateStoreContext"),
     "pystreams.stores.factories": ("Stores",),
-    "pystreams.stores.position": ("Position", "PositionBound"),
-    "pystreams.stores.queries": (
+    "pystreams.stores.contracts.position": ("Position", "PositionBound"),
+    "pystreams.stores.contracts.queries": (
         "KeyQuery",
         "MultiVersionedKeyQuery",
         "Query",
@@ -180,33 +180,33 @@ _HOMES = {
         "WindowKeyQuery",
         "WindowRangeQuery",
     ),
-    "pystreams.stores.session_api": ("ReadOnlySessionStore", "SessionStore"),
-    "pystreams.stores.spec": ("StoreEngine", "StoreKind"),
+    "pystreams.stores.contracts.session": ("ReadOnlySessionStore", "SessionStore"),
+    "pystreams.stores.contracts.spec": ("StoreEngine", "StoreKind"),
     "pystreams.stores.store_builder": ("StoreBuilder",),
-    "pystreams.stores.versioned_api": (
+    "pystreams.stores.contracts.versioned": (
         "PUT_RETURN_CODE_NOT_PUT",
         "PUT_RETURN_CODE_VALID_TO_UNDEFINED",
         "ReadOnlyVersionedKeyValueStore",
         "VersionedKeyValueStore",
         "VersionedRecord",
     ),
-    "pystreams.stores.windowed_api": (
+    "pystreams.stores.contracts.window": (
         "ReadOnlyWindowStore",
         "TimestampedWindowStore",
         "Window",
         "WindowStore",
         "Windowed",
     ),
-    "pystreams.topology.builder": ("StreamsBuilder",),
-    "pystreams.topology.extractors": (
+    "pystreams.topology.dsl.builder": ("StreamsBuilder",),
+    "pystreams.topology.contracts.extractors": (
         "ConsumerRecord",
         "fail_on_invalid_timestamp",
         "log_and_skip_on_invalid_timestamp",
         "use_partition_time_on_invalid_timestamp",
         "wallclock_timestamp",
     ),
-    "pystreams.topology.join_windows": ("JoinWindows",),
-    "pystreams.topology.options": (
+    "pystreams.topology.options.join_windows": ("JoinWindows",),
+    "pystreams.topology.options.operation_options": (
         "Consumed",
         "Grouped",
         "Joined",
@@ -214,21 +214,21 @@ _HOMES = {
         "Produced",
         "Repartitioned",
     ),
-    "pystreams.topology.processor": (
+    "pystreams.topology.contracts.processor": (
         "FixedKeyProcessor",
         "Processor",
         "ProcessorContext",
         "PunctuationType",
     ),
-    "pystreams.topology.stream_joined": ("StreamJoined",),
-    "pystreams.topology.streams_and_tables": (
+    "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
     ),
-    "pystreams.topology.topology": ("Topology",),
+    "pystreams.topology.graph.topology": ("Topology",),
 }
 """Where each public name is defined."""
 

@@ -28,8 +28,8 @@ from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.time_segments.segments import segment_id_of
 
 ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER)
 """Kinds of stores of ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.stores import views
+from pystreams.stores.typed_stores import views
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import click
 
 from benchmarks.apps.count_app import count_topology
 from pystreams import backfill
-from pystreams.cli.option_values import pairs
+from pystreams.cli.options.values import pairs
 
 
 @click.command(help=__doc__.split("\n\n", maxsplit=1)[0])

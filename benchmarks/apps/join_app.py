@@ -15,7 +15,7 @@ import structlog
 
 from pystreams import JoinWindows, KafkaStreams, Materialized, StreamsBuilder, Topology, backfill
 from pystreams import serdes as of
-from pystreams.cli.option_values import pairs
+from pystreams.cli.options.values import pairs
 
 _CLOSE_TIMEOUT_S = 30.0
 _WATCH_S = 0.2

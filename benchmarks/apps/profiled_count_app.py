@@ -18,16 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pystreams.topology.compiled
+import pystreams.topology.plan.compiler
 from benchmarks.apps import count_app
 from benchmarks.apps.stopwatch import Stopwatch, calibrate
-from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
-from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
-from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
+from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.thread import StreamThread
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
 
 BATCH_STAGES: list[tuple[Any, str, str]] = [
     (StreamThread, "run_once", "the loop itself"),
@@ -72,8 +72,8 @@ class Profile:
         if self._detail:
             for owner, attribute, stage in DETAIL_STAGES:
                 stopwatch.wrap(owner, attribute, stage)
-            attach_sink: Callable[..., Any] = pystreams.topology.compiled._attach_sink
-            pystreams.topology.compiled._attach_sink = lambda *parts: stopwatch.timed(
+            attach_sink: Callable[..., Any] = pystreams.topology.plan.compiler._attach_sink
+            pystreams.topology.plan.compiler._attach_sink = lambda *parts: stopwatch.timed(
                 attach_sink(*parts), SINK_STAGE
             )
         self._count_records()

@@ -17,11 +17,12 @@ from pyspark import daemon
 
 from benchmarks.apps.stopwatch import StageTime, Stopwatch
 from benchmarks.harness import backfill_stages as stages
-from pystreams.backfill import feeding, worker
-from pystreams.backfill.history_task import HistoryTask
-from pystreams.backfill.partition_reader import KafkaPartitionReader
-from pystreams.backfill.result_files import ResultFiles
-from pystreams.backfill.task_counts import TakenRecords
+from pystreams.backfill.sources.partition_reader import KafkaPartitionReader
+from pystreams.backfill.tasks import task_input as feeding
+from pystreams.backfill.tasks import worker
+from pystreams.backfill.tasks.history_task import HistoryTask
+from pystreams.backfill.tasks.record_counts import TakenRecords
+from pystreams.backfill.tasks.result_files import ResultFiles
 from pystreams.runtime.core.task import StreamTask
 
 CALLS: list[tuple[Any, str, str]] = [

@@ -25,10 +25,10 @@ from benchmarks.harness.output_check import OutputCheck, WrongOutputError, check
 from benchmarks.harness.process_tree import ProcessTree
 from benchmarks.harness.processes import ProgramError
 from benchmarks.harness.programs import BENCHMARKS
-from pystreams.backfill.connector_jars import with_connector
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.spark import find_spark_java
-from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.spark.connector_jars import with_connector
+from pystreams.backfill.spark.session import find_spark_java
+from pystreams.backfill.staging.directory import StagingDirectory, read_manifest
 
 _SAMPLE_S = 0.5
 _END_S = 20.0

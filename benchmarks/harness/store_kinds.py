@@ -17,11 +17,11 @@ from benchmarks.harness.store_jobs import SPAN_MS, Get, Put, Range, Subject, nam
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.stores.api import StateStoreContext, ValueAndTimestamp
+from pystreams.stores.accounting.read_cache import ReadCacheBudget
+from pystreams.stores.contracts.key_value import StateStoreContext, ValueAndTimestamp
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.stores.factories import Stores
-from pystreams.stores.read_cache import ReadCacheBudget
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.windowed_api import Window, Windowed
 
 RETENTION_MS = 3_600_000
 READ_CACHE_BYTES = 10 << 20

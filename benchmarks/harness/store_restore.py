@@ -10,8 +10,8 @@ from pathlib import Path
 from benchmarks.harness.store_jobs import SPAN_MS, name_of, number_of
 from benchmarks.harness.store_kinds import CHANGELOG, KINDS, opened
 from pystreams.record import StaticMessage
-from pystreams.stores.session_keys import session_key
-from pystreams.stores.window_keys import window_key
+from pystreams.stores.kinds.session.keys import session_key
+from pystreams.stores.kinds.window.keys import window_key
 
 BATCH_RECORDS = 10_000
 _KEYS = 1 << 32

@@ -4,33 +4,36 @@
 
     result = run(topology, config, source=ArchiveSource("events/"), output="staged")
 
-Reading order: `stages` (what runs after what), `rows` (what goes in and comes out), `history_task`
-(a task over its history); then Spark: `running` (the call), `history`, `archive` and `kafka_source`
-(what is read), `partition_reader` (what workers read themselves), `stage_rows` (the shuffle, and in
-which order a task takes its records), `worker` (tasks in Spark's workers), `stage_runner` (stage by
-stage), `staging` (the results), `identity` and `declared` (what makes them other ones). And
-publishing: `publication` (what is published), `hand_over` (where a group stands), `publishing`
-(claim, rows, hand-over), `publishing_transactions`, `staged_results`, `staged_publication`,
-`published_note` (that it was done), `publish_results` (the call). Results for others: `dataset`,
-`dataset_place`. How far all that is: `task_counts`, `progress`, `publishing_progress`. Whether an
-application needs it: `need`.
+Its rooms, from the ground up; each may import those before it, as its docstring says:
+
+- `plan`: what a backfill is of, and what it runs (`stages`, `rows`, `identity`);
+- `spark`: Spark itself (`session`), and what goes to its workers (`pickling`);
+- `sources`: where a history comes from (`history`, `archive`, `kafka_source`);
+- `staging`: the directory of results (`directory`, `results`);
+- `tasks`: what runs in Spark's workers (`worker`, `history_task`);
+- `publishing`: results to Kafka, exactly once (`publication`, `hand_over`, `publisher`);
+- `execution`: the call (`backfill`), and stage by stage on Spark (`stage_runner`, `stage_rows`);
+- `exports`: Parquet for others (`dataset`, `export_stores`); `rescaling`: state moved to other
+  partition counts (`move_plan`, `rescale_state`).
+
+`first_backfill` says whether an application has a backfill to do before it starts.
 
 Importing this needs no Spark; running a backfill does.
 """
 
-from pystreams.backfill.archive import ArchiveSource
-from pystreams.backfill.dataset import Dataset, write_dataset
-from pystreams.backfill.export_stores import Exported, export
-from pystreams.backfill.history import History, HistoryError, HistorySource, PartitionReader
-from pystreams.backfill.kafka_source import KafkaBound, KafkaSource
-from pystreams.backfill.partition_reader import KafkaPartitionReader
-from pystreams.backfill.progress import StagePhase, StageProgress
-from pystreams.backfill.publish_results import publish
-from pystreams.backfill.publishing import Published, PublishingSettings
-from pystreams.backfill.publishing_progress import PublishingProgress
-from pystreams.backfill.rescale_settings import RescaleSettings
-from pystreams.backfill.rescale_state import rescale
-from pystreams.backfill.running import BackfillResult, run
+from pystreams.backfill.execution.backfill import BackfillResult, run
+from pystreams.backfill.execution.progress import StagePhase, StageProgress
+from pystreams.backfill.exports.dataset import Dataset, write_dataset
+from pystreams.backfill.exports.export_stores import Exported, export
+from pystreams.backfill.publishing.progress import PublishingProgress
+from pystreams.backfill.publishing.publish_results import publish
+from pystreams.backfill.publishing.publisher import Published, PublishingSettings
+from pystreams.backfill.rescaling.rescale_state import rescale
+from pystreams.backfill.rescaling.settings import RescaleSettings
+from pystreams.backfill.sources.archive import ArchiveSource
+from pystreams.backfill.sources.history import History, HistoryError, HistorySource, PartitionReader
+from pystreams.backfill.sources.kafka_source import KafkaBound, KafkaSource
+from pystreams.backfill.sources.partition_reader import KafkaPartitionReader
 
 __all__ = [
     "ArchiveSource",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 
 _log = get_logger("pystreams.backfill")
 

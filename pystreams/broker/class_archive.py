@@ -19,12 +19,12 @@ import shutil
 from typing import TYPE_CHECKING
 
 from pystreams.broker.jars import KAFKA_VERSION
-from pystreams.maven import default_cache_dir
+from pystreams.kernel.maven import default_cache_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.java import Java
+    from pystreams.kernel.java import Java
 
 _PREFIX = f"kafka-{KAFKA_VERSION}-"
 _SUFFIX = ".jsa"

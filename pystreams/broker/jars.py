@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import resources
 
-from pystreams import maven
+from pystreams.kernel import maven
 
 KAFKA_VERSION = "4.3.1"
 

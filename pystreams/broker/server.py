@@ -28,15 +28,15 @@ from pystreams.broker.errors import BrokerError, BrokerStartError, PortTakenErro
 from pystreams.broker.jars import KAFKA_VERSION, class_path
 from pystreams.broker.settings import LOOPBACK, server_settings, to_properties
 from pystreams.broker.state import BrokerRegistry, BrokerState, default_data_dir
-from pystreams.clock import SystemClock
-from pystreams.file_lock import FileLock
-from pystreams.java import find_java
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.file_lock import FileLock
+from pystreams.kernel.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from pystreams.java import Java
+    from pystreams.kernel.java import Java
 
 HEAP_MEBIBYTES = 400
 START_TIMEOUT_S = 60.0

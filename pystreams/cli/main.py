@@ -16,7 +16,7 @@ import click
 
 from pystreams.cli.errors import CommandFailure
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.cli.standard_output import forget_output, reader_has_gone
+from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.errors import StreamsError
 
 
@@ -28,41 +28,43 @@ class _SubCommand(NamedTuple):
 
 
 SUB_COMMANDS = {
-    "run": _SubCommand("pystreams.cli.run:run", "Run a topology until it is stopped."),
+    "run": _SubCommand("pystreams.cli.commands.run:run", "Run a topology until it is stopped."),
     "backfill": _SubCommand(
-        "pystreams.cli.backfill:backfill",
+        "pystreams.cli.commands.backfill:backfill",
         "Run a topology over history on Spark, and hand over to the live application.",
     ),
     "export": _SubCommand(
-        "pystreams.cli.export:export",
+        "pystreams.cli.commands.export:export",
         "Write a committed snapshot of an application's stores as Parquet.",
     ),
     "rescale": _SubCommand(
-        "pystreams.cli.rescale:rescale",
+        "pystreams.cli.commands.rescale:rescale",
         "Move a stopped application's state to other partition counts, under another "
         "application.id.",
     ),
     "reset": _SubCommand(
-        "pystreams.cli.reset:reset",
+        "pystreams.cli.commands.reset:reset",
         "Let a stopped application begin anew: without state, and at the start of its input.",
     ),
     "recover": _SubCommand(
-        "pystreams.cli.recover:recover",
+        "pystreams.cli.commands.recover:recover",
         "Show and decide what becomes of stores whose changelogs have lost what they hold.",
     ),
     "describe": _SubCommand(
-        "pystreams.cli.describe:describe",
+        "pystreams.cli.commands.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",
     ),
     "config": _SubCommand(
-        "pystreams.cli.config:config", "List all configuration keys, or explain KEY."
+        "pystreams.cli.commands.config:config", "List all configuration keys, or explain KEY."
     ),
     "metrics": _SubCommand(
-        "pystreams.cli.metrics:metrics", "List all metrics, by Kafka's names and Prometheus'."
+        "pystreams.cli.commands.metrics:metrics",
+        "List all metrics, by Kafka's names and Prometheus'.",
     ),
-    "topics": _SubCommand("pystreams.cli.topics:topics", "Create and list topics."),
+    "topics": _SubCommand("pystreams.cli.commands.topics:topics", "Create and list topics."),
     "broker": _SubCommand(
-        "pystreams.cli.broker:broker", "A real Kafka broker on this machine, for development."
+        "pystreams.cli.commands.broker:broker",
+        "A real Kafka broker on this machine, for development.",
     ),
 }
 

@@ -25,7 +25,7 @@ _EXTRACTOR_NAMES = {
     "usepartitiontimeoninvalidtimestamp": "use_partition_time_on_invalid_timestamp",
     "wallclocktimestampextractor": "wallclock_timestamp",
 }
-"""Names of the functions of `pystreams.topology.extractors`, and Kafka's class names."""
+"""Names of the functions of `pystreams.topology.contracts.extractors`, and Kafka's class names."""
 
 HANDLER = callable_or_name(_HANDLER_NAMES, "a function (context, error) -> ErrorResponse")
 """What decides about a record that fails."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pystreams import serdes
-from pystreams.asynchronous import NOT_ASYNC, is_async
+from pystreams.kernel.async_functions import NOT_ASYNC, is_async
 
 E = TypeVar("E", bound=Enum)
 

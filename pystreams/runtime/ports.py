@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer
-from pystreams.runtime.core.group_description import GroupDescription
-from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.new_topic import NewTopic
 
 
 class PartitionBatch(NamedTuple):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pystreams.clock import Clock
 from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
+from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
-from pystreams.runtime.core.bytes_ledger import BytesLedger
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
-from pystreams.runtime.core.state_manager import StoreSettings
-from pystreams.stores.api import StateStore
-from pystreams.stores.read_cache import ReadCacheBudget
+from pystreams.runtime.state.bytes_ledger import BytesLedger
+from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.stores.accounting.read_cache import ReadCacheBudget
+from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.store_builder import StoreBuilder
-from pystreams.topology.extractors import BY_NAME as EXTRACTORS
+from pystreams.topology.contracts.extractors import BY_NAME as EXTRACTORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import BulkLoadEngine, RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
-from pystreams.stores.spec import StoreEngine, StoreSpec
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine, StateStore
+    from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
 
 
 def build_store(spec: StoreSpec) -> StateStore:

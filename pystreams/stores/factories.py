@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
+from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
@@ -17,14 +18,13 @@ from pystreams.stores.retentions import (
     versioned_retention,
     window_retention,
 )
-from pystreams.stores.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pystreams.serdes import Serde
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

@@ -7,7 +7,7 @@ RocksDbVersionedKeyValueBytesStoreSupplier.
 from __future__ import annotations
 
 from pystreams.errors import TopologyError
-from pystreams.stores.spec import Retention
+from pystreams.stores.contracts.spec import Retention
 
 MIN_SEGMENT_INTERVAL_MS = 60_000
 """What a segment of a window or session store covers at least; else it is half the retention."""

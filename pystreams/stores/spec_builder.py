@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pystreams.stores.api import StateStore
+    from pystreams.stores.contracts.key_value import StateStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from pystreams.serdes import BYTES
+from pystreams.stores.contracts.spec import StoreKind, StoreSpec
 from pystreams.stores.kinds.custom.kind import CUSTOM
-from pystreams.stores.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pystreams.stores.api import StateStore
+    from pystreams.stores.contracts.key_value import StateStore
 
 
 class StoreBuilder(Protocol):

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pystreams.errors import TopologyError
-from pystreams.stores.contract import StateStore
-from pystreams.stores.key_value import TypedKeyValueStore
-from pystreams.stores.session import TypedSessionStore
-from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.versioned import TypedVersionedKeyValueStore
-from pystreams.stores.window import TypedTimestampedWindowStore, TypedWindowStore
+from pystreams.stores.contracts.state_store import StateStore
+from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
+from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.kinds.session.store import TypedSessionStore
+from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
+from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore, TypedWindowStore
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 
 S = TypeVar("S")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pystreams.stores.api import UNKNOWN_TIMESTAMP, ValueAndTimestamp
+from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
 
 Entries = Iterator[tuple[Any, Any]]
 

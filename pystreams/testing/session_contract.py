@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.testing.store_contract import StateStoreContract, refused, same
 
 _START, _END = 1_000, 1_500

@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer, RecordContext, StaticMessage
-from pystreams.stores.contract import StateStoreContext
+from pystreams.stores.contracts.state_store import StateStoreContext
 
 _CHANGELOG = TopicPartition("contract-store-changelog", 0)
 RECORD_TIMESTAMP = 1_000

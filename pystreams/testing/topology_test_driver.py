@@ -33,23 +33,23 @@ from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
-from pystreams.stores.api import StateStore, TimestampedKeyValueStore
-from pystreams.stores.session import TypedSessionStore
-from pystreams.stores.session_api import SessionStore
-from pystreams.stores.spec import StoreEngine
+from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
+from pystreams.stores.contracts.session import SessionStore
+from pystreams.stores.contracts.spec import StoreEngine
+from pystreams.stores.contracts.versioned import VersionedKeyValueStore
+from pystreams.stores.contracts.window import TimestampedWindowStore
+from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.kinds.session.store import TypedSessionStore
+from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
+from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
-from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.versioned import TypedVersionedKeyValueStore
-from pystreams.stores.versioned_api import VersionedKeyValueStore
-from pystreams.stores.window import TypedTimestampedWindowStore
-from pystreams.stores.windowed_api import TimestampedWindowStore
 from pystreams.testing.driver_stores import of_kind, plain_values, plain_windows
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
-from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.serde_checks import check_serdes
-from pystreams.topology.topology import Topology
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 K = TypeVar("K")
 V = TypeVar("V")

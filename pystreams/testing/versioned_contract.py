@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 from pystreams.errors import StateStoreError
-from pystreams.stores.versioned_api import (
+from pystreams.stores.contracts.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
     VersionedRecord,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from pystreams.stores.windowed_api import Window, Windowed
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.testing.store_contract import StateStoreContract, same
 
 _FIRST_START = 1_000

@@ -15,7 +15,7 @@ from typing import Self
 
 import pyspark
 
-from pystreams.backfill.spark import find_spark_java
+from pystreams.backfill.spark.session import find_spark_java
 from tests.broker.waiting import wait_until
 
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")

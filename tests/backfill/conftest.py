@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.spark import find_spark_java, missing_modules, spark_session
+from pystreams.backfill.spark.session import find_spark_java, missing_modules, spark_session
 
 SMALL = {
     # Tests have few rows: compiling code for them would take longer than running without.

@@ -21,7 +21,7 @@ from pystreams import (
     Topology,
     serdes,
 )
-from pystreams.partitioner import partition_of
+from pystreams.kernel.partitioner import partition_of
 from tests.backfill.in_process import Row
 from tests.backfill.test_history_task import history_of
 from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from pystreams import Headers, StreamsConfig, TaskId, TopicPartition, Topology
 from pystreams.backfill import PartitionReader
-from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history_task import HistoryTask, HistoryTaskSettings
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.rows import HistoryMessage, Result, ResultBatch, ResultKind
-from pystreams.backfill.stages import stages_of
-from pystreams.backfill.task_counts import TakenRecords
-from pystreams.partitioner import partition_of
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.rows import HistoryMessage, Result, ResultBatch, ResultKind
+from pystreams.backfill.plan.stages import stages_of
+from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
+from pystreams.backfill.tasks.record_counts import TakenRecords
+from pystreams.backfill.tasks.task_input import fed_by_reader
+from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.settings import task_settings
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pystreams.backfill.dataset_place import is_dataset_of, replaced
-from pystreams.backfill.staging import MANIFEST
+from pystreams.backfill.exports.dataset_place import is_dataset_of, replaced
+from pystreams.backfill.staging.directory import MANIFEST
 
 _WATCHED = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.copyfile", "shutil.rmtree"}
 

@@ -19,16 +19,16 @@ from types import FrameType
 from typing import Any
 
 from pystreams import Processor, Record, TaskId, TopicPartition, Topology
-from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.publication import PartitionHistory, Publication, TaskResults
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.seeding_scene import Scene
 from tests.every_store import BUILDERS, TYPES
 
 STORES = ("timestamped", "window")
 TASK = TaskId(0, 0)
 START_MS = 1_000_000
-_WATCHED = ("backfill/seeding.py", "rocksdb/bulk_load.py", "rocksdb/database.py")
+_WATCHED = ("backfill/publishing/store_seeder.py", "rocksdb/bulk_load.py", "rocksdb/database.py")
 
 
 class Nothing(Processor[str, str, str, str]):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rocksdict import AccessType, Options, Rdict
 
 from pystreams import Topology
-from pystreams.backfill.rows import Result, ResultKind
+from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.record import ProducedRecord
 from pystreams.testing import TopologyTestDriver
 from tests.backfill.in_process import Row, in_order

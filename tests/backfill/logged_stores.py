@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from pystreams import Window, Windowed, serdes
-from pystreams.backfill.rows import HISTORY_TYPE
-from pystreams.backfill.store_changelogs import StoreChangelog
-from pystreams.partitioner import partition_of
+from pystreams.backfill.plan.rows import HISTORY_TYPE
+from pystreams.backfill.plan.store_changelogs import StoreChangelog
+from pystreams.kernel.partitioner import partition_of
 from tests.every_store import BUILDERS, RETENTION_MS
 from tests.stores.support import Home, Message
 

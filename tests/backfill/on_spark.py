@@ -11,8 +11,8 @@ from pyarrow import parquet
 
 from pystreams import Topology
 from pystreams.backfill import ArchiveSource, BackfillResult, run
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staging import StagedStage, StagingDirectory
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.staging.directory import StagedStage, StagingDirectory
 from tests.backfill.in_process import Row
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from pystreams import TaskId, TopicPartition
-from pystreams.backfill.publication import PartitionHistory, Publication, TaskResults
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.topology.nodes import SinkNode
-from pystreams.topology.partitions import plan_partitions, topics_of_source
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.publication import PartitionHistory, Publication, TaskResults
+from pystreams.topology.graph.nodes import SinkNode
+from pystreams.topology.plan.partition_plan import plan_partitions, topics_of_source
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def publication_of(

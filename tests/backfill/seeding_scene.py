@@ -7,15 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pystreams import TaskId, TopicPartition, serdes
-from pystreams.backfill.publication import Publication
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.seeding import Seeded, StateColumns, StateReader, StateSeeder
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.publication import Publication
+from pystreams.backfill.publishing.store_seeder import (
+    Seeded,
+    StateColumns,
+    StateReader,
+    StateSeeder,
+)
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.state.store_positions import StorePositions
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.stores.families import Families, families
 
 MARKERS = 3

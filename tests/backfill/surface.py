@@ -14,10 +14,10 @@ from typing import Any
 import pystreams
 import pystreams.topology
 from pystreams import StoreKind, StreamsBuilder, Topology
-from pystreams.topology import nodes
-from pystreams.topology.nodes import ProcessorNode
-from pystreams.topology.processors.table import DerivedTableOperator
-from pystreams.topology.processors.table_operator import TableOperator
+from pystreams.topology.graph import nodes
+from pystreams.topology.graph.nodes import ProcessorNode
+from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.tables import DerivedTableOperator
 
 TOPOLOGY = pystreams.topology.__name__
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pystreams import serdes
-from pystreams.backfill.changelog_state import current_state
-from pystreams.backfill.export_columns import exported
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.store_changelogs import StoreChangelog, changelogs_of
-from pystreams.partitioner import partition_of
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.exports.columns import exported
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.plan.store_changelogs import StoreChangelog, changelogs_of
+from pystreams.backfill.spark.changelog_state import current_state
+from pystreams.kernel.partitioner import partition_of
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill import in_process
 from tests.backfill.covered import CONFIG
 from tests.backfill.in_process import Row

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from pyarrow import orc, parquet
 
 from pystreams.backfill import ArchiveSource, HistoryError
-from pystreams.backfill.history import WantedTopics
-from pystreams.backfill.rows import Result
-from pystreams.backfill.staging import read_manifest
-from pystreams.cli.backfill import backfill
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.sources.history import WantedTopics
+from pystreams.backfill.staging.directory import read_manifest
+from pystreams.cli.commands.backfill import backfill
 from tests.backfill.on_spark import staged_results
 
 TOPOLOGY = """

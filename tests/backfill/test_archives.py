@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from pystreams import StreamsBuilder, TopicPartition
 from pystreams.backfill import ArchiveSource, History, HistoryError
-from pystreams.backfill.history import WantedTopics
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.partitioner import partition_of
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.sources.history import WantedTopics
+from pystreams.kernel.partitioner import partition_of
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import HEADERS, write_archive
 

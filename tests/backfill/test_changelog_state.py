@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.backfill.changelog_state import current_state
+from pystreams.backfill.spark.changelog_state import current_state
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from tests.backfill.logged_stores import PUTS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS

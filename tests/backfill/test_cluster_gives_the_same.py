@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.spark import find_spark_java
-from pystreams.backfill.staging import read_manifest
-from pystreams.cli.topology_loader import load_topology
+from pystreams.backfill.spark.session import find_spark_java
+from pystreams.backfill.staging.directory import read_manifest
+from pystreams.cli.application.topology_loader import load_topology
 from tests.backfill.cluster import Cluster
 from tests.backfill.covered import CONFIG, made_up
 from tests.backfill.in_process import run

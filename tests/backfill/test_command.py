@@ -9,13 +9,14 @@ import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
 
-from pystreams.backfill import ArchiveSource, PublishingSettings, publish, running
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publishing import Publisher
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.cli.backfill import _Backfill, backfill
-from pystreams.cli.topology_loader import load_topology
+from pystreams.backfill import ArchiveSource, PublishingSettings, publish
+from pystreams.backfill.execution import backfill as running
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publisher import Publisher
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.commands.backfill import _Backfill, backfill
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

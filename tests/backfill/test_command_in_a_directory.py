@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staging import StagingDirectory
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.staging.directory import StagingDirectory
 from tests.backfill.conftest import SMALL
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import write_archive

@@ -22,11 +22,11 @@ from pystreams.backfill import (
     run,
     write_dataset,
 )
-from pystreams.backfill.declared import declared_configuration
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.running import Backfill
-from pystreams.backfill.staging import Manifest, StagingDirectory, read_manifest
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.execution.backfill import Backfill
+from pystreams.backfill.plan.fingerprint import declared_configuration
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.staging.directory import Manifest, StagingDirectory, read_manifest
+from pystreams.backfill.staging.errors import StagingError
 from tests.backfill.test_staged_publication import identity, plan_of, staged
 
 __all__ = ["staged"]

@@ -10,13 +10,13 @@ from pyarrow import parquet
 
 from pystreams import StreamsBuilder, Topology, serdes
 from pystreams.backfill import write_dataset
-from pystreams.backfill.dataset_place import is_dataset_of
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staging import Manifest, StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.exports.dataset_place import is_dataset_of
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.staging.directory import Manifest, StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import CONFIG, TEXT
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import run_on_spark

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.dataset_place import (
+from pystreams.backfill.exports.dataset_place import (
     check_replaceable,
     is_dataset_of,
     num_rows,
     replaced,
 )
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.staging.errors import StagingError
 from tests.backfill.killed_replacing import replace, staging_of, what_is_at
 
 

@@ -24,15 +24,15 @@ from pystreams import (
     serdes,
     wallclock_timestamp,
 )
-from pystreams.backfill.declared import (
+from pystreams.backfill.plan.fingerprint import (
     declared_configuration,
     other_keys,
     topology_fingerprint,
 )
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 
@@ -185,7 +185,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pystreams import StreamsBuilder, serdes
-from pystreams.backfill.declared import declared_configuration, topology_fingerprint
+from pystreams.backfill.plan.fingerprint import declared_configuration, topology_fingerprint
 from pystreams.config import StreamsConfig
 
 class Custom:
@@ -222,7 +222,7 @@ if __name__ == "__main__":
 LOAD = """
 import sys
 from pathlib import Path
-from pystreams.cli.topology_loader import _import_file
+from pystreams.cli.application.topology_loader import _import_file
 """
 
 

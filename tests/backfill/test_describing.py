@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pystreams import StreamsBuilder, TopicPartition, serdes
-from pystreams.backfill.describing import PlannedStage, planned_stages
-from pystreams.backfill.estimating import EstimatedSizes
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.cli.backfill_results import show_plan
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.execution.planned_stages import PlannedStage, planned_stages
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.sources.size_estimates import EstimatedSizes
+from pystreams.cli.display.backfill_results import show_plan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 COUNTS = {"left": 2, "right": 2}

@@ -14,14 +14,14 @@ from pyarrow import parquet
 from pystreams import StreamsConfig
 from pystreams.backfill import ArchiveSource, StagePhase, StageProgress
 from pystreams.backfill import run as run_backfill
-from pystreams.backfill.backfill_plan import BackfillPlan
-from pystreams.backfill.failures import BackfillTaskError, WorkerFailureError
-from pystreams.backfill.shipping import pack
-from pystreams.backfill.stage_runner import BackfillError
-from pystreams.backfill.task_counts import TakenRecords
-from pystreams.backfill.worker import StageHistory, StageJob, run_tasks
+from pystreams.backfill.execution.stage_runner import BackfillError
+from pystreams.backfill.plan.backfill_plan import BackfillPlan
+from pystreams.backfill.spark.failures import BackfillTaskError, WorkerFailureError
+from pystreams.backfill.spark.pickling import pack
+from pystreams.backfill.tasks.record_counts import TakenRecords
+from pystreams.backfill.tasks.worker import StageHistory, StageJob, run_tasks
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import CONFIG, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark, write_archive

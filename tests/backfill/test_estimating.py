@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pystreams import StreamsConfig, TopicPartition
-from pystreams.backfill.estimating import EstimatedSizes, estimated_by, estimated_sizes
-from pystreams.backfill.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.sources.size_estimates import EstimatedSizes, estimated_by, estimated_sizes
 from pystreams.errors import RetriableClientError
 from pystreams.runtime.ports import ChangelogBatch, RestoreConsumerPort
 from pystreams.testing.simulation import (

@@ -14,7 +14,7 @@ import pytest
 from examples import flights
 from examples.flights_loader import airline_rows, flight_rows, read_frame
 from pystreams import Topology
-from pystreams.cli.topology_loader import LoadingError, load_topology
+from pystreams.cli.application.topology_loader import LoadingError, load_topology
 from tests.backfill.covered import spread
 from tests.backfill.in_process import Row, run
 from tests.backfill.live import live_run, outcome_of

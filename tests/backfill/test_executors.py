@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.executors import NoExecutorError, check_master
+from pystreams.backfill.spark.executors import NoExecutorError, check_master
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import write_archive
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from pystreams import StoreKind, serdes
-from pystreams.backfill.changelog_state import current_state
-from pystreams.backfill.export_columns import exported
-from pystreams.backfill.store_changelogs import StoreChangelog
+from pystreams.backfill.exports.columns import exported
+from pystreams.backfill.plan.store_changelogs import StoreChangelog
+from pystreams.backfill.spark.changelog_state import current_state
+from pystreams.stores.contracts.spec import Retention
 from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key
 from pystreams.stores.kinds.custom.kind import CUSTOM
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
+from pystreams.stores.kinds.session.keys import session_key
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
+from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.session_keys import session_key
-from pystreams.stores.spec import Retention
-from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key
-from pystreams.stores.window_keys import window_key
 from tests.backfill.logged_stores import frame
 from tests.stores.support import Message
 

@@ -18,13 +18,13 @@ from pystreams import (
     TopologyError,
     serdes,
 )
-from pystreams.backfill.export_points import ExportPoints, take_points
-from pystreams.backfill.store_changelogs import (
+from pystreams.backfill.exports.export_points import ExportPoints, take_points
+from pystreams.backfill.plan.store_changelogs import (
     MissingChangelogError,
     changelogs_of,
     stores_without_changelog,
 )
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,
@@ -32,7 +32,7 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 IN, LOG = TopicPartition("in", 0), TopicPartition("app-keys-changelog", 0)

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 from pystreams import StreamsBuilder, Topology, TopologyError, serdes
 from pystreams.backfill import ArchiveSource, StagePhase
 from pystreams.backfill import run as run_backfill
-from pystreams.backfill.failures import BackfillTaskError
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staging import read_manifest
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.spark.failures import BackfillTaskError
+from pystreams.backfill.staging.directory import read_manifest
+from pystreams.backfill.staging.errors import StagingError
 from tests.backfill.covered import CONFIG, COUNT, TEXT, made_up
 from tests.backfill.in_process import Row, run
 from tests.backfill.on_spark import run_on_spark, write_archive

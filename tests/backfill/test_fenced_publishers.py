@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pystreams.backfill import Published
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publication import PublishedRecords
-from pystreams.backfill.publishing import FencedPublisherError, Publisher
-from pystreams.backfill.rows import Result
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publication import PublishedRecords
+from pystreams.backfill.publishing.publisher import FencedPublisherError, Publisher
 from pystreams.runtime.ports import ProducerPort
 from pystreams.testing.simulation import NO_FAULTS, SimulatedCrash
 from tests.backfill.in_process import run

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from pystreams import StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
-from pystreams.backfill.history_task import (
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.plan.stages import stages_of
+from pystreams.backfill.tasks.history_task import (
     RESULTS_PER_BATCH,
     HistoryTask,
     HistoryTaskSettings,
 )
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.stages import stages_of
 from pystreams.runtime.settings import task_settings
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, in_order, run
 from tests.backfill.live import by_key, databases_in, live_run, outcome_of
 from tests.parity.golden import Observations, decoded, read

@@ -17,12 +17,13 @@ from pystreams import (
     StreamsConfig,
     TopicPartition,
 )
-from pystreams.backfill import HistoryError, KafkaBound, KafkaPartitionReader, KafkaSource, running
-from pystreams.backfill.connector_jars import CONNECTOR_VERSION, with_connector
-from pystreams.backfill.history import WantedTopics
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.waiting import Waiting
+from pystreams.backfill import HistoryError, KafkaBound, KafkaPartitionReader, KafkaSource
+from pystreams.backfill.broker_waiting import Waiting
+from pystreams.backfill.execution import backfill as running
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.sources.history import WantedTopics
+from pystreams.backfill.spark.connector_jars import CONNECTOR_VERSION, with_connector
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import (
     NO_FAULTS,
@@ -32,8 +33,8 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import TEXT
 
 PARTITION = TopicPartition("in", 0)

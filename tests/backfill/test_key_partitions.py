@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.backfill.key_partitions import partitions_of
-from pystreams.partitioner import partition_of
+from pystreams.backfill.tasks.key_partitions import partitions_of
+from pystreams.kernel.partitioner import partition_of
 
 KEYS = st.lists(st.none() | st.binary(max_size=19), max_size=60)
 

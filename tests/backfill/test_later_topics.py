@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publication import Publication
-from pystreams.backfill.publishing_checks import PublishingChecks
-from pystreams.backfill.waiting import REAL_WAITING
+from pystreams.backfill.broker_waiting import REAL_WAITING
+from pystreams.backfill.publishing.broker_checks import PublishingChecks
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publication import Publication
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pystreams import MissingSourceTopicError, StreamsBuilder, TopicPartition, Topology
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.need import BackfillNeed, Lookout
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.waiting import Waiting
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.publishing_mark import PublishingMark, encode_published
+from pystreams.backfill.broker_waiting import Waiting
+from pystreams.backfill.first_backfill import BackfillNeed, Lookout
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.publishing_mark import PublishingMark, encode_published
 from pystreams.testing.simulation import (
     Faults,
     InlineExecutor,
@@ -22,8 +22,8 @@ from pystreams.testing.simulation import (
     SimulatedBroker,
     SimulatedClients,
 )
-from pystreams.topology.options import OffsetReset
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.options.operation_options import OffsetReset
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import TEXT
 
 IN_0, IN_1 = TopicPartition("in", 0), TopicPartition("in", 1)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.dataset_place import is_dataset_of
-from pystreams.backfill.executors import TIMEOUT_SETTING
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staging import StagingDirectory, read_manifest
+from pystreams.backfill.exports.dataset_place import is_dataset_of
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.spark.executors import TIMEOUT_SETTING
+from pystreams.backfill.staging.directory import StagingDirectory, read_manifest
 from tests.backfill.cluster import Cluster
 from tests.backfill.covered import made_up
 from tests.backfill.on_spark import write_archive

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pystreams import ConfigError
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.salts import salts_of, spark_hash
-from pystreams.backfill.spark import spark_session
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.spark.session import spark_session
+from pystreams.backfill.spark.shuffle_salts import salts_of, spark_hash
 from tests.backfill.covered import CASES, CONFIG, SPREAD_CASES, Case, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark

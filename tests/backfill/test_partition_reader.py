@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pystreams import TopicPartition
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.partition_reader import records_within
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.sources.partition_reader import records_within
 from pystreams.errors import RetriableClientError
 from pystreams.record import ConsumedMessage
 from pystreams.testing.simulation import (

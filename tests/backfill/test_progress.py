@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 
 from pystreams import TaskId
 from pystreams.backfill import PublishingProgress, StagePhase, StageProgress
-from pystreams.backfill.progress import StageMeter
-from pystreams.backfill.publication import PublishedRecords
-from pystreams.backfill.publishing_progress import PublishingMeter
-from pystreams.backfill.task_counts import StageCounts, TakenRecords
+from pystreams.backfill.execution.progress import StageMeter
+from pystreams.backfill.publishing.progress import PublishingMeter
+from pystreams.backfill.publishing.publication import PublishedRecords
+from pystreams.backfill.tasks.record_counts import StageCounts, TakenRecords
 from pystreams.backfill.teller import Teller
 from pystreams.testing.simulation import ManualClock
 

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 
 from pystreams import TopicPartition
 from pystreams.backfill import Published
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.published_note import PUBLISHED, PublishedNote
-from pystreams.backfill.publishing import FencedPublisherError
-from pystreams.backfill.rows import Result
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.published_note import PUBLISHED, PublishedNote
+from pystreams.backfill.publishing.publisher import FencedPublisherError
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 from pystreams.testing.simulation import Lifeline, SimulatedClients
 from tests.backfill.in_process import run
 from tests.backfill.test_publishing import CONFIG, COUNTS, Arena, arena_of, counting, history

@@ -22,25 +22,25 @@ from pystreams import (
     serdes,
 )
 from pystreams.backfill import Published, PublishingSettings
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publication import (
+from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.broker_checks import refuse_used_group
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publication import (
     PartitionHistory,
     Publication,
     PublishedRecords,
     PublishingCommand,
     TaskResults,
 )
-from pystreams.backfill.publishing import FencedPublisherError, Publisher
-from pystreams.backfill.publishing_checks import refuse_used_group
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.staging_troubles import StagingError
-from pystreams.backfill.waiting import REAL_WAITING, Waiting
+from pystreams.backfill.publishing.publisher import FencedPublisherError, Publisher
+from pystreams.backfill.staging.errors import StagingError
 from pystreams.errors import RetriableClientError
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.publishing_mark import encode_published, published_by
-from pystreams.runtime.core.topic_ids import keys_to_note
-from pystreams.runtime.topics import TopicManager
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.publishing_mark import encode_published, published_by
+from pystreams.runtime.cluster.topic_ids import keys_to_note
+from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.testing.simulation import (
     FaultRates,
     Faults,
@@ -53,7 +53,7 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 

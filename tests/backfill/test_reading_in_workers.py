@@ -13,12 +13,12 @@ import pytest
 from pystreams import StreamsError, TopicPartition, Topology
 from pystreams.backfill import History
 from pystreams.backfill import run as run_backfill
-from pystreams.backfill.failures import BackfillTaskError
-from pystreams.backfill.feeding import fed_by_reader
-from pystreams.backfill.history import WantedTopics
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.rows import HISTORY_TYPE, HistoryMessage, Result
-from pystreams.backfill.task_counts import StageCounts, TakenRecords
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.rows import HISTORY_TYPE, HistoryMessage, Result
+from pystreams.backfill.sources.history import WantedTopics
+from pystreams.backfill.spark.failures import BackfillTaskError
+from pystreams.backfill.tasks.record_counts import StageCounts, TakenRecords
+from pystreams.backfill.tasks.task_input import fed_by_reader
 from pystreams.testing.simulation import ManualClock
 from tests.backfill.covered import BOTH, CASES, CONFIG, LEFT, made_up
 from tests.backfill.in_process import Row, run

@@ -10,15 +10,15 @@ import pytest
 
 from pystreams import ConfigError, StreamsBuilder, StreamsConfig, TopicPartition, Topology, serdes
 from pystreams.backfill import RescaleSettings
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.publication import PartitionHistory
-from pystreams.backfill.rescale_plan import RescaleRefusedError
-from pystreams.backfill.rescale_state import PlannedMove, planned_move
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.waiting import Waiting
-from pystreams.partitioner import partition_of
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.core.publishing_mark import PublishingMark
+from pystreams.backfill.broker_waiting import Waiting
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.publishing.publication import PartitionHistory
+from pystreams.backfill.rescaling.move_plan import RescaleRefusedError
+from pystreams.backfill.rescaling.rescale_state import PlannedMove, planned_move
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.kernel.partitioner import partition_of
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.publishing_mark import PublishingMark
 from pystreams.testing.simulation import (
     Faults,
     InlineExecutor,

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import StreamsBuilder, TopicPartition, Topology, TopologyError, serdes
-from pystreams.backfill.publication import PartitionHistory
-from pystreams.backfill.rescale_plan import (
+from pystreams.backfill.plan.store_changelogs import MissingChangelogError
+from pystreams.backfill.publishing.publication import PartitionHistory
+from pystreams.backfill.rescaling.move_plan import (
     MovePlan,
     RescaleRefusedError,
     begins,
     inherited,
     plan_move,
 )
-from pystreams.backfill.store_changelogs import MissingChangelogError
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 OLD = {

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from pystreams import TopicPartition
-from pystreams.backfill.failures import failure_in
-from pystreams.backfill.publication import PartitionHistory
-from pystreams.backfill.rescale_plan import MovedSubtopology, MovedTopic
-from pystreams.backfill.rescale_rows import moved_rows
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.store_changelogs import StoreChangelog
-from pystreams.partitioner import partition_of
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.plan.store_changelogs import StoreChangelog
+from pystreams.backfill.publishing.publication import PartitionHistory
+from pystreams.backfill.rescaling.move_plan import MovedSubtopology, MovedTopic
+from pystreams.backfill.rescaling.moved_rows import moved_rows
+from pystreams.backfill.spark.failures import failure_in
+from pystreams.kernel.partitioner import partition_of
 from pystreams.stores.kinds.buffer.kind import BUFFER
-from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message

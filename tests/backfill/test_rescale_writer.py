@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pystreams.backfill.rescaling import write_rows
-from pystreams.backfill.rows import RESULT_TYPE, ResultKind
-from pystreams.backfill.staged_rows import StageFiles, counted
+from pystreams.backfill.plan.rows import RESULT_TYPE, ResultKind
+from pystreams.backfill.rescaling.state_staging import write_rows
+from pystreams.backfill.staging.stage_files import StageFiles, counted
 
 
 def test_rows_are_counted_where_they_are_written_and_large_ones_are_read_few_at_a_time(

@@ -10,11 +10,16 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.result_files import ResultFiles, WrittenRun, arrow_batch, move_into_place
-from pystreams.backfill.rows import ResultBatch, ResultKind
-from pystreams.backfill.staged_rows import counted
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.rows import ResultBatch, ResultKind
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.stage_files import counted
+from pystreams.backfill.tasks.result_files import (
+    ResultFiles,
+    WrittenRun,
+    arrow_batch,
+    move_into_place,
+)
 
 
 def batch(
@@ -177,8 +182,8 @@ def test_disk_that_is_full_is_told_with_the_cure(small_disk: Path) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from pystreams.backfill.result_files import ResultFiles
-from pystreams.backfill.rows import ResultBatch, ResultKind
+from pystreams.backfill.tasks.result_files import ResultFiles
+from pystreams.backfill.plan.rows import ResultBatch, ResultKind
 
 records = [(b"v", b"k", 50, ()), (None, None, -1, ())]
 with ResultFiles(Path(sys.argv[1]), Path(sys.argv[1])) as files:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pystreams import StreamsBuilder, serdes
-from pystreams.backfill.row_batches import RowBatches
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.row_batches import RowBatches
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def row(kind: ResultKind, name: str) -> Result:

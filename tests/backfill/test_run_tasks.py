@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from pystreams import StreamsBuilder, StreamsConfig, TopicPartition, serdes
-from pystreams.backfill.backfill_plan import BackfillPlan
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.shipping import pack
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.task_counts import TakenRecords
-from pystreams.backfill.worker import StageHistory, StageJob, run_reading_tasks
-from pystreams.backfill.worker_logging import worker_set_up, workers_log_by
-from pystreams.cli.logs import configure_logging, set_up_in_workers
+from pystreams.backfill.plan.backfill_plan import BackfillPlan
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.spark.pickling import pack
+from pystreams.backfill.spark.worker_logging import worker_set_up, workers_log_by
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.backfill.tasks.record_counts import TakenRecords
+from pystreams.backfill.tasks.worker import StageHistory, StageJob, run_reading_tasks
+from pystreams.cli.display.logs import configure_logging, set_up_in_workers
 from pystreams.testing.simulation import ManualClock
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row
 from tests.backfill.test_reading_in_workers import RowReader
 

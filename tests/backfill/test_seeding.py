@@ -23,11 +23,11 @@ from pystreams import (
     Topology,
     serdes,
 )
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill import killed_seeding
 from tests.backfill.covered import CASES, CONFIG, Case, made_up
 from tests.backfill.in_process import run

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from pystreams import TaskId, TopicPartition
 from pystreams.backfill import Published
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.publishing import FencedPublisherError
-from pystreams.backfill.rows import Result
-from pystreams.backfill.seeding import StateSeeder
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publisher import FencedPublisherError
+from pystreams.backfill.publishing.store_seeder import StateSeeder
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.core.publishing_mark import published_by
+from pystreams.runtime.cluster.publishing_mark import published_by
 from pystreams.testing.simulation import FaultRates, SimulatedCrash
 from tests.backfill.in_process import run
 from tests.backfill.seeding_scene import Scene

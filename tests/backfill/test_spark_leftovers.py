@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.backfill.spark_leftovers import working_directory_kept
+from pystreams.backfill.spark.leftovers import working_directory_kept
 
 
 @pytest.fixture

@@ -13,19 +13,28 @@ import pytest
 from pyarrow import parquet
 
 from pystreams import StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
-from pystreams.backfill.declared import declared_configuration
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.publication import PartitionHistory, Publication, PublishingCommand
-from pystreams.backfill.rescale_state import rescaled_publication
-from pystreams.backfill.rows import Result, ResultKind, place_of
-from pystreams.backfill.staged_publication import edge_topics, staged_publication
-from pystreams.backfill.staged_results import StagedResults
-from pystreams.backfill.staged_rows import counted
-from pystreams.backfill.staging import Manifest, StagedStage, StagingDirectory, read_manifest
-from pystreams.backfill.staging_troubles import StagingError
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.fingerprint import declared_configuration
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.rows import Result, ResultKind, place_of
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.publishing.publication import (
+    PartitionHistory,
+    Publication,
+    PublishingCommand,
+)
+from pystreams.backfill.publishing.staged_publication import edge_topics, staged_publication
+from pystreams.backfill.rescaling.rescale_state import rescaled_publication
+from pystreams.backfill.staging.directory import (
+    Manifest,
+    StagedStage,
+    StagingDirectory,
+    read_manifest,
+)
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.results import StagedResults
+from pystreams.backfill.staging.stage_files import counted
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

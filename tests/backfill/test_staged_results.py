@@ -12,12 +12,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import TaskId
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.staged_publication import staged_publication
-from pystreams.backfill.staged_results import StagedResults, kept_results
-from pystreams.backfill.staged_state import staged_state
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.staged_publication import staged_publication
+from pystreams.backfill.publishing.staged_state import staged_state
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.results import StagedResults, kept_results
 from tests.backfill.test_staged_publication import plan_of, staged_in
 
 LOCK = ".lock"

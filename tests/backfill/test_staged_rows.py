@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pystreams.backfill.rows import ResultKind, place_of
-from pystreams.backfill.staged_rows import StageFiles, check_complete, counted
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.rows import ResultKind, place_of
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.stage_files import StageFiles, check_complete, counted
 
 BATCH_BYTES = 100_000
 

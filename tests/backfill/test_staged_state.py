@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pystreams import TaskId
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.rows import Result, ResultKind
-from pystreams.backfill.seeding import StateColumns
-from pystreams.backfill.staged_results import StagedResults
-from pystreams.backfill.staged_state import staged_state
-from pystreams.backfill.staging import Manifest, StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.publishing.staged_state import staged_state
+from pystreams.backfill.publishing.store_seeder import StateColumns
+from pystreams.backfill.staging.directory import Manifest, StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.results import StagedResults
 from tests.backfill.test_staged_publication import plan_of, publication_of, row, stage
 
 REPARTITION = "app-by-value-repartition"

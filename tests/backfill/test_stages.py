@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pystreams import StreamsBuilder, Topology, TopologyError, serdes
-from pystreams.backfill.stages import Stage, merges_history, stages_of
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.stages import Stage, merges_history, stages_of
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TYPES: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 COUNT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.LONG}

@@ -14,19 +14,24 @@ from pathlib import Path
 import pytest
 
 from pystreams import TopicPartition
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.result_files import ResultFiles
-from pystreams.backfill.rows import ResultBatch, ResultKind
-from pystreams.backfill.staging import StagedStage, StagingDirectory, begun_identity, read_manifest
-from pystreams.backfill.staging_troubles import _CURES, StagingError, do_again
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.rows import ResultBatch, ResultKind
+from pystreams.backfill.staging.directory import (
+    StagedStage,
+    StagingDirectory,
+    begun_identity,
+    read_manifest,
+)
+from pystreams.backfill.staging.errors import _CURES, StagingError, do_again
+from pystreams.backfill.tasks.result_files import ResultFiles
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import two_repartitions
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from pystreams.backfill.staging import StagingDirectory
+from pystreams.backfill.staging.directory import StagingDirectory
 
 with StagingDirectory(Path(sys.argv[1])).held():
     print("held", flush=True)

@@ -21,10 +21,10 @@ from pystreams import (
     TopologyError,
 )
 from pystreams.backfill import ArchiveSource, run
-from pystreams.backfill.store_checks import refuse_stores_without_dump
-from pystreams.cli.backfill import backfill
+from pystreams.backfill.plan.store_checks import refuse_stores_without_dump
+from pystreams.cli.commands.backfill import backfill
 from pystreams.record import ProducedRecord
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill import in_process
 from tests.backfill.covered import CONFIG, TEXT, made_up
 from tests.backfill.live import live_run, outcome_of

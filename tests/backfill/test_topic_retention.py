@@ -19,11 +19,11 @@ from pystreams import (
     StreamsBuilder,
     Topology,
 )
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.cli.backfill_results import show_age
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.cli.display.backfill_results import show_age
 from pystreams.serdes import STRING
 from pystreams.testing.simulation import Faults, ManualClock, SimulatedBroker
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.backfill.test_publishing import Arena

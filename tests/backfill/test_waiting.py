@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.backfill.waiting import ATTEMPTS, Waiting
+from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
 from pystreams.errors import RetriableClientError
 from pystreams.testing.simulation import ManualClock
 

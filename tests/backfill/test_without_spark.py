@@ -12,10 +12,10 @@ import pytest
 
 from pystreams import ConfigError, ProcessingError, TaskId, TopicPartition
 from pystreams.backfill import ArchiveSource, run
-from pystreams.backfill.failures import WorkerFailureError, cure_in, failure_in
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.spark import (
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.spark.failures import WorkerFailureError, cure_in, failure_in
+from pystreams.backfill.spark.session import (
     _MODULES_NEEDED,
     SparkNotAvailableError,
     _not_started,
@@ -24,10 +24,10 @@ from pystreams.backfill.spark import (
     missing_modules,
     require_pyspark,
 )
-from pystreams.backfill.staging import StagingDirectory, read_manifest
-from pystreams.backfill.staging_troubles import StagingError
-from pystreams.java import Java
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.staging.directory import StagingDirectory, read_manifest
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.kernel.java import Java
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import CONFIG, two_repartitions
 
 IMPORT_WITHOUT_SPARK = """
@@ -35,7 +35,7 @@ import sys
 for name in ("pyspark", "pyarrow", "pandas"):
     sys.modules[name] = None
 import pystreams.backfill
-import pystreams.backfill.staging
+import pystreams.backfill.staging.directory
 print("imported")
 """
 
@@ -61,9 +61,9 @@ def test_missing_extra_is_said_with_the_command_that_installs_it(
 def test_backfill_does_not_wait_for_packages_that_only_queries_need() -> None:
     script = (
         "import sys\n"
-        "from pystreams.backfill.spark import require_pyspark\n"
+        "from pystreams.backfill.spark.session import require_pyspark\n"
         "require_pyspark()\n"
-        "import pystreams.backfill.stage_runner, pystreams.backfill.worker\n"
+        "import pystreams.backfill.execution.stage_runner, pystreams.backfill.tasks.worker\n"
         "print('pandas' in sys.modules)\n"
     )
     answer = subprocess.run(

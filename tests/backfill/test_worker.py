@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from pystreams import StreamsError, TopicPartition
-from pystreams.backfill.feeding import _by_partition, _Offsets, messages_of
-from pystreams.backfill.worker import _by_task
+from pystreams.backfill.tasks.task_input import _by_partition, _Offsets, messages_of
+from pystreams.backfill.tasks.worker import _by_task
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import SCHEMA
 

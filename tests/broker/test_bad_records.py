@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.runtime.thread import StreamThread
+from pystreams.runtime.loop.stream_thread import StreamThread
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.programs import write_counts

@@ -16,8 +16,8 @@ from pystreams import BrokerNotAvailableError, StreamsConfig, TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.broker.network import is_port_free
 from pystreams.errors import RetriableClientError
-from pystreams.runtime.adapters.factory import ConfluentClients
-from pystreams.runtime.core.new_topic import NewTopic as NewInternalTopic
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.cluster.new_topic import NewTopic as NewInternalTopic
 from tests.broker.application import Application, Running
 from tests.broker.exactly_once.arena import Arena
 from tests.broker.exactly_once.test_kill import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.stores.checkpoint_file import read_checkpoint
+from pystreams.stores.files.checkpoint_file import read_checkpoint
 from tests.broker.application import Application, LogLine, Running
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import LastNumbers, produce, read_all, reader_of, values_by_key

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.clock import SystemClock
+from pystreams.kernel.clock import SystemClock
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all

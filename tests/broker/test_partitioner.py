@@ -12,7 +12,7 @@ import pytest
 from pystreams import StreamsConfig, TopicPartition
 from pystreams.broker import DevelopmentBroker
 from pystreams.record import OutputBuffer
-from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.adapters.client_factory import ConfluentClients
 from tests.broker.flushing import flush
 
 GOLDEN = json.loads(

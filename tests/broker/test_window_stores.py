@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.clock import SystemClock
+from pystreams.kernel.clock import SystemClock
 from tests.broker.application import Application
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import LastNumbers, produce, reader_of

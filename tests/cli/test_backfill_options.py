@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from pystreams import TopicPartition
 from pystreams.backfill import KafkaBound
-from pystreams.cli.backfill import _Backfill, backfill
-from pystreams.cli.option_values import bound_of, columns_of, counts, pairs
+from pystreams.cli.commands.backfill import _Backfill, backfill
+from pystreams.cli.options.values import bound_of, columns_of, counts, pairs
 from pystreams.testing.simulation import (
     Faults,
     Lifeline,

@@ -11,7 +11,13 @@ from structlog.testing import capture_logs
 
 from pystreams import TaskId
 from pystreams.backfill import PublishingProgress, StagePhase, StageProgress
-from pystreams.cli.backfill_progress import Bars, LogLines, TextLines, display_for, stage_words
+from pystreams.cli.display.backfill_progress import (
+    Bars,
+    LogLines,
+    TextLines,
+    display_for,
+    stage_words,
+)
 
 BEGUN = StageProgress(0, 2, ("orders", "customers"), 12_000_000)
 READING = replace(BEGUN, phase=StagePhase.READING, seconds=4.0, spark_tasks=(3, 8))

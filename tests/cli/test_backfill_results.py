@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pystreams.backfill import Published
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.seeding import Seeded
-from pystreams.backfill.staging import Manifest, StagedStage
-from pystreams.cli.backfill_results import show_published, show_summary
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.publishing.store_seeder import Seeded
+from pystreams.backfill.staging.directory import Manifest, StagedStage
+from pystreams.cli.display.backfill_results import show_published, show_summary
 
 STATE = Path("/var/state/app")
 

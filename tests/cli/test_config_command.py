@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pystreams.cli.config import config
-from pystreams.cli.configuration_page import reference_page
+from pystreams.cli.commands.config import config
+from pystreams.cli.display.configuration_page import reference_page
 from pystreams.config import KEY_DEFINITIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "configuration.md"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from pystreams.cli.describe import describe
-from pystreams.cli.mermaid import to_mermaid
-from pystreams.topology.description import (
+from pystreams.cli.commands.describe import describe
+from pystreams.cli.display.mermaid import to_mermaid
+from pystreams.topology.graph.description import (
     NodeDescription,
     SubtopologyDescription,
     TopologyDescription,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CODE = """
-from pystreams.topology.topology import Topology
+from pystreams.topology.graph.topology import Topology
 
 topology = Topology()
 topology.add_source("orders", "orders-in")

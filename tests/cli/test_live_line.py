@@ -7,8 +7,8 @@ import io
 import sys
 from typing import TYPE_CHECKING
 
-from pystreams.cli.live_line import LiveDisplay, StatusLine
-from pystreams.runtime.statistics import Statistics, total
+from pystreams.cli.display.live_line import LiveDisplay, StatusLine
+from pystreams.runtime.loop.statistics import Statistics, total
 
 if TYPE_CHECKING:
     import pytest

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import structlog
 
-from pystreams.cli.logs import configure_logging
-from pystreams.tracebacks import traceback_field
+from pystreams.cli.display.logs import configure_logging
+from pystreams.kernel.user_tracebacks import traceback_field
 
 
 def log_lines() -> None:

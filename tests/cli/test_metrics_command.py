@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from pystreams.cli.metrics import metrics
-from pystreams.cli.metrics_page import reference_page
+from pystreams.cli.commands.metrics import metrics
+from pystreams.cli.display.metrics_page import reference_page
 from pystreams.metrics import DEFINITIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pystreams.cli.main import pystreams
-from pystreams.cli.option_groups import (
+from pystreams.cli.options.groups import (
     ApplicationOptions,
     LogOptions,
     SparkOptions,

@@ -10,15 +10,15 @@ import pytest
 from click.testing import CliRunner
 
 from pystreams import TopicPartition
-from pystreams.backfill.need import BackfillNeed
-from pystreams.cli.backfill import backfill
-from pystreams.cli.backfill_options import FOR_RUN_OPTION
-from pystreams.cli.first_backfill import FirstBackfill, FirstBackfillOptions
-from pystreams.cli.option_groups import ApplicationOptions, LogOptions, SparkOptions
-from pystreams.cli.run import run
+from pystreams.backfill.first_backfill import BackfillNeed
+from pystreams.cli.commands.backfill import backfill
+from pystreams.cli.commands.run import run
+from pystreams.cli.options.backfill import FOR_RUN_OPTION
+from pystreams.cli.options.groups import ApplicationOptions, LogOptions, SparkOptions
+from pystreams.cli.processes.first_backfill import FirstBackfill, FirstBackfillOptions
 
 FLOW = """
-from pystreams.topology.topology import Topology
+from pystreams.topology.graph.topology import Topology
 topology = Topology()
 topology.add_source('source', 'in')
 """

@@ -25,7 +25,7 @@ PARTITIONS = 2
 WAIT_S = 30
 CODE = """
 from pystreams import serdes
-from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.dsl.builder import StreamsBuilder
 
 config = {{"default.key.serde": "string", "default.value.serde": "string"}}
 builder = StreamsBuilder()

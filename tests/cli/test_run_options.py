@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pystreams import ConfigError, StreamsConfig, Topology
-from pystreams.cli import development_broker
-from pystreams.cli.configuration import configuration
-from pystreams.cli.option_groups import ApplicationOptions
-from pystreams.cli.run import RunOptions, configuration_of_run, run
-from pystreams.cli.topology_loader import LoadedTopology
+from pystreams.cli.application import development_broker
+from pystreams.cli.application.configuration import configuration
+from pystreams.cli.application.topology_loader import LoadedTopology
+from pystreams.cli.commands.run import RunOptions, configuration_of_run, run
+from pystreams.cli.options.groups import ApplicationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +141,7 @@ def invoke(*arguments: str) -> Result:
 def flow(tmp_path: Path) -> str:
     file = tmp_path / "user_flow.py"
     file.write_text(
-        "from pystreams.topology.topology import Topology\n"
+        "from pystreams.topology.graph.topology import Topology\n"
         "topology = Topology()\n"
         "topology.add_source('source', 'in')\n"
         "config = {'default.key.serde': 'bytes', 'default.value.serde': 'bytes'}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.table import Column
 
-from pystreams.cli.tables import show_reference
+from pystreams.cli.display.tables import show_reference
 
 COLUMNS = [Column("Name", no_wrap=True), Column("Meaning", ratio=1)]
 LONG_NAME = "n" * 50

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from pystreams import StreamsBuilder, StreamsConfig
-from pystreams.cli.development_broker import create_missing_topics
-from pystreams.cli.topics import topics
+from pystreams.cli.application.development_broker import create_missing_topics
+from pystreams.cli.commands.topics import topics
 
 if TYPE_CHECKING:
     from pystreams.broker import DevelopmentBroker

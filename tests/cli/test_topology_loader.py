@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from pystreams.cli.topology_loader import LoadedTopology, LoadingError, load_topology
+from pystreams.cli.application.topology_loader import LoadedTopology, LoadingError, load_topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 TOPOLOGY = """
-from pystreams.topology.topology import Topology
+from pystreams.topology.graph.topology import Topology
 
 def make(topic):
     made = Topology()
@@ -23,7 +23,7 @@ def make(topic):
     return made
 """
 BUILDER = """
-from pystreams.topology.builder import StreamsBuilder
+from pystreams.topology.dsl.builder import StreamsBuilder
 
 def make(topic):
     made = StreamsBuilder()

@@ -21,9 +21,9 @@ from pystreams import (
     Windowed,
 )
 from pystreams.serdes import LONG, STRING
-from pystreams.stores.spec import Retention
+from pystreams.stores.contracts.spec import Retention
+from pystreams.stores.kinds.window.keys import MAX_TIME
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.window_keys import MAX_TIME
 from tests.stores.support import CHANGELOG, Home
 
 INPUT = TopicPartition("orders", 0)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pystreams import StoreNotAvailableError
+from pystreams.stores.contracts.many_keys import get_many
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.many_keys import get_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 pytestmark = pytest.mark.contract
 

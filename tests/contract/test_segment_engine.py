@@ -16,12 +16,12 @@ from rocksdict import Options, Rdict
 from pystreams import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBSegmentEngine
-from pystreams.stores.segments import SEGMENT_ID_BYTES, segment_id_of, segment_prefix
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, segment_id_of, segment_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 pytestmark = pytest.mark.contract
 
@@ -331,7 +331,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from pystreams.stores.engines.rocksdb import RocksDBSegmentEngine
-from pystreams.stores.segments import segment_prefix
+from pystreams.stores.time_segments.segments import segment_prefix
 
 def small(name, options):
     options.set_write_buffer_size(1 << 14)

@@ -18,9 +18,9 @@ from pystreams import (
 )
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention, StoreSpec
+from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, session_key
 from pystreams.stores.kinds.session.kind import SESSION
-from pystreams.stores.session_keys import MAX_TIMESTAMP, session_key
-from pystreams.stores.spec import Retention, StoreSpec
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:

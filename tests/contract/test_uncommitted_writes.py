@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pystreams import IsolationLevel, Position, StoreEngine, StoreNotAvailableError
-from pystreams.stores.metadata import POSITION, STATUS
+from pystreams.stores.files.metadata import POSITION, STATUS
 from tests.contract.every_kind import FAR_MS, INPUT, KINDS, SLOTS, STEP_MS, Kind, Slots
 from tests.stores.support import CHANGELOG
 

@@ -19,9 +19,9 @@ from pystreams import (
 )
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention, StoreSpec
+from pystreams.stores.kinds.window.keys import MAX_TIME, window_key
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreSpec
-from pystreams.stores.window_keys import MAX_TIME, window_key
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import maven
 from pystreams.broker import DevelopmentBroker, class_archive
-from pystreams.java import Java
+from pystreams.kernel import maven
+from pystreams.kernel.java import Java
 
 JAVA = Java(Path("/usr/bin/java"), 17, 'openjdk version "17.0.15"')
 
@@ -81,7 +81,7 @@ def test_damaged_archive_does_not_keep_the_broker_from_starting(
     cache_dir: Path, tmp_path: Path
 ) -> None:
     from pystreams.broker.jars import class_path
-    from pystreams.java import find_java
+    from pystreams.kernel.java import find_java
 
     name = class_archive.archive_name(find_java(), class_path())
     (cache_dir / "class-data").mkdir()

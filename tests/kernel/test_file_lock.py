@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.file_lock import FileLock
+from pystreams.kernel.file_lock import FileLock
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.java import JavaNotFoundError, find_java
+from pystreams.kernel.java import JavaNotFoundError, find_java
 
 if TYPE_CHECKING:
     from pathlib import Path

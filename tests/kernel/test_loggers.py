@@ -11,11 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 import pystreams
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 
 LOG = """
 import logging, sys
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 log = get_logger("pystreams.test")
 log.error("too early to be seen")
 exec(sys.argv[1])
@@ -73,5 +73,5 @@ def test_an_exception_stands_below_its_line(caplog: pytest.LogCaptureFixture) ->
 def test_every_module_logs_through_the_librarys_loggers() -> None:
     """One of structlog's own prints to standard output where structlog is not configured."""
     package = Path(pystreams.__file__).parent
-    files = set(package.rglob("*.py")) - {package / "loggers.py"}
+    files = set(package.rglob("*.py")) - {package / "kernel/loggers.py"}
     assert not [file for file in files if "structlog.get_logger(" in file.read_text("utf-8")]

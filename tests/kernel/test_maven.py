@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pystreams.broker.jars import class_path
-from pystreams.maven import (
+from pystreams.kernel.maven import (
     Artifact,
     ArtifactError,
     ChecksumError,
     default_cache_dir,
     parse_artifacts,
 )
-from pystreams.maven import fetch as fetch_patiently
+from pystreams.kernel.maven import fetch as fetch_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.partitioner import murmur2, partition_of
+from pystreams.kernel.partitioner import murmur2, partition_of
 
 GOLDEN = Path(__file__).parents[1] / "parity" / "golden" / "partitioner.json"
 KEYS: list[dict[str, Any]] = json.loads(GOLDEN.read_text())["keys"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.rate import RateMeter, duration
+from pystreams.kernel.rate import RateMeter, duration
 
 
 def test_the_first_sample_has_no_rate() -> None:

@@ -24,10 +24,10 @@ from pystreams import (
     serde_of,
 )
 from pystreams.errors import InternalError, as_streams_error
+from pystreams.kernel.user_tracebacks import is_users, traceback_field, traceback_lines
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.plan import TopologyPlan
-from pystreams.tracebacks import is_users, traceback_field, traceback_lines
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 PACKAGE = Path(pystreams.__file__).parent
 

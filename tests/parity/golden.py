@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pystreams import Headers, Topology
-from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.window import TypedWindowStore
-from pystreams.stores.window_keys import MAX_TIME, start_of
+from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
+from pystreams.stores.kinds.window.keys import MAX_TIME, start_of
+from pystreams.stores.kinds.window.store import TypedWindowStore
 from pystreams.testing import TopologyTestDriver
 
 GOLDEN = Path(__file__).parent / "golden"

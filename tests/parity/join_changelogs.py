@@ -8,8 +8,8 @@ either; the input has none, because there numbers differ in the stores as well.
 from __future__ import annotations
 
 from pystreams import Topology
+from pystreams.stores.kinds.window.keys import key_of, start_of, window_key
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.window_keys import key_of, start_of, window_key
 from tests.parity.golden import Produced
 
 

@@ -38,7 +38,7 @@ from tests.parity.store_replay import (
 from tests.stores.support import CHANGELOG, Home, Message
 
 if TYPE_CHECKING:
-    from pystreams.stores.spec import StoreSupplier
+    from pystreams.stores.contracts.spec import StoreSupplier
     from pystreams.stores.spec_builder import StoreSpecBuilder
 
 pytestmark = pytest.mark.parity

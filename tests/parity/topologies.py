@@ -22,7 +22,7 @@ from pystreams import (
     Topology,
 )
 from pystreams.serdes import BYTES, DOUBLE, INT, LONG, STRING, UUID
-from pystreams.topology.nodes import RecordForRouting
+from pystreams.topology.graph.nodes import RecordForRouting
 from tests.parity.golden import Observations
 from tests.parity.processors import (
     CityKey,

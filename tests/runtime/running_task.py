@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pystreams import TaskId, TopicPartition, Topology, fail_on_invalid_timestamp, log_and_continue
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
-from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 IN = "in"
 

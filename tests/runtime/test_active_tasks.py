@@ -15,8 +15,8 @@ from pystreams import (
     Topology,
     serdes,
 )
-from pystreams.runtime.active_tasks import ActiveTasks
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from tests.runtime.running_task import RunningTask
 
 INTERVAL_MS = 100

@@ -8,7 +8,7 @@ import pytest
 
 from pystreams import BrokerNotAvailableError, StreamsBuilder, serdes
 from pystreams.errors import RetriableClientError
-from pystreams.runtime.failing_tasks import FailingTasks
+from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.testing.simulation.clock import ManualClock
 from tests.runtime.running_task import RunningTask
 

@@ -20,7 +20,9 @@ from pystreams import (
     ValueAndTimestamp,
     VersionedRecord,
 )
-from pystreams.runtime.local_store import local_store, views_of
+from pystreams.runtime.queries.local_stores import local_store, views_of
+from pystreams.stores.contracts.local_store import LocalStore
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
@@ -30,8 +32,6 @@ from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.kinds.window.local import LocalWindowStore
-from pystreams.stores.local_store import LocalStore
-from pystreams.stores.spec import StoreSpec
 from tests.runtime.query.filing import BUILDERS, filing
 from tests.runtime.running_task import RunningTask
 from tests.stores.custom import SqliteStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pystreams import TopicPartition
-from pystreams.runtime.pace import Pace
+from pystreams.runtime.loop.loop_timing import Pace
 from pystreams.testing.simulation.clock import ManualClock
 
 IN = TopicPartition("in", 0)

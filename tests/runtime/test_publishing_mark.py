@@ -9,20 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import FatalStreamsError, StreamsBuilder, TaskId, TopicPartition
-from pystreams.runtime.core.offsets import (
+from pystreams.runtime.cluster.committed_offsets import (
     UNKNOWN_TIME,
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
 )
-from pystreams.runtime.core.publishing_mark import (
+from pystreams.runtime.cluster.publishing_mark import (
     PublishingMark,
     encode_published,
     is_being_published,
     published_by,
 )
-from pystreams.runtime.start_positions import start_positions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.tasks.start_positions import start_positions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 MARK = PublishingMark("9f86d081884c7d65", 20_000, with_outputs=False)
 MARKS = st.builds(

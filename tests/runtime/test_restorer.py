@@ -9,10 +9,10 @@ from structlog.testing import capture_logs
 
 from pystreams import Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext, StaticMessage
-from pystreams.runtime.core.offsets import OffsetRange
-from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.core.store_positions import StorePositions
-from pystreams.runtime.restorer import Restorer
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.serdes import STRING
 from pystreams.testing.simulation.clock import ManualClock
 

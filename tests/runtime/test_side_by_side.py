@@ -7,7 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
-from pystreams.runtime.side_by_side import SideBySide
+from pystreams.runtime.tasks.concurrent_calls import SideBySide
 
 DEADLINE_S = 90
 

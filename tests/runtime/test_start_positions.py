@@ -8,10 +8,10 @@ from typing import Literal
 import pytest
 
 from pystreams import FatalStreamsError, StreamsBuilder, TaskId, TopicPartition
-from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
-from pystreams.runtime.start_positions import start_positions
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.serdes import STRING
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 Policy = Literal["earliest", "latest", "none"]
 PARTITION = TopicPartition("in", 0)

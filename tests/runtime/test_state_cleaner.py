@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from pystreams import TaskId
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.state_cleaner import StateCleaner
+from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.testing.simulation.clock import ManualClock
 
 DELAY_MS = 600_000

@@ -15,9 +15,9 @@ from pystreams import (
     TopicPartition,
     TopologyError,
 )
-from pystreams.runtime.topics import TopicManager
+from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import STRING
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 if TYPE_CHECKING:
     from collections.abc import Collection

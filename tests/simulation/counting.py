@@ -26,7 +26,7 @@ from pystreams.testing.simulation import (
     SimulatedDisk,
     SimulatedProcess,
 )
-from pystreams.topology.partitions import plan_partitions
+from pystreams.topology.plan.partition_plan import plan_partitions
 
 APPLICATION = "app"
 EOS = ("exactly_once", "exactly_once_v2")

@@ -11,8 +11,8 @@ from pystreams import StoreEngine, StreamsError, TopicPartition, Topology
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
-from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.time_segments.segments import segment_id_of
 from pystreams.testing.simulation.disk import StoreFiles
 from tests.every_store import BUILDERS, WriteEverywhere, everywhere, replayed
 from tests.simulation.applications import Application, running_tasks

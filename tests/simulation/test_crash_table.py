@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
-from pystreams.stores.segments import segment_id_of
+from pystreams.stores.time_segments.segments import segment_id_of
 from tests.every_store import BUILDERS
 from tests.simulation.crash_run import FIRST_MS, CrashRun, die_at_each_step, steps_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pystreams.stores import write_through
+from pystreams.stores.dirty_map import write_through
 from tests.every_store import BUILDERS, IN_MEMORY, NEWEST_KEYS, WriteInMemory, cached
 from tests.simulation.crash_run import CrashRun, changelog_of, die_at_each_step, steps_of
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pystreams.stores import write_through
+from pystreams.stores.dirty_map import write_through
 from pystreams.testing.simulation.disk import StoreFiles
 from tests.simulation.crash_run import die_at_each_step
 from tests.simulation.test_crash_table_of_an_outer_join import (

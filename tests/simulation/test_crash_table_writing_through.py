@@ -21,10 +21,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import TopicPartition
-from pystreams.stores import write_through
-from pystreams.stores.metadata import OPEN, STATUS, pack_long
-from pystreams.stores.segments import Segments, segment_id_of
-from pystreams.stores.versioned_reader import SegmentIndex, Version, VersionReader
+from pystreams.stores.dirty_map import write_through
+from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
+from pystreams.stores.kinds.versioned.reader import SegmentIndex, Version, VersionReader
+from pystreams.stores.time_segments.segments import Segments, segment_id_of
 from pystreams.testing.simulation.disk import StoreFiles
 from tests.every_store import BUILDERS, replayed
 from tests.simulation.crash_run import STEP_MS, CrashRun, live, offset_of, steps_of

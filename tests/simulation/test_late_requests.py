@@ -11,7 +11,7 @@ import structlog
 
 from pystreams import TopicPartition
 from pystreams.errors import TaskMigratedError
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.testing.simulation import (
     NO_FAULTS,
     Faults,

@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from pystreams import ChangelogLossError, TopicPartition, Topology
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
-from pystreams.runtime import relogging
-from pystreams.runtime.core.loss_decisions import read_decision, write_decision
+from pystreams.runtime.state.loss_decisions import read_decision, write_decision
+from pystreams.runtime.tasks import changelog_rewrite as relogging
 from tests.simulation.applications import CHANGELOG, counting
 from tests.simulation.damaging import OnDisk, joined, read_everywhere
 

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 from pystreams import JoinWindows, StreamsBuilder, TopicPartition, Topology, serdes
-from pystreams.stores import write_through
+from pystreams.stores.dirty_map import write_through
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
 

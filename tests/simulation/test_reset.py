@@ -8,7 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, TaskId, TopicPartition
-from pystreams.runtime.reset import ApplicationReset, NewOffsets, ResetRefusedError
+from pystreams.runtime.maintenance.application_reset import (
+    ApplicationReset,
+    NewOffsets,
+    ResetRefusedError,
+)
 from pystreams.testing.simulation import SimulatedCrash, SimulatedProcess
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline

@@ -9,7 +9,7 @@ import pytest
 from pystreams import TopicPartition
 from pystreams.errors import RetriableClientError, TaskMigratedError, TransactionAbortableError
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.testing.simulation import (
     NO_FAULTS,
     Faults,

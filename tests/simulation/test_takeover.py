@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pystreams import Topology
-    from pystreams.runtime.thread import StreamThread
+    from pystreams.runtime.loop.stream_thread import StreamThread
     from pystreams.testing.simulation import SimulatedProcess
 
 pytestmark = pytest.mark.simulation

@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, StreamsBuilder, serdes
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
-from pystreams.runtime.input_topics import InputTopics
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.simulation.applications import Application, running_tasks, stored_counts
 
 if TYPE_CHECKING:

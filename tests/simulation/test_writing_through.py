@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from pystreams import StreamsBuilder, Topology, serdes
-from pystreams.stores import write_through
+from pystreams.stores.dirty_map import write_through
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.counting import TOPOLOGIES, CountingSimulation, Scenario
 

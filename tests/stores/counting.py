@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores import buffered
-from pystreams.stores.api import RocksDBConfigSetter
-from pystreams.stores.sorted_keys import SortedKeys
+from pystreams.stores.contracts.key_value import RocksDBConfigSetter
+from pystreams.stores.dirty_map import buffered
+from pystreams.stores.dirty_map.sorted_keys import SortedKeys
 
 
 class Walked:

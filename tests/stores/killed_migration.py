@@ -19,7 +19,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from pystreams import StoreBuilder, Stores, serdes
-from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.state.state_manager import ProcessorStateManager
 from tests.stores.managed import TASK, opened
 
 STEPS = frozenset(("_take_in_position", "take_in_task_checkpoint", "delete"))

@@ -12,9 +12,9 @@ from typing import Any
 
 from pystreams import StoreBuilder, TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.core.store_positions import StorePositions
-from pystreams.stores.contract import RocksDBConfigSetter
+from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.stores.contracts.state_store import RocksDBConfigSetter
 
 TASK = TaskId(0, 0)
 ROOT = Path(__file__).parent.parent.parent

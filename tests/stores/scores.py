@@ -26,13 +26,13 @@ from pystreams import (
     Topology,
     serdes,
 )
-from pystreams.stores.api import KeyValueEngine
-from pystreams.stores.local_store import LocalStore
-from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.spec import KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.contracts.key_value import KeyValueEngine
+from pystreams.stores.contracts.local_store import LocalStore
+from pystreams.stores.contracts.spec import KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.typed_state_store import TypedParts, TypedStateStore, TypedView
-from pystreams.stores.views import BytesReader, view_of
+from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
+from pystreams.stores.typed_stores.views import BytesReader, view_of
 
 DAY_MS = 86_400_000
 _DAY = struct.Struct(">q")

@@ -19,7 +19,7 @@ from hypothesis.stateful import Bundle, initialize, invariant, precondition, rul
 from pystreams import IsolationLevel, StoreKind, StoreNotAvailableError, ValueAndTimestamp
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import Retention, StoreSpec
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from tests.stores.machine_parts import LEVELS, Entry, MortalMachine, OpenRead
 from tests.stores.support import CHANGELOG, Home, Message
 

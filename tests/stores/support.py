@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams import StateStoreContext, StoreEngine, TaskId, TopicPartition, serdes
 from pystreams.record import OutputBuffer, RecordContext, StaticMessage
+from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
-from pystreams.stores.read_cache import ReadCacheBudget
-from pystreams.stores.spec import StoreSpec
 
 if TYPE_CHECKING:
     from pathlib import Path

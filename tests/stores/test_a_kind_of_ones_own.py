@@ -22,10 +22,10 @@ from pystreams import (
     TopologyError,
     serdes,
 )
-from pystreams.runtime.local_store import local_store, views_of
-from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.queries.local_stores import local_store, views_of
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
 from pystreams.stores.build import build_bulk_loaded_store
-from pystreams.stores.spec import StoreSupplier
+from pystreams.stores.contracts.spec import StoreSupplier
 from pystreams.testing import StateStoreContract, TopologyTestDriver
 from tests.runtime.running_task import RunningTask
 from tests.stores.scores import (

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from pystreams.stores.api import KeyValueEngine
+from pystreams.stores.contracts.key_value import KeyValueEngine
 from pystreams.stores.engines.rocksdb import (
     BulkLoadEngine,
     RocksDBEngine,
     RocksDBSegmentEngine,
     bulk_load,
 )
-from pystreams.stores.segments import segment_prefix
+from pystreams.stores.time_segments.segments import segment_prefix
 from tests.stores.families import families
 from tests.stores.managed import ROOT
 

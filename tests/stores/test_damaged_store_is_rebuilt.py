@@ -10,8 +10,8 @@ import pytest
 
 from pystreams import StateStoreCorruptedError, Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.runtime.core.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.core.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
+from pystreams.runtime.state.store_positions import StorePositions
 from pystreams.serdes import STRING
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder

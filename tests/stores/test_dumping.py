@@ -18,8 +18,8 @@ from pystreams import (
     Windowed,
     serdes,
 )
-from pystreams.stores.segments import segment_id_of
 from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.time_segments.segments import segment_id_of
 from tests.stores.support import CHANGELOG, Home, Message
 
 RETENTION_MS = 600_000

@@ -25,13 +25,13 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import StaticMessage
-from pystreams.stores.checkpoint_file import write_checkpoint
+from pystreams.stores.files.checkpoint_file import write_checkpoint
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.session_keys import session_key
+from pystreams.stores.kinds.session.keys import session_key
+from pystreams.stores.kinds.versioned.reader import LATEST_PREFIX, pack_latest
+from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.versioned_reader import LATEST_PREFIX, pack_latest
-from pystreams.stores.window_keys import window_key
 from tests.contract.every_kind import KINDS, Slots
 from tests.every_store import BUILDERS
 from tests.stores.managed import changelog, opened

@@ -13,7 +13,7 @@ import pytest
 
 from pystreams import SerializationError, StoreEngine, StoreNotAvailableError, TopologyError, serdes
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.list_value import ListValueStore, values_of, with_value
+from pystreams.stores.kinds.list.store import ListValueStore, values_of, with_value
 from tests.stores.support import CHANGELOG, Home, Message, built, spec_of
 
 Store = ListValueStore[str, str]

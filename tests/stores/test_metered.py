@@ -12,13 +12,13 @@ import pytest
 from pystreams import StoreEngine, TopologyError, ValueAndTimestamp, Window, Windowed
 from pystreams.metrics import Recording, RecordingLevel
 from pystreams.metrics.definitions import OPERATIONS
+from pystreams.stores.accounting.metered import MeteredStore, StoreMeters, as_processors_see_it
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.metered import MeteredStore, StoreMeters, as_processors_see_it
-from pystreams.stores.spec import Retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.custom import SqliteStore
 from tests.stores.support import Home, spec_of

@@ -24,9 +24,9 @@ from pystreams import (
     VersionedRecord,
     serdes,
 )
-from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.metadata import CLOSED, OPEN, STATUS, pack_long
+from pystreams.stores.files.metadata import CLOSED, OPEN, STATUS, pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.testing import TopologyTestDriver
 from tests.contract.every_kind import (

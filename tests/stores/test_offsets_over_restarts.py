@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.metadata import OPEN, STATUS, pack_long
+from pystreams.stores.files.metadata import OPEN, STATUS, pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.managed import changelog, commit, opened
 from tests.stores.test_non_transactional_stores import builder, direct, rebuilt

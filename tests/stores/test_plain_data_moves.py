@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from pystreams import Position, TopicPartition
 from pystreams.stores.engines.rocksdb import RocksDBEngine, plain_data
-from pystreams.stores.metadata import pack_long
+from pystreams.stores.files.metadata import pack_long
 from tests.stores.killed_migration import kill_at_each_line_of_a_move
 from tests.stores.managed import changelog, in_another_process
 

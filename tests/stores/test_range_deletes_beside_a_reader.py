@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pystreams import IsolationLevel, StoreEngine
-from pystreams.stores.views import view_of
+from pystreams.stores.typed_stores.views import view_of
 from tests.contract.every_kind import KINDS, RETENTION_MS, STEP_MS, Slots
 from tests.stores.support import CHANGELOG, Home, spec_of
 from tests.stores.versioned_support import VersionedHome, versioned_spec

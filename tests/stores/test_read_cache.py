@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.stores.read_cache import ReadCache, ReadCacheBudget
+from pystreams.stores.accounting.read_cache import ReadCache, ReadCacheBudget
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pystreams import Stores, serdes
-from pystreams.stores.segments import segment_prefix
-from pystreams.stores.window_keys import window_key
+from pystreams.stores.kinds.window.keys import window_key
+from pystreams.stores.time_segments.segments import segment_prefix
 from tests.stores.counting import UncompactedEngine, Walked, walked
 from tests.stores.support import CHANGELOG, Home
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+from pystreams.stores.dirty_map.write_through import WriteThroughKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
-from pystreams.stores.write_through import WriteThroughKeyValueStore
 from tests.stores.support import CHANGELOG, Home, Message
 
 KEYS = 30

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from pystreams import StateStore, Stores, Window, Windowed, serdes
-from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.buffer.store import KEPT_BYTES, TimeOrderedBuffer
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.list_value import ListValueStore
-from pystreams.stores.spec import StoreSpec
+from pystreams.stores.kinds.list.store import ListValueStore
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.time_ordered_buffer import KEPT_BYTES, TimeOrderedBuffer
-from pystreams.stores.waiting_record import WaitingRecord
 from tests.stores.counting import UncompactedEngine, Walked, walked
 from tests.stores.support import CHANGELOG, Home
 from tests.stores.waiting import HELD_BYTES, let_leave, put

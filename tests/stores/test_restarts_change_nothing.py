@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from pystreams import StoreEngine, StoreKind, Window, Windowed
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreSpec
-from pystreams.stores.waiting_record import WaitingRecord
 from tests.stores.support import CHANGELOG, Home, Message
 from tests.stores.waiting import let_leave, put
 

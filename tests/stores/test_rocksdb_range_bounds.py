@@ -11,7 +11,7 @@ from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 SEGMENT = bytes(8)
 

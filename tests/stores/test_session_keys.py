@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pystreams import Window
-from pystreams.stores.session_keys import (
+from pystreams.stores.kinds.session.keys import (
     MAX_TIMESTAMP,
     is_found,
     key_of,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from pystreams import StoreEngine, Window, Windowed
+from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, key_of, session_key, window_of
 from pystreams.stores.kinds.session.kind import SESSION
-from pystreams.stores.session_keys import MAX_TIMESTAMP, key_of, session_key, window_of
 from tests.stores.machine_parts import SHORT, Entry
 from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
 

@@ -12,13 +12,13 @@ from rocksdict import BlockBasedOptions, Cache
 
 from pystreams import ConfigError, Window, Windowed
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine
 from pystreams.stores.engines.rocksdb.options import WRITE_BUFFER_BYTES
+from pystreams.stores.engines.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.shared_memory import configure_shared_memory, shared_memory_usage
-from pystreams.stores.spec import Retention
 from tests.broker.waiting import wait_until
 from tests.stores.support import CHANGELOG, Home, spec_of
 

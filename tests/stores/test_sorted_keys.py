@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pystreams import IsolationLevel, StoreEngine
-from pystreams.stores import views
-from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
+from pystreams.stores.dirty_map.sorted_keys import ReadersKeys, SortedKeys
+from pystreams.stores.typed_stores import views
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 FEW = 3

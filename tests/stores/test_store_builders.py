@@ -17,12 +17,12 @@ from pystreams import (
     ValueAndTimestamp,
     serdes,
 )
+from pystreams.stores.contracts.spec import Retention, StoreSpec, StoreSupplier
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreSpec, StoreSupplier
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.support import CHANGELOG, Home
 

@@ -24,9 +24,9 @@ from pystreams import (
     ValueAndTimestamp,
     serdes,
 )
-from pystreams.stores.checkpoint_file import read_checkpoint, write_checkpoint
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.metadata import pack_long
+from pystreams.stores.files.checkpoint_file import read_checkpoint, write_checkpoint
+from pystreams.stores.files.metadata import pack_long
 from tests.stores.killed_migration import builders, kill_at_each_line, look
 from tests.stores.managed import changelog, commit, in_another_process, manager_of, opened
 

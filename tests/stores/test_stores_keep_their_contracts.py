@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pystreams.stores.build import build_store
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.key_value import TypedKeyValueStore
+from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
+from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.timestamped import TypedTimestampedKeyValueStore
 from tests.stores.support import spec_of
 
 if TYPE_CHECKING:
     from pystreams import StoreBuilder
-    from pystreams.stores import api
+    from pystreams.stores.contracts import key_value as api
 
 
 def test_every_class_has_its_protocol() -> None:

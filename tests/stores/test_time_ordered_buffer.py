@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pystreams.stores.buffered import BufferedKeyValueStore
+from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
-from pystreams.stores.waiting_record import WaitingRecord, packed, stored_key, unpacked
+from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer, restored_records
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key, unpacked
 from tests.stores.support import CHANGELOG, Home, Message
 from tests.stores.waiting import HELD_BYTES, let_leave, put
 

@@ -11,7 +11,7 @@ from rocksdict import Options, Rdict
 from pystreams import StateStoreError, StoreEngine, Stores, VersionedRecord
 from pystreams.serdes import BYTES, LONG, STRING
 from pystreams.stores.build import build_bulk_loaded_store
-from pystreams.stores.metadata import pack_long
+from pystreams.stores.files.metadata import pack_long
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.stores.managed import opened as opened_manager
 from tests.stores.support import CHANGELOG, Home, Message

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pystreams.stores.versioned_segment import (
+from pystreams.stores.kinds.versioned.segment import (
     FoundVersion,
     find,
     find_all,

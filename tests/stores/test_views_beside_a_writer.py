@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pystreams import IsolationLevel, StoreEngine, StoreNotAvailableError
-from pystreams.stores import views
+from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.build import build_store
-from pystreams.stores.read_cache import ReadCacheBudget
-from pystreams.stores.sorted_keys import ReadersKeys, SortedKeys
+from pystreams.stores.dirty_map.sorted_keys import ReadersKeys, SortedKeys
+from pystreams.stores.typed_stores import views
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 if TYPE_CHECKING:

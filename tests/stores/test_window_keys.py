@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams import Window, Windowed
-from pystreams.stores.window_keys import (
+from pystreams.stores.kinds.window.keys import (
     MAX_SEQUENCE,
     MAX_TIME,
     bounds_of_key,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from pystreams import StoreEngine
+from pystreams.stores.kinds.window.keys import MAX_TIME, key_of, sequence_of, start_of, window_key
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.window_keys import MAX_TIME, key_of, sequence_of, start_of, window_key
 from tests.stores.machine_parts import SHORT, Entry
 from tests.stores.segmented_machine import DELTAS, KEYS, NUMBERS, SegmentedStoreMachine
 

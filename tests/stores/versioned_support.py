@@ -7,7 +7,7 @@ from typing import Any
 
 from pystreams import StoreEngine, Stores, VersionedRecord, serdes
 from pystreams.stores.build import build_store
-from pystreams.stores.spec import StoreSpec
+from pystreams.stores.contracts.spec import StoreSpec
 from tests.stores.support import CHANGELOG, Home, Message
 
 HISTORY_RETENTION_MS = 300_000

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.stores.waiting_record import WaitingRecord, record_of
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, record_of
 
 if TYPE_CHECKING:
-    from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer
+    from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
 
 HELD_BYTES = 502
 """What a buffer counts for a record that it keeps in memory, with a key and a value of a byte."""

@@ -18,7 +18,7 @@ from hypothesis import settings
 from hypothesis.stateful import initialize, rule
 
 from pystreams import IsolationLevel, StateStoreCorruptedError, StoreEngine
-from pystreams.stores import write_through
+from pystreams.stores.dirty_map import write_through
 from tests.stores.key_value_machine import KeyValueStoreMachine
 from tests.stores.key_value_machine import Model as KeyValueModel
 from tests.stores.machine_parts import CountingMachine, Entry

@@ -8,9 +8,9 @@ import pytest
 
 from pystreams import StoreEngine, StoreKind, testing
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.list_value import ListValueStore
-from pystreams.stores.spec import StoreSpec
+from pystreams.stores.kinds.list.store import ListValueStore
 from pystreams.testing import StateStoreContract
 from tests.every_store import ALL_KINDS
 

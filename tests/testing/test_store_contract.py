@@ -12,8 +12,8 @@ import pytest
 
 from pystreams import StateStore, StoreEngine, TopicPartition, ValueAndTimestamp, serdes
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
-from pystreams.stores.spec import StoreSpec
 from pystreams.testing import KeyValueStoreContract, StateStoreContract
 from tests.stores.custom import OffsetKeepingStore, SqliteStore, TellingStore
 from tests.testing.contract_failures import failures_of

@@ -10,10 +10,10 @@ import pytest
 from pystreams import StoreEngine, ValueAndTimestamp, VersionedRecord, Window, Windowed, serdes
 from pystreams.record import ConsumedMessage
 from pystreams.stores.build import build_store
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.spec import Retention, StoreSpec
 from pystreams.testing import (
     SessionStoreContract,
     StateStoreContract,

@@ -18,8 +18,8 @@ from pystreams import (
     Windowed,
 )
 from pystreams.serdes import LONG, STRING
+from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.window_keys import window_key
 from pystreams.testing import TopologyTestDriver
 
 MINUTE_MS = 60_000

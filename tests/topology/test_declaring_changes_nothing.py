@@ -9,10 +9,10 @@ from itertools import permutations
 import pytest
 
 from pystreams import JoinWindows, Processor, StreamsBuilder, Topology, TopologyError
-from pystreams.backfill.declared import topology_fingerprint
+from pystreams.backfill.plan.fingerprint import topology_fingerprint
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.nodes import ProcessorNode
+from pystreams.topology.graph.nodes import ProcessorNode
 
 CONFIG = {
     "application.id": "app",

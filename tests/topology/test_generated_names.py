@@ -10,7 +10,7 @@ import pytest
 
 from pystreams import FixedKeyProcessor, Processor, StreamsBuilder, Topology
 from pystreams.serdes import STRING
-from pystreams.topology.nodes import SinkNode, SourceNode
+from pystreams.topology.graph.nodes import SinkNode, SourceNode
 
 
 def anything(*arguments: Any) -> Any:

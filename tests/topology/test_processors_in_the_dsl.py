@@ -17,7 +17,7 @@ from pystreams import (
 )
 from pystreams.serdes import LONG, STRING
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def counts_store(name: str = "counts") -> StoreSpecBuilder:

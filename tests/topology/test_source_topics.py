@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pystreams import StreamsBuilder, Topology, TopologyError
-from pystreams.backfill.describing import planned_stages
+from pystreams.backfill.execution.planned_stages import planned_stages
 from pystreams.serdes import STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 SERDES: dict[str, Any] = {"key_serde": STRING, "value_serde": STRING}
 BOTH_ARE_NAMED = re.escape(

@@ -11,7 +11,7 @@ import pytest
 
 from pystreams import Consumed, StreamsBuilder, TopologyError, wallclock_timestamp
 from pystreams.serdes import INT, JSON, LONG, STRING
-from pystreams.topology.nodes import SinkNode, SourceNode
+from pystreams.topology.graph.nodes import SinkNode, SourceNode
 
 
 def sources_of(builder: StreamsBuilder) -> list[SourceNode]:

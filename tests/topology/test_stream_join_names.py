@@ -10,8 +10,8 @@ import pytest
 
 from pystreams import JoinWindows, KStream, Stores, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.topology.joined_streams import Kind
 
 AROUND = JoinWindows.of_time_difference_with_no_grace(100)

@@ -10,8 +10,8 @@ import pytest
 
 from pystreams import KStream, KTable, ProcessingError, StreamsBuilder, TopologyError
 from pystreams.serdes import STRING
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 @pytest.fixture

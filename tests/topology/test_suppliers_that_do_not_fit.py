@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pystreams import JoinWindows, Materialized, Stores, StreamsBuilder, TopologyError, serdes
+from pystreams.stores.contracts.spec import StoreSupplier
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.spec import StoreSupplier
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pystreams.errors import ConfigError
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.metrics import MetricDefinition, MetricName, MetricValue
 from pystreams.metrics.definitions import Kind, definition_of
 from pystreams.metrics.prometheus_names import (

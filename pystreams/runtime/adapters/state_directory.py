@@ -29,9 +29,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from pystreams.errors import StateDirectoryError, TaskLockedError
-from pystreams.file_lock import FileLock
 from pystreams.ids import TaskId
-from pystreams.loggers import get_logger
+from pystreams.kernel.file_lock import FileLock
+from pystreams.kernel.loggers import get_logger
 
 _log = get_logger("pystreams.state")
 

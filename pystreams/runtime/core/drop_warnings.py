@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pystreams.ids import TaskId
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.record import RecordContext, RecordMetadata
 
 _log = get_logger("pystreams.processing")

@@ -14,10 +14,10 @@ from enum import Enum
 
 from pystreams.errors import ProcessingError
 from pystreams.ids import TaskId
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.origin import InputRange
 from pystreams.record import Headers
-from pystreams.tracebacks import traceback_field
 
 _log = get_logger("pystreams.errors")
 

@@ -18,7 +18,7 @@ from pystreams.errors import (
     StreamsError,
 )
 from pystreams.ids import TaskId
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, RecordContext
 from pystreams.runtime.core.drop_warnings import DropWarnings
@@ -30,12 +30,12 @@ from pystreams.runtime.core.error_handlers import (
     where,
 )
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
-from pystreams.runtime.core.state_manager import StoreSettings
+from pystreams.runtime.state.state_manager import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
-from pystreams.stores.spec import StoreKind
-from pystreams.topology.extractors import TimestampExtractor
-from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import PunctuationType, Punctuator
+from pystreams.stores.contracts.spec import StoreKind
+from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.processor import PunctuationType, Punctuator
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.tasks")
 

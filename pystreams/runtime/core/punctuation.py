@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pystreams.topology.processor import PunctuationType, Punctuator
+from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 
 
 @dataclass(slots=True, eq=False)

@@ -16,15 +16,15 @@ from typing import Any
 
 from pystreams.errors import ProcessingError, SerializationError, StreamsError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
-from pystreams.topology.extractors import (
+from pystreams.topology.contracts.extractors import (
     ConsumerRecord,
     TimestampExtractor,
     fail_on_invalid_timestamp,
 )
-from pystreams.topology.operator import Step
+from pystreams.topology.contracts.operator import Step
 
 Item = tuple[int, Any, Any, Headers, ConsumedMessage]
 """One decoded record: (timestamp in ms, key, value, headers, message)."""

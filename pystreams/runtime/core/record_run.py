@@ -20,7 +20,7 @@ from typing import Protocol
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, Item, RecordQueue
-from pystreams.topology.operator import Step
+from pystreams.topology.contracts.operator import Step
 
 _ROUNDING = 1e-9
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.topology.compiled import CompiledSource
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.compiler import CompiledSource
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def source_queue(

@@ -22,25 +22,25 @@ from pathlib import Path
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
-from pystreams.runtime.core.damage import tells_damage
-from pystreams.runtime.core.growth import GrowthEstimate
-from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
-from pystreams.runtime.core.offsets import (
+from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
 )
+from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
-from pystreams.runtime.core.state_manager import ProcessorStateManager
-from pystreams.runtime.core.store_positions import StorePositions
-from pystreams.topology.compiled import CompiledSource, compile_subtopology
-from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.processor import PunctuationType
-from pystreams.topology.subtopologies import Subtopology
+from pystreams.runtime.core.store_damage import tells_damage
+from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.topology.contracts.processor import PunctuationType
+from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.plan.compiler import CompiledSource, compile_subtopology
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 class StreamTask:

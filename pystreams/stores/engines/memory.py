@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+    from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 
 _FEW = 16
 """Deleted keys among the sorted ones that are never worth a rebuild."""

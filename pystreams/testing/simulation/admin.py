@@ -7,9 +7,9 @@ from concurrent.futures import Future
 
 from pystreams.errors import RetriableClientError, StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.group_description import GroupDescription
-from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.runtime.core.offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.new_topic import NewTopic
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.faults import Lifeline
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from pystreams.ids import TopicPartition
-from pystreams.partitioner import partition_of
+from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, ProducedRecord, StaticMessage
-from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.testing.simulation.clock import ManualClock
 from pystreams.testing.simulation.faults import Faults
 from pystreams.testing.simulation.group import GroupCoordinator

@@ -11,7 +11,7 @@ from pystreams.errors import (
 )
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer, ProducedRecord
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.consumers import SimulatedConsumer, SimulatedRestoreConsumer

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pystreams.errors import OffsetOutOfRangeError, RetriableClientError, TaskMigratedError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import ChangelogBatch, PartitionBatch, RebalanceListener
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.faults import Lifeline

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from pystreams.errors import StateStoreError, StoreNotAvailableError, TaskLockedError
 from pystreams.ids import TaskId
-from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 from pystreams.testing.simulation.faults import Faults, Lifeline
 
 

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pystreams.clock import Clock
 from pystreams.errors import TaskMigratedError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.group_description import GroupDescription, GroupMember
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 
 
 class GroupMetadata(NamedTuple):

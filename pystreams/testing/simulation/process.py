@@ -22,12 +22,12 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.input_topics import InputTopics
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
-from pystreams.runtime.thread import StreamThread
-from pystreams.runtime.thread_parts import ThreadParts
-from pystreams.stores.api import StateStore
-from pystreams.stores.spec import StoreEngine, StoreSpec
+from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.stores.contracts.key_value import StateStore
+from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
@@ -35,9 +35,9 @@ from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
 from pystreams.testing.simulation.disk import SimulatedDirectories, SimulatedDisk, SimulatedEngine
 from pystreams.testing.simulation.faults import Lifeline, SimulatedCrash
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
-from pystreams.topology.topology import Topology
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 class SimulatedProcess:

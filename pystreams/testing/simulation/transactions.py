@@ -22,10 +22,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
-from pystreams.clock import Clock
 from pystreams.errors import TaskMigratedError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.testing.simulation.faults import Faults
 from pystreams.testing.simulation.partition_log import PartitionLog
 

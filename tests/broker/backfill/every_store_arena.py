@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.partitioner import partition_of
+from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS, content
 from tests.broker.application import Application, Running
 from tests.broker.backfill import every_store_app

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from pystreams import StreamsConfig
 from pystreams.backfill import Published, PublishingSettings
-from pystreams.backfill.publishing import Publisher, publishing_config
-from pystreams.backfill.rows import Result
-from pystreams.runtime.adapters.factory import ConfluentClients
-from pystreams.runtime.topics import TopicManager
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.publishing.publisher import Publisher, publishing_config
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.publications import publication_of
 from tests.broker.exactly_once import counting
 

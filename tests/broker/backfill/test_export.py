@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.cli.export import export
-from pystreams.partitioner import partition_of
+from pystreams.cli.commands.export import export
+from pystreams.kernel.partitioner import partition_of
 from tests.backfill.logged_stores import KEYS
 from tests.broker.backfill import every_store_app
 from tests.broker.backfill.every_store_arena import EveryStoreArena

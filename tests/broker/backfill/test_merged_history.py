@@ -17,9 +17,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pystreams.backfill.stages import merges_history
+from pystreams.backfill.plan.stages import merges_history
 from pystreams.broker import DevelopmentBroker
-from pystreams.topology.plan import TopologyPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.application import Application, Running
 from tests.broker.backfill import merging_app
 from tests.broker.exactly_once.arena import entries

@@ -26,12 +26,12 @@ from pystreams import (
     serdes,
 )
 from pystreams.backfill import Published, PublishingSettings
-from pystreams.backfill.publishing import Publisher, publishing_config
-from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.publisher import Publisher, publishing_config
 from pystreams.broker import DevelopmentBroker
-from pystreams.runtime.adapters.factory import ConfluentClients
-from pystreams.runtime.topics import TopicManager
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.broker.reading import produce, read_all

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams import StreamsConfig, TopicPartition
 from pystreams.backfill import HistoryError, KafkaPartitionReader
-from pystreams.backfill.partition_bounds import PartitionBounds
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.broker import DevelopmentBroker
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce

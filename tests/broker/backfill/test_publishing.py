@@ -24,8 +24,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from pystreams.backfill import Published, PublishingSettings
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.rows import ResultKind
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.in_process import Row, run
 from tests.broker.application import Running

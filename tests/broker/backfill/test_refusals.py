@@ -9,11 +9,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pystreams import StreamsBuilder, TopicPartition, Topology
 from pystreams.backfill import PublishingSettings
-from pystreams.backfill.identity import BackfillIdentity
-from pystreams.backfill.partition_bounds import PartitionBounds
-from pystreams.backfill.staging import Manifest, StagingDirectory, begun_identity
-from pystreams.cli.backfill import backfill
-from pystreams.topology.plan import TopologyPlan
+from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.partition_bounds import PartitionBounds
+from pystreams.backfill.staging.directory import Manifest, StagingDirectory, begun_identity
+from pystreams.cli.commands.backfill import backfill
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.broker.backfill.test_publishing import SHORT_SESSION, Scene, make_scene, scene
 from tests.broker.exactly_once import counting
 from tests.broker.exactly_once.arena import PARTITIONS, Arena

@@ -19,11 +19,11 @@ from pystreams.backfill import (
     PublishingSettings,
     run,
 )
-from pystreams.backfill.hand_over import PublishingRefusedError
-from pystreams.backfill.rows import ResultKind
-from pystreams.backfill.spark import spark_session
-from pystreams.backfill.staging import StagingDirectory
-from pystreams.backfill.staging_troubles import StagingError
+from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.publishing.hand_over import PublishingRefusedError
+from pystreams.backfill.spark.session import spark_session
+from pystreams.backfill.staging.directory import StagingDirectory
+from pystreams.backfill.staging.errors import StagingError
 from pystreams.broker import DevelopmentBroker
 from tests.backfill.conftest import SMALL
 from tests.broker.conftest import CreateTopic

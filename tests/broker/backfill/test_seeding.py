@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pystreams import StreamsConfig
 from pystreams.backfill import Published, PublishingSettings
-from pystreams.backfill.publishing import Publisher, publishing_config
-from pystreams.backfill.rows import Result
-from pystreams.backfill.seeding import StateSeeder
-from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.backfill.plan.rows import Result
+from pystreams.backfill.publishing.publisher import Publisher, publishing_config
+from pystreams.backfill.publishing.store_seeder import StateSeeder
+from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.settings import task_settings
-from pystreams.runtime.topics import TopicManager
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
 from tests.backfill.seeding_scene import state_of

@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rocksdict import Rdict
 
 from pystreams.broker import DevelopmentBroker
-from pystreams.clock import SystemClock
-from pystreams.stores.api import KeyValueEngine
+from pystreams.kernel.clock import SystemClock
+from pystreams.stores.contracts.key_value import KeyValueEngine
 from pystreams.stores.engines.rocksdb import RocksDBEngine, RocksDBSegmentEngine
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.stores.segments import segment_id_of
+from pystreams.stores.time_segments.segments import segment_id_of
 from tests.broker.application import Application, Running
 from tests.broker.crash_table import everywhere_app
 from tests.broker.reading import committed_offsets, produce, read_all, values_by_key

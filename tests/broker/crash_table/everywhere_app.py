@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from pystreams import ProcessorContext, Stores, Topology
-from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
-from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
-from pystreams.runtime.core.state_manager import ProcessorStateManager
+from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
+from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 from pystreams.runtime.core.task import StreamTask
-from pystreams.stores import opening
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.stores.dirty_map import opening
 from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.engines.rocksdb import MEMORY, RocksDBEngine, RocksDBSegmentEngine, engine
 from pystreams.stores.engines.rocksdb.database import Database

@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from pystreams import Position, TopicPartition
 from pystreams.broker import DevelopmentBroker
-from pystreams.stores.checkpoint_file import read_checkpoint, write_checkpoint
-from pystreams.stores.metadata import POSITION, pack_long
+from pystreams.stores.files.checkpoint_file import read_checkpoint, write_checkpoint
+from pystreams.stores.files.metadata import POSITION, pack_long
 from tests.broker.crash_table.arena import (
     GUARANTEES,
     KEYS,

@@ -12,8 +12,8 @@ import pytest
 from pystreams import AuthenticationError, FatalStreamsError, StreamsConfig, TopicPartition
 from pystreams.cli.errors import exit_code_of
 from pystreams.cli.exit_codes import ExitCode
-from pystreams.runtime.adapters.admin import ConfluentAdmin
-from pystreams.runtime.adapters.factory import ConfluentClients
+from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
+from pystreams.runtime.adapters.client_factory import ConfluentClients
 from tests.broker.application import Application, Running
 from tests.broker.programs import write_counts
 from tests.broker.reading import produce, read_all

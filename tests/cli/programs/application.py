@@ -13,14 +13,14 @@ import sys
 import threading
 
 from pystreams import BrokerNotAvailableError, ProcessingError, ProductionError, StreamsError
-from pystreams.cli.child_reports import report_to_parent
-from pystreams.cli.children import run_processes, stop_with_parent
-from pystreams.cli.client_run import run_until_stopped
-from pystreams.cli.logs import configure_logging
-from pystreams.cli.run import _display
-from pystreams.cli.stop_request import StopRequest
+from pystreams.cli.commands.run import _display
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.processes.child_reports import report_to_parent
+from pystreams.cli.processes.children import run_processes, stop_with_parent
+from pystreams.cli.processes.client_run import run_until_stopped
+from pystreams.cli.processes.stop_request import StopRequest
 from pystreams.errors import as_streams_error
-from pystreams.runtime.statistics import Statistics, ThreadStatistics, total
+from pystreams.runtime.loop.statistics import Statistics, ThreadStatistics, total
 
 
 class StandIn:

@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 
-from pystreams.cli.children import run_before, stop_with_parent
-from pystreams.cli.interruption import InterruptBySignal, Interrupted
-from pystreams.cli.logs import configure_logging
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.processes.children import run_before, stop_with_parent
+from pystreams.cli.processes.interruption import InterruptBySignal, Interrupted
 
 
 def tell(step: str) -> None:

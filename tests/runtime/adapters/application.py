@@ -12,19 +12,21 @@ from pystreams import StreamsConfig, TopicPartition
 from pystreams.config import clients
 from pystreams.errors import RetriableClientError
 from pystreams.record import ConsumedMessage, OutputBuffer
-from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
-from pystreams.runtime.adapters.connections import BrokerOutage
-from pystreams.runtime.adapters.factory import ConfluentClients
-from pystreams.runtime.core.new_topic import NewTopic
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.connection.connections import BrokerOutage
+from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
+from pystreams.runtime.cluster.new_topic import NewTopic
 from tests.broker.flushing import flush
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from pystreams.clock import Clock
-    from pystreams.runtime.adapters.admin import ConfluentAdmin
-    from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
-    from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+    from pystreams.kernel.clock import Clock
+    from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
+    from pystreams.runtime.adapters.consuming.confluent_restore_consumer import (
+        ConfluentRestoreConsumer,
+    )
+    from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 DEADLINE_S = 90.0
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pystreams.broker import DevelopmentBroker
-    from pystreams.clock import Clock
+    from pystreams.kernel.clock import Clock
 
 
 @pytest.fixture

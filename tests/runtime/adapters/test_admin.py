@@ -14,11 +14,11 @@ from structlog.testing import capture_logs
 
 from pystreams import BrokerNotAvailableError, FatalStreamsError, TopicPartition
 from pystreams.errors import RetriableClientError
-from pystreams.runtime.adapters.admin import ConfluentAdmin
-from pystreams.runtime.adapters.connections import BrokerOutage
-from pystreams.runtime.adapters.timeouts import Timeouts
-from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.runtime.core.offsets import OffsetRange
+from pystreams.runtime.adapters.administering.confluent_admin import ConfluentAdmin
+from pystreams.runtime.adapters.connection.connections import BrokerOutage
+from pystreams.runtime.adapters.connection.timeouts import Timeouts
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.cluster.new_topic import NewTopic
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, until
 

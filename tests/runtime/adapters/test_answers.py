@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from pystreams import FatalStreamsError, StreamsError
 from pystreams.errors import TaskMigratedError
-from pystreams.runtime.adapters.answers import until_answered
-from pystreams.runtime.adapters.confluent_errors import translate
+from pystreams.runtime.adapters.connection.confluent_errors import translate
+from pystreams.runtime.adapters.producing.commit_outcomes import until_answered
 
 SILENCE = KafkaError._TIMED_OUT
 TOLD = "the commit waits for the broker"

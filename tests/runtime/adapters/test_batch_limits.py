@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 
 from pystreams import log_and_fail
 from pystreams.record import OutputBuffer
-from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
-from pystreams.runtime.adapters.refused_records import RefusedRecords
+from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
+from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
 from pystreams.testing.simulation.clock import ManualClock
 
 if TYPE_CHECKING:

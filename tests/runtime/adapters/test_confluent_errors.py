@@ -15,8 +15,8 @@ from pystreams.errors import (
     TaskMigratedError,
     TransactionAbortableError,
 )
-from pystreams.runtime.adapters.confluent_errors import error_of, translate
-from pystreams.runtime.adapters.connections import BrokerOutage, LibrdkafkaLog
+from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
+from pystreams.runtime.adapters.connection.connections import BrokerOutage, LibrdkafkaLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

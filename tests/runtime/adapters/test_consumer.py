@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 
 from pystreams import FatalStreamsError, MissingSourceTopicError, TopicPartition
 from pystreams.errors import IdentityTakenError, RetriableClientError
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import (
     Application,
@@ -23,7 +23,7 @@ from tests.runtime.adapters.application import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pystreams.runtime.adapters.confluent_consumer import ConfluentConsumer
+    from pystreams.runtime.adapters.consuming.confluent_consumer import ConfluentConsumer
 
 
 @pytest.fixture(params=["classic", "consumer"])

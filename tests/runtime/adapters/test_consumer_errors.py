@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from pystreams import FatalStreamsError, MissingSourceTopicError
-from pystreams.clock import Clock
-from pystreams.runtime.adapters.consumer_errors import ConsumerErrors
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
 from pystreams.testing.simulation import ManualClock
 
 SILENCE = KafkaException(KafkaError(KafkaError._TIMED_OUT))

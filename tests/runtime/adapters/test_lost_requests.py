@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams.runtime.adapters.lost_requests import LostRequests
-from pystreams.runtime.core.offsets import CommittedOffset
-from pystreams.runtime.producers import StreamsProducer
+from pystreams.runtime.adapters.producing.lost_requests import LostRequests
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.tasks.producers import StreamsProducer
 from tests.broker.flushing import flush
 from tests.broker.request_proxy import END_TXN, TXN_OFFSET_COMMIT, RequestProxy
 from tests.runtime.adapters.application import Application, numbered, stable, until

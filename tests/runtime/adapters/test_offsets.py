@@ -9,7 +9,7 @@ import pytest
 
 from pystreams import TopicPartition
 from pystreams.errors import IdentityTakenError
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, until
 
@@ -71,6 +71,6 @@ def test_a_member_whose_identity_another_has_taken_can_not_commit(
 
 
 def _kafka_partition(partition: TopicPartition, offset: int) -> Any:
-    from pystreams.runtime.adapters.kafka_partitions import theirs
+    from pystreams.runtime.adapters.connection.kafka_partitions import theirs
 
     return theirs(partition, offset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Message
 
 from pystreams import TopicPartition
-from pystreams.runtime.adapters.partition_splitter import PartitionSplitter
+from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -9,8 +9,8 @@ import pytest
 from pystreams import ErrorContext, ErrorResponse, ProductionError, TopicPartition
 from pystreams.errors import RetriableClientError, TransactionAbortableError
 from pystreams.record import ConsumedMessage, OutputBuffer
-from pystreams.runtime.adapters import confluent_producer
-from pystreams.runtime.producers import StreamsProducer
+from pystreams.runtime.adapters.producing import confluent_producer
+from pystreams.runtime.tasks.producers import StreamsProducer
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 

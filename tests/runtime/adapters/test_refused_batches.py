@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pystreams.broker import DevelopmentBroker
-    from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
+    from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 LIMIT = 20_000
 MANY = 2_000

@@ -16,8 +16,8 @@ from pystreams import (
 )
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
-from pystreams.runtime.adapters.batch_limits import BatchLimits, BatchSize
-from pystreams.runtime.adapters.refused_records import RefusedRecords
+from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
+from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.testing.simulation.clock import ManualClock
 

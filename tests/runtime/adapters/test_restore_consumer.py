@@ -6,7 +6,7 @@ import pytest
 
 from pystreams import TopicPartition
 from pystreams.errors import OffsetOutOfRangeError
-from pystreams.runtime.adapters.confluent_restore_consumer import ConfluentRestoreConsumer
+from pystreams.runtime.adapters.consuming.confluent_restore_consumer import ConfluentRestoreConsumer
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, numbers, until
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import ConfigEntry
 
-from pystreams.runtime.adapters.topic_limits import smallest_limit
-from pystreams.runtime.adapters.topic_settings import settings_of
+from pystreams.runtime.adapters.administering.topic_limits import smallest_limit
+from pystreams.runtime.adapters.administering.topic_settings import settings_of
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from confluent_kafka import KafkaError, KafkaException
 from pystreams import ProductionError, TopicPartition
 from pystreams.errors import TaskMigratedError
 from pystreams.record import OutputBuffer
-from pystreams.runtime.core.offsets import CommittedOffset
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from tests.broker.flushing import flush
 from tests.runtime.adapters.application import Application, numbered, stable, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pystreams.runtime.adapters.confluent_producer import ConfluentProducer
+    from pystreams.runtime.adapters.producing.confluent_producer import ConfluentProducer
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pystreams import Headers, TaskId, TopicPartition, fail_on_invalid_timestamp
 from pystreams.record import StaticMessage
 from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.runtime.core.record_queue import RecordQueue
-from pystreams.topology.extractors import TimestampExtractor
+from pystreams.topology.contracts.extractors import TimestampExtractor
 
 TASK = TaskId(0, 0)
 BAD = b"bad"

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from pystreams import StateStoreError, TopicPartition
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.state_manager import ProcessorStateManager
-from pystreams.stores.checkpoint_file import (
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.stores.files.checkpoint_file import (
     CheckpointFileError,
     read_checkpoint,
     write_checkpoint,

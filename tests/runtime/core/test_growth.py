@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams.runtime.core.growth import (
+from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, RecordQueue
+from pystreams.runtime.core.uncommitted_growth import (
     FIRST_FLUSH,
     UNLIMITED,
     Admission,
     FlushGrowth,
     GrowthEstimate,
 )
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, RecordQueue
 from tests.runtime.core.queues import message, queue_of
 
 LIMIT = 100_000

@@ -6,14 +6,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from pystreams import ConfigError, FatalStreamsError, JoinWindows, StreamsBuilder, TopologyError
-from pystreams.runtime.core.internal_topics import (
+from pystreams.runtime.cluster.internal_topics import (
     check_cleanup_policies,
     check_existing_topics,
     internal_topics,
 )
-from pystreams.runtime.core.new_topic import NewTopic
-from pystreams.topology.partitions import plan_partitions
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.cluster.new_topic import NewTopic
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 COMPACT = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
 PURGED = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.runtime.core.offsets import decode_partition_time, encode_partition_time
+from pystreams.runtime.cluster.committed_offsets import decode_partition_time, encode_partition_time
 
 GOLDEN = {
     1000: "AgAAAAAAAAPo",

@@ -35,13 +35,13 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import ProducedRecord, StaticMessage
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.core.offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.operator_context import TaskSettings
-from pystreams.runtime.core.state_manager import StoreSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.topology.plan import TopologyPlan
+from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.topology.plan.topology_plan import TopologyPlan
 
 IN = TopicPartition("in", 0)
 

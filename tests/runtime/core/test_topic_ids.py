@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import base64
 
-from pystreams.runtime.core.offsets import (
+from pystreams.runtime.cluster.committed_offsets import (
     decode_partition_time,
     encode_entries,
     encode_partition_time,
     entries_of,
 )
-from pystreams.runtime.core.publishing_mark import encode_published, published_by
-from pystreams.runtime.core.topic_ids import keys_to_note, known_ids, noted_ids
+from pystreams.runtime.cluster.publishing_mark import encode_published, published_by
+from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids, noted_ids
 
 OFFSET_METADATA_MAX_BYTES = 4096
 

@@ -21,9 +21,9 @@ from pystreams import (
     Windowed,
     serdes,
 )
-from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
+from pystreams.stores.contracts.spec import Retention, StoreSpec
 from pystreams.stores.kinds.session.kind import SESSION
-from pystreams.stores.spec import Retention, StoreSpec
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.runtime.running_task import RunningTask
 

@@ -26,9 +26,9 @@ from pystreams import (
     WindowKeyQuery,
     WindowRangeQuery,
 )
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.list.kind import LIST
-from pystreams.stores.spec import StoreSpec
 from tests.every_store import ALL_KINDS
 from tests.runtime.query.filing import BUILDERS, ask, filing, joining, specs_of
 from tests.runtime.running_task import RunningTask

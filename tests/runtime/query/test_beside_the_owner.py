@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pystreams import IsolationLevel, KeyQuery, PositionBound, StoreEngine, StreamsBuilder, serdes
-from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.runtime.running_task import RunningTask
 

@@ -26,7 +26,7 @@ from pystreams import (
     Topology,
 )
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.query.execution import StateQueryRequest, query_tasks
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
 from pystreams.serdes import STRING
 from tests.runtime.running_task import RunningTask
 

@@ -26,11 +26,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pystreams.stores.api import KeyValueEngine
-from pystreams.stores.many_keys import get_many
+from pystreams.stores.contracts.key_value import KeyValueEngine
+from pystreams.stores.contracts.many_keys import get_many
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+    from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 
 RUN_ENTRIES = 100_000
 RUN_BYTES = 32 << 20

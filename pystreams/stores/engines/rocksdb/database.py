@@ -25,7 +25,7 @@ from rocksdict import (
 )
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNotAvailableError
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
 from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
@@ -40,7 +40,7 @@ from pystreams.stores.engines.rocksdb.writing import write, write_options
 if TYPE_CHECKING:
     from rocksdict import Options
 
-    from pystreams.stores.api import RocksDBConfigSetter
+    from pystreams.stores.contracts.key_value import RocksDBConfigSetter
 
 DEFAULT_CF = "default"
 OFFSETS_CF = "offsets"

@@ -9,13 +9,13 @@ from rocksdict import Rdict, WriteBatch
 from pystreams.errors import StateStoreError, StoreNotAvailableError
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database, fill
 from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
-from pystreams.stores.metadata import SEGMENT_INTERVAL
+from pystreams.stores.files.metadata import SEGMENT_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+    from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 
 TIMESTAMPED_CF = "keyValueWithTimestamp"
 

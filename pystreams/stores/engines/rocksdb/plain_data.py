@@ -22,7 +22,7 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, Database
 
 _BATCH_BYTES = 1 << 20

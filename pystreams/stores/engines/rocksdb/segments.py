@@ -1,6 +1,6 @@
 """One database a store with a column family a segment: the engine of window and session stores.
 
-The first eight bytes of a key are its segment's id, see `pystreams.stores.segments`.
+The first eight bytes of a key are its segment's id, see `pystreams.stores.time_segments.segments`.
 They choose the family, which is named by the segment's first millisecond, and are not stored.
 Example, segments of 60,000 ms: the key 00 00 00 00 00 00 00 02 | 61 is the key 61 in the family
 `120000`.
@@ -32,14 +32,14 @@ from typing import TYPE_CHECKING, Any
 from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError
-from pystreams.loggers import get_logger
+from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pystreams.stores.api import KeyValueIterator, RocksDBConfigSetter
+    from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
     from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
 
 _INTERVAL_KEY = b"segment_interval_ms"

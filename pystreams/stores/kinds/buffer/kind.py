@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.stores.buffered import BufferedKeyValueStore
-from pystreams.stores.spec import KeyLayout, StoreKind, StoreSpec
-from pystreams.stores.time_ordered_buffer import TimeOrderedBuffer, restored_records
+from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer, restored_records
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 
 class BufferKind(StoreKind):

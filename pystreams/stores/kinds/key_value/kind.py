@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pystreams.stores.key_value import TypedKeyValueStore
-from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
-from pystreams.stores.lru import BufferedLruStore
-from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.queries import (
+from pystreams.stores.contracts.queries import (
     KeyQuery,
     Query,
     RangeQuery,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
 )
-from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
-from pystreams.stores.spec import Answer, StoreKind, StoreSpec
-from pystreams.stores.timestamped import (
+from pystreams.stores.contracts.spec import Answer, StoreKind, StoreSpec
+from pystreams.stores.dirty_map.of_spec import dirty_map
+from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
+from pystreams.stores.kinds.key_value.local import LocalKeyValueStore
+from pystreams.stores.kinds.key_value.lru import BufferedLruStore
+from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
+from pystreams.stores.kinds.key_value.timestamped import (
     AdaptedTimestampedKeyValueStore,
     TypedTimestampedKeyValueStore,
 )
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
-    from pystreams.stores.buffered import BufferedKeyValueStore
+    from pystreams.stores.contracts.key_value import KeyValueEngine
+    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 KeyValueStateStore = TypedKeyValueStore[Any, Any] | TypedTimestampedKeyValueStore[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pystreams.stores.local_store import LocalStore
+from pystreams.stores.contracts.local_store import LocalStore
 
 Entries = Iterator[tuple[Any, Any]]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.list_value import ListValueStore
-from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.dirty_map.of_spec import dirty_map
+from pystreams.stores.kinds.list.store import ListValueStore
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 
 class ListKind(StoreKind):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pystreams.stores.contracts.queries import Query, WindowRangeQuery
+from pystreams.stores.contracts.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.dirty_map.of_spec import dirty_map
+from pystreams.stores.dirty_map.restoring import plain_changes
+from pystreams.stores.kinds.session.keys import SUFFIX_BYTES
 from pystreams.stores.kinds.session.local import LocalSessionStore
-from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.queries import Query, WindowRangeQuery
-from pystreams.stores.restoring import plain_changes
-from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
-from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
-from pystreams.stores.session import TypedSessionStore
-from pystreams.stores.session_keys import SUFFIX_BYTES
-from pystreams.stores.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.kinds.session.store import TypedSessionStore
+from pystreams.stores.time_segments.segmented import SegmentedChanges, SegmentedKind
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 _START_FROM_END = 8
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pystreams.stores.contracts.queries import MultiVersionedKeyQuery, VersionedKeyQuery
+from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
+from pystreams.stores.kinds.versioned.buffered import (
+    BufferedVersionedStore,
+    WriteThroughVersionedStore,
+)
 from pystreams.stores.kinds.versioned.local import LocalVersionedKeyValueStore
-from pystreams.stores.queries import MultiVersionedKeyQuery, VersionedKeyQuery
-from pystreams.stores.spec import Retention, StoreKind, StoreSpec
-from pystreams.stores.versioned import TypedVersionedKeyValueStore
-from pystreams.stores.versioned_buffered import BufferedVersionedStore, WriteThroughVersionedStore
+from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 ADDITIONAL_LAG_MS = 86_400_000
 """Added to the history retention in the changelog's compaction lag: brokers compact by the wall

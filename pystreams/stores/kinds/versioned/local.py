@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pystreams.stores.local_store import LocalStore
-from pystreams.stores.versioned_api import VersionedRecord
+from pystreams.stores.contracts.local_store import LocalStore
+from pystreams.stores.contracts.versioned import VersionedRecord
 
 
 class LocalVersionedKeyValueStore(LocalStore):

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pystreams.stores.contracts.queries import Query, WindowKeyQuery, WindowRangeQuery
+from pystreams.stores.contracts.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.dirty_map.of_spec import dirty_map
+from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
+from pystreams.stores.kinds.window.keys import SUFFIX_BYTES
 from pystreams.stores.kinds.window.local import LocalWindowStore
-from pystreams.stores.of_spec import dirty_map
-from pystreams.stores.queries import Query, WindowKeyQuery, WindowRangeQuery
-from pystreams.stores.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
-from pystreams.stores.segmented import SegmentedChanges, SegmentedKind
-from pystreams.stores.segments import SEGMENT_ID_BYTES, Segments
-from pystreams.stores.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
-from pystreams.stores.window import TypedTimestampedWindowStore, TypedWindowStore
-from pystreams.stores.window_keys import SUFFIX_BYTES
+from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore, TypedWindowStore
+from pystreams.stores.time_segments.segmented import SegmentedChanges, SegmentedKind
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
 
 if TYPE_CHECKING:
-    from pystreams.stores.api import KeyValueEngine
+    from pystreams.stores.contracts.key_value import KeyValueEngine
 
 WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pystreams.stores.local_store import LocalStore
-from pystreams.stores.windowed_api import Windowed
+from pystreams.stores.contracts.local_store import LocalStore
+from pystreams.stores.contracts.window import Windowed
 
 Entries = Iterator[tuple[Any, Any]]
 WindowedEntries = Iterator[tuple[Windowed[Any], Any]]

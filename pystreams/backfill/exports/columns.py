@@ -1,0 +1,76 @@
+"""The columns of an exported store, by its kind.
+
+| kind | columns |
+|---|---|
+| key-value, custom | partition, key, value, timestamp |
+| window | partition, key, window_start, window_end, value, timestamp |
+| session | the same; `window_end` is the time of the session's last record |
+| versioned | partition, key, valid_from, valid_to, value |
+| buffer | partition, key, value (bytes of `stores.time_ordered_buffer`), timestamp |
+
+`timestamp` is that of the changelog record: the time of the input that wrote it last. Times are
+Spark timestamps; one that is not known, or an end that never comes, is null. `valid_to` is null
+for the version that is valid now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pystreams.backfill.exports.typed_columns import typed
+from pystreams.backfill.plan.store_changelogs import StoreChangelog
+from pystreams.backfill.spark.changelog_state import long_from_end, record_key
+from pystreams.serdes import Serde
+from pystreams.stores.contracts.spec import KeyTime
+
+_LAST_TIME_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: what is later has no date in most readers."""
+
+
+def exported(
+    state: DataFrame,
+    changelog: StoreChangelog,
+    key_serde: Serde[Any] | None,
+    value_serde: Serde[Any] | None,
+) -> DataFrame:
+    """Return a store's state with the columns of its kind.
+
+    Args:
+        state: What `changelog_state.current_state` gives.
+        changelog: What it is of.
+        key_serde: The serde of its keys; None leaves them binary.
+        value_serde: The serde of its values; None leaves them binary.
+    """
+    own: Mapping[str, Column] = {
+        "partition": F.col("partition"),
+        "key": typed(record_key(changelog), key_serde),
+        **_times(changelog),
+        "value": typed(F.col("value"), value_serde),
+    }
+    if not changelog.kind.keeps_versions:
+        own = {**own, "timestamp": _time(F.col("timestamp"))}
+    present = state.filter(F.col("value").isNotNull())
+    return present.select(*(column.alias(name) for name, column in own.items()))
+
+
+def _times(changelog: StoreChangelog) -> dict[str, Column]:
+    if changelog.kind.keeps_versions:
+        return {"valid_from": _time(F.col("timestamp")), "valid_to": _time(F.col("valid_to"))}
+    times = changelog.kind.key_times(changelog.retention)
+    return {column: _time(_key_time(time)) for column, time in times.items()}
+
+
+def _key_time(time: KeyTime) -> Column:
+    known = long_from_end(time.from_end)
+    if not time.plus_ms:
+        return known
+    return F.when(known <= _LAST_TIME_MS - time.plus_ms, known + F.lit(time.plus_ms))
+
+
+def _time(milliseconds: Column) -> Column:
+    known = milliseconds.between(0, _LAST_TIME_MS)
+    return F.when(known, F.timestamp_millis(milliseconds))

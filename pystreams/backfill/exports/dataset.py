@@ -1,0 +1,219 @@
+"""The results of a backfill as a data set: Parquet for any reader, keys and values typed.
+
+    dataset/outputs/<topic>/*.parquet   partition, task, sequence, timestamp, key, value, headers
+    dataset/stores/<store>/*.parquet    the columns of `pystreams export`, by the store's kind
+
+A topic's keys and values are columns of the type of its sink's serde, as `typed_columns` says, but
+for those of topics that a topic extractor chose, which stay binary. It appears all at once, and
+knows which results it was made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pystreams.backfill.exports.dataset_place import check_replaceable, num_rows, replaced
+from pystreams.backfill.exports.typed_columns import typed
+from pystreams.backfill.plan.fingerprint import declared_configuration
+from pystreams.backfill.plan.rows import RESULT_TYPE, ResultKind
+from pystreams.backfill.plan.store_changelogs import StoreChangelog, changelogs_of
+from pystreams.backfill.publishing.identity_checks import check_identity
+from pystreams.backfill.spark.failures import cure_in, spark_words
+from pystreams.backfill.spark.session import spark_session
+from pystreams.backfill.spark.shared_paths import local_path
+from pystreams.backfill.staging.directory import (
+    Manifest,
+    StagedStage,
+    StagingDirectory,
+    read_manifest,
+)
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.results import check_whole
+from pystreams.config import StreamsConfig
+from pystreams.serdes import Serde
+from pystreams.topology.graph.nodes import SinkNode
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OUTPUTS = "outputs"
+STORES = "stores"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What was written.
+
+    Attributes:
+        path: The directory.
+        outputs: Rows, by topic.
+        stores: Rows, by store.
+    """
+
+    path: Path
+    outputs: Mapping[str, int]
+    stores: Mapping[str, int]
+
+
+def write_dataset(
+    staging: Path | str,
+    topology: Topology,
+    config: Mapping[str, object] | StreamsConfig,
+    path: Path | str,
+    *,
+    master: str | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+) -> Dataset:
+    """Write what a backfill has staged as a data set, a directory a topic and a store.
+
+    Topics are the user's, those between sub-topologies left out; stores are those with a changelog.
+    A data set at the path is replaced, when all is written; anything else there is left alone.
+
+    Args:
+        staging: A complete staging directory.
+        topology: The topology it is of.
+        config: The application's configuration, for default serdes.
+        path: Where the data set is to be; to be reached by this path from all workers.
+        master: Spark's master; see `session.spark_session`.
+        spark_conf: More of Spark's configuration.
+
+    Raises:
+        StagingError: The staging directory is not complete or in use, the path holds something
+            else than a data set, or the data set can't be written.
+        PublishingRefusedError: The results are of another application, topology or configuration.
+        SparkNotAvailableError: pyspark or Java is missing.
+    """
+    staging, path = local_path(staging), local_path(path)
+    manifest = read_manifest(staging)
+    if not isinstance(config, StreamsConfig):
+        config = StreamsConfig.of({"bootstrap.servers": "none:9092", **config})
+    plan = TopologyPlan(topology, config.application_id)
+    check_identity(staging, manifest.identity, plan, declared_configuration(config))
+    check_replaceable(path)
+    with StagingDirectory(staging).held():
+        check_whole(StagingDirectory(staging), manifest)
+        with spark_session(master, spark_conf) as spark, replaced(path, staging) as unfinished:
+            writing = _Writing(spark, StagingDirectory(staging), manifest, plan, config, unfinished)
+            return Dataset(path, writing.outputs(), writing.stores())
+
+
+class _Writing:
+    """Writes one data set."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        staging: StagingDirectory,
+        manifest: Manifest,
+        plan: TopologyPlan,
+        config: StreamsConfig,
+        path: Path,
+    ) -> None:
+        self._spark = spark
+        self._staging = staging
+        self._manifest = manifest
+        self._plan = plan
+        self._config = config
+        self._path = path
+
+    def outputs(self) -> dict[str, int]:
+        """Write the output records; return how many there are, by topic."""
+        internal = self._plan.repartition_topics().keys()
+        written = {topic for stage in self._manifest.stages for topic in stage.outputs}
+        return {topic: self._topic(topic) for topic in sorted(written - internal)}
+
+    def stores(self) -> dict[str, int]:
+        """Write the final state; return how many rows there are, by store."""
+        tasks = self._manifest.identity.num_tasks
+        counts = {
+            self._plan.changelog_topic(builder.name): tasks[str(part.id)]
+            for part in self._plan.subtopologies
+            for builder in self._plan.logged_stores(part)
+        }
+        changelogs = changelogs_of(self._plan, counts)
+        return {changelog.store: self._store(changelog) for changelog in changelogs}
+
+    def _topic(self, topic: str) -> int:
+        from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+        stages = [stage for stage in self._manifest.stages if topic in stage.outputs]
+        rows = self._rows(stages, ResultKind.OUTPUT, topic)
+        key_serde, value_serde = self._serdes_of(topic)
+        decoded = rows.select(
+            "partition",
+            "task",
+            "sequence",
+            F.timestamp_millis("timestamp").alias("timestamp"),
+            typed(rows["key"], key_serde).alias("key"),
+            typed(rows["value"], value_serde).alias("value"),
+            "headers",
+        )
+        return self._write(decoded, OUTPUTS, topic)
+
+    def _store(self, changelog: StoreChangelog) -> int:
+        from pystreams.backfill.exports.columns import exported
+        from pystreams.backfill.spark.changelog_state import current_state
+
+        whole = [
+            stage
+            for stage in self._manifest.stages
+            if stage.subtopology == changelog.subtopology and stage.only_topic is None
+        ]
+        rows = self._rows(whole, ResultKind.STATE, changelog.store)
+        state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
+        key_serde, value_serde = None, None
+        if changelog.kind.has_serdes:
+            key_serde = changelog.key_serde or self._config.default_key_serde
+            value_serde = changelog.value_serde or self._config.default_value_serde
+        columns = exported(state, changelog, key_serde, value_serde)
+        return self._write(columns, STORES, changelog.store)
+
+    def _rows(self, stages: Sequence[StagedStage], kind: ResultKind, name: str) -> DataFrame:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        paths = [self._staging.stage_path(stage.position).resolve() for stage in stages]
+        of_stages = [
+            self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}") for path in paths
+        ]
+        rows = reduce(lambda some, more: some.unionByName(more), of_stages)
+        return rows.filter((F.col("kind") == int(kind)) & (F.col("name") == name))
+
+    def _write(self, rows: DataFrame, kind: str, name: str) -> int:
+        """Write one directory; return how many rows it has."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F  # noqa: N812
+
+        directory = self._path / kind / name
+        written = Observation()
+        counted_rows = rows.observe(written, F.count(F.lit(1)).alias("rows"))
+        try:
+            counted_rows.write.parquet(f"file://{directory.resolve()}")
+        except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
+            cure = cure_in(str(error)) or "Run the backfill again when the cause is gone"
+            raise StagingError(
+                f"the data set of {name!r} can't be written. {cure}: it goes on with this. Spark "
+                f"says:\n{spark_words(error)}"
+            ) from None
+        return num_rows(directory, int(written.get["rows"]))
+
+    def _serdes_of(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None]:
+        """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
+        sinks = [
+            node
+            for node in self._plan.topology.nodes.values()
+            if isinstance(node, SinkNode) and node.topic == topic
+        ]
+        return (
+            _only_one([sink.key_serde or self._config.default_key_serde for sink in sinks]),
+            _only_one([sink.value_serde or self._config.default_value_serde for sink in sinks]),
+        )
+
+
+def _only_one(found: Sequence[Serde[Any] | None]) -> Serde[Any] | None:
+    return found[0] if found and all(serde is found[0] for serde in found) else None

@@ -1,0 +1,286 @@
+"""What the brokers must look like for results to be published to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pystreams.backfill.broker_waiting import ATTEMPTS, Waiting
+from pystreams.backfill.publishing.hand_over import (
+    PublishingRefusedError,
+    partitions_of,
+    start_again,
+    why_not_free,
+)
+from pystreams.backfill.publishing.publication import Publication, PublishingCommand
+from pystreams.backfill.publishing.topic_retention import TopicRetention, logged_stores
+from pystreams.ids import TopicPartition, firsts_of
+from pystreams.runtime.cluster.topic_ids import known_ids
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_AFTER_A_GAP = {
+    PublishingCommand.BACKFILL: (
+        "The history must reach into what the topic still holds, with the topic's own offsets"
+    ),
+    PublishingCommand.RESCALE: (
+        "Since its state was staged, the topic was created again (see --created-again), or has "
+        "lost records that the application had not processed. Run the rescale again in another "
+        "directory"
+    ),
+}
+
+
+class PublishingChecks:
+    """Looks at the brokers. Every check raises `PublishingRefusedError`.
+
+    Args:
+        publication: What is to be published.
+        plan: The topology's plan.
+        admin: Asks the brokers.
+        waiting: How it waits for them.
+    """
+
+    def __init__(
+        self, publication: Publication, plan: TopologyPlan, admin: AdminPort, waiting: Waiting
+    ) -> None:
+        self._publication = publication
+        self._plan = plan
+        self._admin = admin
+        self._waiting = waiting
+
+    def check_partition_counts(self, *, with_outputs: bool) -> None:
+        """Refuse topics whose keys would meet another task's state, or lie where no live run's do.
+
+        Args:
+            with_outputs: Whether output records are published too.
+        """
+        existing = self._admin.partition_counts()
+        if with_outputs:
+            self._check_outputs(existing)
+        for topic, count in sorted(self._publication.num_partitions.items()):
+            found = existing.get(topic, count)
+            if found != count:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} has {found} partitions, and had {count} in the "
+                    f"{self._publication.command}: keys would meet another task's state. Run the "
+                    f"{self._publication.command} again"
+                )
+        self._check_internal(existing)
+
+    def _check_internal(self, existing: Mapping[str, int]) -> None:
+        """Refuse what would give internal topics more partitions: a larger topic of a pattern."""
+        command, staged = self._publication.command, self._publication.num_partitions
+        wanted = plan_partitions(self._plan, {**staged, **existing}).num_partitions
+        for topic in sorted(self._plan.repartition_topics().keys() & staged.keys()):
+            if wanted[topic] != staged[topic]:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} would get {wanted[topic]} partitions, and had "
+                    f"{staged[topic]} in the {command}: since then a source's pattern matches "
+                    "another topic, with more partitions, and keys would meet another task's "
+                    f"state. Run the {command} again in another directory"
+                )
+
+    def _check_outputs(self, existing: Mapping[str, int]) -> None:
+        command = self._publication.command
+        for topic, count in sorted(self._publication.written):
+            found = existing.get(topic)
+            if found is None:
+                raise PublishingRefusedError(
+                    f"there is no topic {topic!r}, which output records are for: create it with "
+                    f"{count} partitions, for which the {command} has placed them. For another "
+                    f"number create it, and run the {command} again in another directory"
+                )
+            if found != count:
+                raise PublishingRefusedError(
+                    f"topic {topic!r} has {found} partitions, and the {command} has placed output "
+                    f"records in {count} (1 if nothing told it how many there are): keys would lie "
+                    "where the application does not write them. Run it again in another directory, "
+                    f"with num_partitions={{{topic!r}: {found}}} (--partitions {topic}={found}) "
+                    "for an archive; or publish without outputs"
+                )
+
+    def check_members(self) -> None:
+        """Refuse a group that somebody is in."""
+        refuse_members(
+            self._plan.application_id, self._admin, self._waiting, self._publication.command
+        )
+
+    def check_members_after_claim(self) -> None:
+        """Refuse a group that somebody is in who may have begun before it was claimed."""
+        group, command = self._plan.application_id, self._publication.command
+        members = self._waiting.until_answered(lambda: self._admin.group_members(group))
+        if members:
+            raise PublishingRefusedError(
+                f"group {group!r} got members ({', '.join(members[:4])}) while it was claimed for "
+                f"this {command}. Stop them. What has ended by itself, because the publishing has "
+                f"not finished, has changed nothing: run the {command} again, and it goes on. "
+                "Anything else may have processed records without the state: "
+                f"{start_again(command)}"
+            )
+
+    def extend_retention(
+        self, made_with: Mapping[str, Mapping[str, str]], *, with_outputs: bool
+    ) -> None:
+        """See that brokers keep what is published; see `TopicRetention.extend`."""
+        retention = TopicRetention(self._publication, self._plan, self._admin, self._waiting)
+        retention.extend(made_with, with_outputs=with_outputs)
+
+    def changelogs(self) -> list[TopicPartition]:
+        """Return the changelog partitions of all tasks."""
+        return [
+            TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
+            for task in self._publication.tasks
+            for store in self._plan.logged_stores(
+                self._plan.subtopologies[task.task_id.subtopology]
+            )
+        ]
+
+    def changelog_ends(self) -> dict[TopicPartition, int]:
+        """Return the offsets behind all that is in the changelogs of all tasks.
+
+        Markers that brokers have yet to write are waited for, so that nothing at all is left to
+        read; one that comes later would be no record.
+        """
+        changelogs = self.changelogs()
+        left = ATTEMPTS
+        while True:
+            ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(changelogs))
+            left -= 1
+            if left == 0 or all(held.end == held.high_watermark for held in ranges.values()):
+                break
+            self._waiting.before_retry()
+        return {changelog: held.high_watermark for changelog, held in ranges.items()}
+
+    def check_changelogs(self) -> None:
+        """Refuse changelogs with records: a claim is always before the first record of ours."""
+        refuse_filled(self.changelogs(), self._admin, self._waiting, self._publication.command)
+
+    def source_ids(self) -> dict[str, str]:
+        """Return the ids of the source topics, as far as they tell topics apart."""
+        read = {partition.topic for partition in partitions_of(self._publication)}
+        topics = sorted(read - self._plan.repartition_topics().keys())
+        return known_ids(self._waiting.until_answered(lambda: self._admin.topic_ids(topics)))
+
+    def check_edges(self) -> None:
+        """Refuse the user's own topics in the middle that hold more than the history has."""
+        internal = self._plan.repartition_topics()
+        ends = {
+            partition: history.next_offset
+            for task in self._publication.tasks
+            for partition, history in task.histories.items()
+            if partition.topic in self._publication.edge_topics and partition.topic not in internal
+        }
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        for partition, end in sorted(ends.items()):
+            if ranges[partition].high_watermark > end:
+                raise PublishingRefusedError(
+                    f"{partition} goes up to offset {ranges[partition].high_watermark}, and the "
+                    f"history of it to {end}: the topology writes to this topic itself, so that "
+                    "the application goes on at its end, and would miss what others wrote. Stop "
+                    f"them, and run the {self._publication.command} again with all of it in the "
+                    "history"
+                )
+
+    def check_sources(self) -> None:
+        """Refuse a hand-over to offsets that are not in the topics: records would be lost."""
+        edges = self._publication.edge_topics
+        ends = {
+            partition: history.next_offset
+            for task in self._publication.tasks
+            for partition, history in task.histories.items()
+            if partition.topic not in edges
+        }
+        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(list(ends)))
+        for partition, end in sorted(ends.items()):
+            held = ranges[partition]
+            if not held.beginning <= end <= held.high_watermark:
+                raise PublishingRefusedError(
+                    f"the history of {partition} goes up to offset {end}, and the partition holds "
+                    f"{held.beginning} to {held.high_watermark}: the application could not go on "
+                    f"there without a gap. {_AFTER_A_GAP[self._publication.command]}"
+                )
+
+
+def refuse_members(
+    group: str, admin: AdminPort, waiting: Waiting, command: PublishingCommand
+) -> None:
+    """Refuse a group that somebody is in.
+
+    Raises:
+        PublishingRefusedError: Somebody is; names them.
+    """
+    members = waiting.until_answered(lambda: admin.group_members(group))
+    if members:
+        raise PublishingRefusedError(
+            f"group {group!r} has members ({', '.join(members[:4])}): the application runs, or was "
+            "stopped less than session.timeout.ms ago. Stop it, wait for its session to end, and "
+            f"run the {command} again"
+        )
+
+
+def refuse_filled(
+    changelogs: Sequence[TopicPartition],
+    admin: AdminPort,
+    waiting: Waiting,
+    command: PublishingCommand,
+) -> None:
+    """Refuse changelogs with records, of a group without offsets.
+
+    Raises:
+        PublishingRefusedError: There are some; names the partitions.
+    """
+    ranges = waiting.until_answered(lambda: admin.offset_ranges(changelogs))
+    filled = [
+        str(partition) for partition, held in ranges.items() if held.high_watermark > held.beginning
+    ]
+    if filled:
+        raise PublishingRefusedError(
+            f"changelogs have records already ({', '.join(sorted(filled)[:4])}), and the "
+            "group no offsets: an earlier life of the application left them. "
+            f"{start_again(command).capitalize()}"
+        )
+
+
+def refuse_used_group(
+    plan: TopologyPlan, admin: AdminPort, waiting: Waiting, *, with_outputs: bool
+) -> None:
+    """Refuse a group that the results of a new backfill could not be published to.
+
+    The publisher would refuse it too, but only when the backfill has run.
+
+    Args:
+        plan: The topology's plan.
+        admin: Asks the brokers.
+        waiting: How it waits for them.
+        with_outputs: Whether output records are to be published too.
+
+    Raises:
+        PublishingRefusedError: It has members or committed offsets, or changelogs have records; or
+            a topic for outputs does not exist.
+        BrokerNotAvailableError: No broker answered.
+    """
+    group, command = plan.application_id, PublishingCommand.BACKFILL
+    outputs = plan.sink_topics() if with_outputs else []
+    counts = admin.partition_counts(awaited=firsts_of(outputs))
+    missing = [topic for topic in outputs if topic not in counts]
+    if missing:
+        raise PublishingRefusedError(
+            f"there is no topic {missing[0]!r}, which output records are for: create it first, "
+            "since they are placed by its number of partitions; or publish without outputs"
+        )
+    refuse_members(group, admin, waiting, command)
+    committed = waiting.until_answered(lambda: admin.committed_offsets(group))
+    own = {
+        partition: found
+        for partition, found in committed.items()
+        if plan.source_of_topic(partition.topic)
+    }
+    if own:
+        raise PublishingRefusedError(why_not_free(own, command))
+    changelogs = [
+        TopicPartition(topic, number)
+        for topic in sorted(logged_stores(plan).keys() & counts.keys())
+        for number in range(counts[topic])
+    ]
+    refuse_filled(changelogs, admin, waiting, command)

@@ -1,0 +1,130 @@
+"""A note in a staging directory: that its results were handed over, and with which topics.
+
+The group says so itself (`hand_over`), until the application has committed every partition for the
+first time. From then on the note does, as long as it is still so: the group stands where it was
+handed over or further on, and the topics are the same ones. Where offsets or topics were deleted
+since, or on another cluster, it tells of nothing that is there.
+
+Spec: KIP-516 (a topic that is created again has another id).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from pystreams.backfill.broker_waiting import REAL_WAITING, Waiting
+from pystreams.backfill.publishing.hand_over import (
+    Offsets,
+    PublishingRefusedError,
+    goes_on,
+    partitions_of,
+    start_again,
+)
+from pystreams.backfill.publishing.publication import Publication
+from pystreams.backfill.staging.errors import StagingError
+from pystreams.backfill.staging.notes import read_note, write_note
+from pystreams.errors import StreamsError
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+PUBLISHED = "published.json"
+
+_log = get_logger("pystreams.backfill")
+
+
+class PublishedNote:
+    """The note of one staging directory.
+
+    Args:
+        path: The staging directory.
+        publication: Its results.
+        plan: The topology's plan.
+        admin: Asks the brokers.
+        waiting: How it waits for them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        publication: Publication,
+        plan: TopologyPlan,
+        admin: AdminPort,
+        waiting: Waiting = REAL_WAITING,
+    ) -> None:
+        self._file = path / PUBLISHED
+        self._publication = publication
+        self._plan = plan
+        self._admin = admin
+        self._waiting = waiting
+
+    def is_true(self, committed: Offsets) -> bool:
+        """Return whether these results were handed over to this group, and that holds still.
+
+        Args:
+            committed: The group's committed offsets.
+
+        Raises:
+            RetriableClientError: The broker stays unreachable.
+        """
+        noted = self._noted()
+        return (
+            noted is not None
+            and goes_on(self._publication, committed)
+            and noted == self._topic_ids()
+        )
+
+    def refuse_other_topics(self) -> None:
+        """Refuse a group that still says it was handed over, when its topics are gone since.
+
+        Raises:
+            PublishingRefusedError: They are; names them.
+            RetriableClientError: The broker stays unreachable.
+        """
+        noted = self._noted()
+        now = {} if noted is None else self._topic_ids()
+        gone = [topic for topic, noted_id in (noted or {}).items() if now.get(topic) != noted_id]
+        if gone:
+            raise PublishingRefusedError(
+                f"group {self._plan.application_id!r} was handed over, and topics were deleted "
+                f"since ({', '.join(sorted(gone)[:4])}): what was published to them is lost. "
+                f"{start_again(self._publication.command)}"
+            )
+
+    def write(self) -> None:
+        """Note that the results were handed over.
+
+        They are, noted or not: what keeps it from being written is logged.
+        """
+        try:
+            ids = self._topic_ids()
+            write_note(self._file, {"publication": self._publication.id, "topics": ids})
+        except (OSError, StreamsError) as error:
+            _log.warning(
+                "the hand-over can't be noted: publishing again is refused once the application "
+                "has committed",
+                file=str(self._file),
+                why=str(error),
+            )
+
+    def _noted(self) -> Mapping[str, str] | None:
+        """Return the ids of the topics with which these results were handed over, if they were."""
+        # One of another version, or that can't be read, says nothing.
+        with suppress(StagingError):
+            note = read_note(self._file)
+            if note.get("publication") == self._publication.id:
+                topics: Mapping[str, str] = note.get("topics", {})
+                return topics
+        return None
+
+    def _topic_ids(self) -> dict[str, str]:
+        changelogs = {
+            self._plan.changelog_topic(store.name)
+            for subtopology in self._plan.subtopologies
+            for store in self._plan.logged_stores(subtopology)
+        }
+        sources = {partition.topic for partition in partitions_of(self._publication)}
+        topics = sorted(sources | changelogs)
+        return self._waiting.until_answered(lambda: self._admin.topic_ids(topics))

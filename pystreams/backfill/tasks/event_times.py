@@ -1,0 +1,131 @@
+"""The pass before the sort that finds event times in Python, where rows do not tell them.
+
+That is with timestamp extractors of the user's own; and where a record that can't be read is
+skipped, and must not keep those behind it waiting for its timestamp.
+
+The extractor sees what it sees in a live run: the deserialized record and the highest timestamp of
+its partition so far. It is called once here and once when the record is processed, so it must give
+the same answer twice. A record that can't be read, or whose extractor raises, waits like the one
+before it: the task itself meets it again, and says where and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from pystreams.backfill.plan.rows import HEADERS
+from pystreams.backfill.spark.pickling import unpack
+from pystreams.backfill.tasks.task_input import headers_of
+from pystreams.backfill.tasks.worker import StageJob
+from pystreams.runtime.core.error_handlers import log_and_fail
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.topology.contracts.extractors import (
+    ConsumerRecord,
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+)
+from pystreams.topology.graph.nodes import SourceNode
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_BY_MESSAGE = (
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+)
+"""Extractors that take the message's own timestamp where it has one: the highest so far is the
+same without asking them."""
+
+
+def needs_event_times(job: StageJob) -> bool:
+    """Return whether records must be read to be put in order."""
+    settings = job.settings().task
+    if settings.deserialization_handler is not log_and_fail:
+        return True
+    default = settings.timestamp_extractor
+    return any(
+        (source.timestamp_extractor or default) not in _BY_MESSAGE
+        for source in map(job.backfill.topology.source_of_topic, job.stage.topics)
+        if source is not None
+    )
+
+
+def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Add the column `waits`, the highest event time so far in the partition.
+
+    Args:
+        payload: A packed `StageJob`.
+        batches: History sorted by partition, topic and offset.
+    """
+    job: StageJob = unpack(payload)
+    settings = job.settings().task
+    reading: tuple[str, int] | None = None
+    ask: _Asking | None = None
+    for batch in batches:
+        columns = [column.to_pylist() for column in batch.columns[:6]]
+        waits: list[int | None] = []
+        for row in zip(*columns, headers_of(batch.column(HEADERS)), strict=True):
+            topic, partition = row[0], row[1]
+            if topic is None:
+                waits.append(None)
+                continue
+            if (topic, partition) != reading:
+                reading = (topic, partition)
+                ask = _Asking(job.backfill.topology, settings, topic, job.started_ms)
+            assert ask is not None, "set with the first row of the partition"
+            waits.append(ask.highest_up_to(*row))
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(waits, pa.int64())], names=[*batch.schema.names, "waits"]
+        )
+
+
+class _Asking:
+    """Asks the extractor of one partition for each record, in order."""
+
+    def __init__(self, plan: TopologyPlan, settings: TaskSettings, topic: str, now_ms: int) -> None:
+        node = plan.source_of_topic(topic)
+        assert isinstance(node, SourceNode), f"the stage reads {topic}"
+        self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
+        self._key = _deserializer(node.key_serde, settings.default_key_serde, topic)
+        self._value = _deserializer(node.value_serde, settings.default_value_serde, topic)
+        self._now_ms = now_ms
+        self._highest = -1
+
+    def highest_up_to(
+        self, topic: str, partition: int, offset: int, timestamp: int, *rest: Any
+    ) -> int:
+        """Return the highest event time up to this record (ms)."""
+        raw_key, raw_value, headers = rest
+        try:
+            key = None if raw_key is None else self._key(raw_key)
+            value = None if raw_value is None else self._value(raw_value)
+            record = ConsumerRecord(
+                topic,
+                partition,
+                offset,
+                timestamp,
+                key,
+                value,
+                tuple(headers or ()),
+                self._now_ms,
+            )
+            extracted = self._extract(record, self._highest)
+        except Exception:  # noqa: BLE001 - told by the task, with all it knows
+            return self._highest
+        self._highest = max(self._highest, extracted)
+        return self._highest
+
+
+def _deserializer(serde: Any, default: Any, topic: str) -> Callable[[bytes], Any]:
+    """Return the function that reads keys or values, as the task would choose it."""
+    from pystreams.serdes import WrappingSerde
+
+    if isinstance(serde, WrappingSerde):
+        serde = serde.with_default(default)
+    found = serde or default
+    deserialize: Callable[[bytes], Any] = found.deserializer(topic)
+    return deserialize

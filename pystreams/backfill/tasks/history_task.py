@@ -1,0 +1,239 @@
+"""One task over its history: the runtime's own `StreamTask`, given rows, giving results.
+
+The caller hands over the records in one of two ways. In the order in which the task is to process
+them (`stage_rows`), a batch of that order at a time, each partition's records of it together: the
+task's queues put them in order again, because a record that is late in its partition follows its
+predecessors directly, in this order, so at the beginning of a batch one partition at most has late
+records, and they are what the queues give first. Or each partition by itself, a batch of any of
+them at a time, telling which will give more: then the task stops where it would have to guess what
+comes next there. Whatever a live task would send is a result row; changelog records are not,
+because the state at the end is given as a whole.
+
+Commits are the stores' only, whenever they hold as much uncommitted as a thread may: there is no
+Kafka commit to wait for. Nothing here knows of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from pystreams.backfill.plan.rows import ResultBatch, ResultKind
+from pystreams.backfill.plan.stages import Stage
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.record import ConsumedMessage, OutputBuffer
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, decode_partition_time
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_log = get_logger("pystreams.backfill")
+
+RESULTS_PER_BATCH = 5000
+"""A batch of results has at most so many rows; most have as many, a whole number of runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTaskSettings:
+    """What the tasks of one backfill share.
+
+    Attributes:
+        task: What tasks share anyway.
+        partitions_of: Returns the partitions of a topic (real name) for the bytes of some keys.
+            A record without key (None) goes where the last argument, the task's partition, says.
+        uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
+        cache_max_bytes: What record caches may hold back.
+        now_ms: The wall-clock time of the whole backfill (ms).
+        run_records: How many records are processed between two looks at what has piled up.
+    """
+
+    task: TaskSettings
+    partitions_of: Callable[[str, Sequence[bytes | None], int], list[int]]
+    uncommitted_max_bytes: int
+    cache_max_bytes: int
+    now_ms: int
+    run_records: int = 1000
+
+
+class HistoryTask:
+    """Runs one task; used once, by one thread.
+
+    Args:
+        task_id: The task.
+        plan: The topology's plan.
+        stage: What of it runs.
+        partitions: The partitions it reads.
+        directory: Where its stores live; exists, is empty, and is the caller's to delete.
+        settings: What all tasks share.
+        start: Where each partition's history begins, as far as it is not its beginning.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        plan: TopologyPlan,
+        stage: Stage,
+        partitions: Sequence[TopicPartition],
+        directory: Path,
+        settings: HistoryTaskSettings,
+        start: Mapping[TopicPartition, CommittedOffset],
+    ) -> None:
+        subtopology = stage.subtopology
+        self._stage = stage
+        # There is no wall clock to wait for: what is due is due with the record that makes it so.
+        task_settings = replace(settings.task, outer_join_emit_interval_ms=0)
+        self._task = StreamTask(
+            task_id, plan, subtopology, partitions, task_settings, known_lag=lambda _: 0
+        )
+        self._number = task_id.partition
+        self._settings = settings
+        self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
+        self._sequences: dict[str, int] = {}
+        self._unchecked = 0
+        self._task.record.now_ms = settings.now_ms
+        self._task.open(directory)
+        self._task.start(start, settings.now_ms)
+
+    def buffered_records(self, partition: TopicPartition) -> int:
+        """Return how many records of a partition wait."""
+        return self._task.buffered_records(partition)
+
+    def feed(
+        self,
+        batch: Mapping[TopicPartition, Sequence[ConsumedMessage]],
+        unread: Collection[TopicPartition] = (),
+    ) -> Iterator[ResultBatch]:
+        """Process what has come; return what was written, so much at a time.
+
+        What is less than a batch of results waits for the next call, or for `finish`.
+
+        Args:
+            batch: The next records of each partition, in the order of their offsets.
+            unread: Partitions of which more will come. Nothing is processed while one of them has
+                no record waiting: what it gives next might be first.
+
+        Raises:
+            StreamsError: As in a live run: a record can't be decoded, the user's code raised.
+        """
+        task = self._task
+        for partition, messages in batch.items():
+            task.add_records(partition, messages)
+        while all(map(task.buffered_records, unread)):
+            run = task.next_run(self._settings.run_records)
+            if run is None:
+                return
+            self._unchecked += task.process(run)
+            task.punctuate_stream_time()
+            if self._unchecked >= self._settings.run_records:
+                self._unchecked = 0
+                self._keep_to_limits()
+                yield from self._outputs(RESULTS_PER_BATCH)
+
+    def finish(self) -> Iterator[ResultBatch]:
+        """Return what is left, the state, and how far each partition was read; then close.
+
+        Raises:
+            StateStoreError: A store of the user's own can't be given as changelog records.
+        """
+        self._commit()
+        yield from self._outputs(1)
+        if self._stage.only_topic is None:
+            yield from self._state()
+            yield from self._ends()
+            self._tell_dropped()
+        self.close()
+
+    def close(self) -> None:
+        """Close processors and stores; safe to call twice."""
+        self._task.close()
+
+    def _state(self) -> Iterator[ResultBatch]:
+        number = self._number
+        for name, store in self._task.state_manager.stores().items():
+            if name not in self._logged:
+                continue
+            records = iter(store.changelog_records())
+            sequence = 0
+            while chunk := list(islice(records, RESULTS_PER_BATCH)):
+                here = [number] * len(chunk)
+                yield ResultBatch(ResultKind.STATE, number, name, here, sequence, chunk)
+                sequence += len(chunk)
+
+    @property
+    def dropped_records(self) -> int:
+        """How many records it has dropped, late ones and those it skipped after an error.
+
+        Those of a part of a sub-topology count when the whole runs.
+        """
+        return self._task.dropped_records if self._stage.only_topic is None else 0
+
+    def _tell_dropped(self) -> None:
+        if dropped := self.dropped_records:
+            _log.warning("records dropped", task=str(self._task.task_id), records=dropped)
+
+    def _ends(self) -> Iterator[ResultBatch]:
+        for partition, offset in sorted(self._task.offsets_to_commit().items()):
+            time = decode_partition_time(offset.metadata)
+            yield ResultBatch(
+                ResultKind.END,
+                self._number,
+                partition.topic,
+                [partition.partition],
+                offset.next_offset,
+                [(None, None, time, ())],
+            )
+
+    def _keep_to_limits(self) -> None:
+        """Flush caches and commit stores as a thread would that has the whole budget."""
+        manager, settings = self._task.state_manager, self._settings
+        if manager.cached_bytes() > settings.cache_max_bytes:
+            manager.flush_caches()
+        limit = settings.uncommitted_max_bytes
+        asked = self._task.commit_requested
+        if asked or (limit >= 0 and manager.uncommitted_bytes() > limit // 2):
+            self._commit()
+        self._forget_logged()
+
+    def _commit(self) -> None:
+        """Make the stores' writes durable."""
+        self._task.state_manager.flush_caches()
+        self._forget_logged()
+        self._task.post_commit()
+
+    def _forget_logged(self) -> None:
+        """Number the changelog records, and drop them: the state at the end is given as a whole."""
+        for output in self._task.state_manager.outputs():
+            if output.records:
+                output.last_offset = self._sequences.get(output.topic, 0) + len(output.records) - 1
+                self._sequences[output.topic] = output.last_offset + 1
+                output.records.clear()
+
+    def _outputs(self, at_least: int) -> Iterator[ResultBatch]:
+        """Return and forget what waits for each topic that is no changelog and has so much."""
+        changelogs = set(map(id, self._task.state_manager.outputs()))
+        for output in self._task.outputs():
+            if id(output) in changelogs or len(output.records) < at_least:
+                continue
+            if self._keeps(output.topic):
+                yield from self._results(output)
+            output.records.clear()
+
+    def _keeps(self, topic: str) -> bool:
+        only = self._stage.only_topic
+        return topic == only if only is not None else topic not in self._stage.written_before
+
+    def _results(self, output: OutputBuffer) -> Iterator[ResultBatch]:
+        topic, number = output.topic, self._number
+        for begin in range(0, len(output.records), RESULTS_PER_BATCH):
+            records = output.records[begin : begin + RESULTS_PER_BATCH]
+            if output.partition is None:
+                keys = [record[1] for record in records]
+                partitions = self._settings.partitions_of(topic, keys, number)
+            else:
+                partitions = [output.partition] * len(records)
+            sequence = self._sequences.get(topic, 0)
+            self._sequences[topic] = sequence + len(records)
+            yield ResultBatch(ResultKind.OUTPUT, number, topic, partitions, sequence, records)

@@ -1,0 +1,79 @@
+"""The application that a command works on: its topology, and its configuration from all sources."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.application import development_broker
+from pystreams.cli.application.topology_loader import LoadedTopology, load_topology
+from pystreams.cli.options.groups import ApplicationOptions
+from pystreams.cli.options.values import pair_of
+
+if TYPE_CHECKING:
+    from pystreams.config import Source, StreamsConfig
+
+
+def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, StreamsConfig]:
+    """Import the topology and return it with its configuration.
+
+    Raises:
+        LoadingError: As `load_topology`.
+        StreamsError: As `configuration`.
+    """
+    loaded = load_topology(options.topology)
+    return loaded, configuration(options, loaded)
+
+
+def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> StreamsConfig:
+    """Return the configuration from all sources.
+
+    Raises:
+        ConfigError: As `StreamsConfig.from_sources`.
+        StreamsError: With `--dev`, the broker can't be started.
+    """
+    from pystreams.config import Source
+
+    weakest = Source(f"config in {options.topology}", loaded.config)
+    return configuration_of(options, loaded.name, weakest)
+
+
+def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
+    """Return the configuration from the sources of the command line, and one weaker than these.
+
+    Args:
+        options: What the command line said.
+        name: What the application.id is made of when nothing gives one, with `--dev`.
+        weakest: The source that all others override.
+
+    Raises:
+        StreamsError: As `configuration`.
+    """
+    from pystreams.config import Source, StreamsConfig, from_environment, read_config_file
+
+    given = {}
+    for setting in options.settings:
+        key, value = pair_of(setting, "-c")
+        given[key] = value.strip()
+    sources = [
+        Source("-c", given),
+        Source("environment", from_environment(os.environ)),
+    ]
+    if options.config_file is not None:
+        sources.append(Source(str(options.config_file), read_config_file(options.config_file)))
+    sources.append(weakest)
+    if options.dev:
+        if "bootstrap.servers" in given:
+            raise click.UsageError("--dev and -c bootstrap.servers=... name two brokers: use one")
+        servers = development_broker.bootstrap_servers()
+        sources.insert(0, Source("--dev", {"bootstrap.servers": servers}))
+        sources.append(Source("--dev", {"application.id": _application_id(name)}))
+    return StreamsConfig.from_sources(sources)
+
+
+def _application_id(name: str) -> str:
+    """Return a file's name as an application id."""
+    return re.sub("[^a-zA-Z0-9._-]", "-", name)

@@ -1,0 +1,238 @@
+"""From `FILE`, `FILE:attribute` or `module:attribute` to a topology.
+
+A file is imported the way Python runs a script (its directory first on the path), a module the way
+`python -m` does (the working directory first). The attribute may be a topology, a builder, or a
+function without parameters that returns either. A module may also hold `config`, a dict: the
+weakest source of configuration.
+"""
+
+# ruff: noqa: BLE001 - the user's code may raise anything; what it raised is shown, not swallowed.
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from pystreams.errors import StreamsError, TopologyError
+from pystreams.kernel.user_tracebacks import is_users
+
+if TYPE_CHECKING:
+    from pystreams.topology.graph.topology import Topology
+
+_PREFERRED_NAMES = ("topology", "builder")
+
+
+class LoadingError(TopologyError):
+    """No topology could be loaded. The message says what was looked at, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTopology:
+    """What a reference led to.
+
+    Attributes:
+        name: The file's stem, or the last part of the module's name.
+        config: The module's `config`; empty when it has none.
+    """
+
+    topology: Topology
+    name: str
+    config: Mapping[str, Any]
+
+
+def load_topology(reference: str) -> LoadedTopology:
+    """Import the user's code and return its topology.
+
+    Args:
+        reference: A path, `path:attribute`, `module:attribute` or a module.
+
+    Raises:
+        LoadingError: There is no such file, module or attribute; the code does not compile or
+            raises; or nothing in it is a topology.
+    """
+    location, attribute = _split(reference)
+    module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
+    found = _attribute_of(module, attribute, location) if attribute else _only_one(module, location)
+    topology = _topology_of(found, f"{location}:{attribute}" if attribute else location)
+    name = Path(location).stem if _is_path(location) else location.rpartition(".")[2]
+    return LoadedTopology(topology, name, _config_of(module, location))
+
+
+def _split(reference: str) -> tuple[str, str]:
+    """Split off the attribute; a colon may also belong to a path."""
+    if Path(reference).is_file():
+        return reference, ""
+    location, colon, attribute = reference.rpartition(":")
+    return (location, attribute) if colon and location else (reference, "")
+
+
+def _is_path(location: str) -> bool:
+    return location.endswith(".py") or "/" in location or Path(location).is_file()
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        what = "is a directory" if path.is_dir() else "does not exist"
+        raise LoadingError(f"{path} {what}: name a Python file that builds a topology")
+    absolute = path.resolve()
+    _put_first_on_path(absolute.parent)
+    # A name that is taken already would hide the other module from the user's own imports.
+    name = absolute.stem if absolute.stem not in sys.modules else f"pystreams_{absolute.stem}"
+    spec = importlib.util.spec_from_file_location(name, absolute)
+    if spec is None or spec.loader is None:
+        raise LoadingError(f"{path} is not a Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    # Registered before it runs, so that what it defines can be found by name (pickle, dataclasses).
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise _failed(error, str(path)) from None
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    _put_first_on_path(Path.cwd())
+    try:
+        return importlib.import_module(name)
+    except KeyboardInterrupt:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise _failed(error, name) from None
+        raise LoadingError(
+            f"there is no file and no module {name!r}: "
+            "name a Python file, or a module that can be imported from here"
+        ) from error
+    except BaseException as error:
+        raise _failed(error, name) from None
+
+
+def _put_first_on_path(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+
+
+def _attribute_of(module: ModuleType, attribute: str, location: str) -> object:
+    found: object = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise LoadingError(f"{location} has no {attribute!r}{_what_it_has(module)}")
+        found = getattr(found, part)
+    return found
+
+
+def _only_one(module: ModuleType, location: str) -> object:
+    """Return the topology of a module whose user named none."""
+    for name in _PREFERRED_NAMES:
+        if _can_be_topology(getattr(module, name, None)):
+            return getattr(module, name)
+    topologies, builders = _topologies_in(module), _builders_in(module)
+    for candidates in (topologies, builders):
+        # Two names of one object are no choice.
+        if len({id(found) for found in candidates.values()}) == 1:
+            return next(iter(candidates.values()))
+        if candidates:
+            names = ", ".join(sorted(candidates))
+            raise LoadingError(
+                f"{location} has several topologies ({names}): "
+                f"choose one, as in {location}:{min(candidates)}"
+            )
+    raise LoadingError(
+        f"{location} has no topology: assign one to `topology` (a Topology, a StreamsBuilder, or "
+        f"a function that returns one){_what_it_has(module)}"
+    )
+
+
+def _topology_of(found: object, where: str) -> Topology:
+    """Call a function, build a builder."""
+    from pystreams.topology.dsl.builder import StreamsBuilder
+    from pystreams.topology.graph.topology import Topology
+
+    try:
+        if isinstance(found, FunctionType):
+            found = found()
+        if isinstance(found, StreamsBuilder):
+            found = found.build()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _failed(error, where) from None
+    if not isinstance(found, Topology):
+        raise LoadingError(
+            f"{where} is of type {type(found).__name__}: it must be a Topology, a StreamsBuilder, "
+            "or a function without parameters that returns one"
+        )
+    return found
+
+
+def _config_of(module: ModuleType, location: str) -> Mapping[str, Any]:
+    from pystreams.config import StreamsConfig
+
+    found = getattr(module, "config", None)
+    if isinstance(found, StreamsConfig):
+        raise LoadingError(
+            f"`config` in {location} is a StreamsConfig: make it a dict, such as "
+            '{"application.id": "..."}, so that files and options can override it'
+        )
+    return found if isinstance(found, Mapping) else {}
+
+
+def _can_be_topology(found: object) -> bool:
+    from pystreams.topology.dsl.builder import StreamsBuilder
+    from pystreams.topology.graph.topology import Topology
+
+    return isinstance(found, Topology | StreamsBuilder | FunctionType)
+
+
+def _topologies_in(module: ModuleType) -> dict[str, object]:
+    from pystreams.topology.graph.topology import Topology
+
+    return {name: value for name, value in vars(module).items() if isinstance(value, Topology)}
+
+
+def _builders_in(module: ModuleType) -> dict[str, object]:
+    from pystreams.topology.dsl.builder import StreamsBuilder
+
+    return {
+        name: value for name, value in vars(module).items() if isinstance(value, StreamsBuilder)
+    }
+
+
+def _what_it_has(module: ModuleType) -> str:
+    """Return what might have been meant: topologies, builders, the module's own functions."""
+    functions = {
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType)
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    }
+    names = sorted({*_topologies_in(module), *_builders_in(module), *functions})
+    return f"; it has {', '.join(names)}" if names else ""
+
+
+def _failed(error: BaseException, location: str) -> LoadingError:
+    """Return the error of user code that raised: its own words, and its own lines only."""
+    if isinstance(error, SystemExit):
+        return LoadingError(
+            f"{location} ended the process while it was loaded (exit code {error.code}): "
+            'put what should only happen in a script under `if __name__ == "__main__":`'
+        )
+    own_frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame)]
+    if isinstance(error, StreamsError):
+        # The topology is wrong: the message says how, the last line of the user's says where.
+        place = "".join(traceback.format_list(own_frames[-1:])).rstrip()
+        return LoadingError(f"{location}: {error}" + (f"\n{place}" if place else ""))
+    lines = traceback.format_list(own_frames) + traceback.format_exception_only(error)
+    return LoadingError(f"{location} can't be loaded:\n{''.join(lines).rstrip()}")

@@ -1,0 +1,92 @@
+"""`pystreams config`: every configuration key, or one of them."""
+
+from __future__ import annotations
+
+import difflib
+
+import click
+
+from pystreams.config import KEY_DEFINITIONS, Importance, KeyDefinition
+from pystreams.config.known_keys import ALIASES, UNSUPPORTED, WITHOUT_EFFECT
+
+_STYLES = {Importance.HIGH: "bold", Importance.MEDIUM: "", Importance.LOW: "dim"}
+_KNOWN = {*(key.name for key in KEY_DEFINITIONS), *ALIASES, *UNSUPPORTED, *WITHOUT_EFFECT}
+
+
+@click.command()
+@click.argument("key", required=False)
+@click.option("--markdown", is_flag=True, help="Print the reference page as Markdown.")
+def config(key: str | None, *, markdown: bool) -> None:
+    """List all configuration keys, or explain KEY.
+
+    Shows type, default, importance and meaning. Set a key with `pystreams run -c KEY=VALUE`, an
+    environment variable (PYSTREAMS_COMMIT_INTERVAL_MS=100), or a file (--config).
+    """
+    if markdown:
+        from pystreams.cli.display.configuration_page import reference_page
+
+        click.echo(reference_page(), nl=False)
+    elif key is None:
+        _print_table()
+    else:
+        click.echo(_explain(key))
+
+
+def _print_table() -> None:
+    from rich.table import Column
+
+    from pystreams.cli.display.tables import show_reference
+
+    columns = [
+        Column("Key", no_wrap=True),
+        Column("Type", max_width=8),
+        Column("Default", max_width=28),
+        Column("Importance"),
+        Column("Meaning", ratio=1),
+    ]
+    definitions = sorted(KEY_DEFINITIONS, key=_importance_then_name)
+    rows = [
+        (key.name, key.kind.name, key.default_in_words(), key.importance.value, key.doc)
+        for key in definitions
+    ]
+    show_reference(columns, rows, styles=[_STYLES[key.importance] for key in definitions])
+
+
+def _importance_then_name(definition: KeyDefinition) -> tuple[int, str]:
+    return list(Importance).index(definition.importance), definition.name
+
+
+def _explain(key: str) -> str:
+    """Return what is known about one key, given in any of its forms."""
+    dotted = key.lower().removeprefix("pystreams_").replace("_", ".")
+    wanted = next((known for known in (key, dotted) if known in _KNOWN), dotted)
+    wanted = ALIASES.get(wanted, wanted)
+    for definition in KEY_DEFINITIONS:
+        if wanted == definition.name:
+            return _details(definition)
+    if wanted in UNSUPPORTED:
+        return f"{wanted}\n  Not supported: {UNSUPPORTED[wanted].reason}"
+    if wanted in WITHOUT_EFFECT:
+        return f"{wanted}\n  Accepted without effect: {WITHOUT_EFFECT[wanted]}"
+    known = [definition.name for definition in KEY_DEFINITIONS]
+    near = difflib.get_close_matches(wanted, known, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `pystreams config` lists all"
+    raise click.BadParameter(f"there is no key {key!r}{hint}", param_hint="KEY")
+
+
+def _details(definition: KeyDefinition) -> str:
+    kind = definition.kind
+    aliases = [alias for alias, name in ALIASES.items() if name == definition.name]
+    lines = [
+        definition.name,
+        f"  {definition.doc}",
+        "",
+        f"  Type         {kind.name}{f' ({kind.valid})' if kind.valid else ''}",
+        f"  Default      {definition.default_in_words()}",
+        f"  Importance   {definition.importance.value}",
+        f"  In Python    {definition.field}=...",
+        f"  Environment  PYSTREAMS_{definition.field.upper()}",
+    ]
+    if aliases:
+        lines.append(f"  Other names  {', '.join(aliases)}")
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""`pystreams recover`: what becomes of stores that hold more than their changelogs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.application.configuration import load_application
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.options.groups import (
+    ApplicationOptions,
+    LogOptions,
+    application_options,
+    log_options,
+    topology_argument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pystreams.ids import TaskId
+    from pystreams.runtime.maintenance.changelog_recovery import StoreFinding
+
+CHOICES = ("keep", "restore", "empty")
+
+
+@click.command()
+@topology_argument
+@click.option(
+    "--task", "tasks", multiple=True, metavar="ID", help="Only this task, as 0_3; may be repeated."
+)
+@click.option(
+    "--store", "stores", multiple=True, metavar="NAME", help="Only this store; may be repeated."
+)
+@click.option(
+    "--choose",
+    type=click.Choice(CHOICES),
+    help="What becomes of the stores named, or else of those that hold more than their changelogs: "
+    "keep them and log them anew, wipe them and restore what the changelogs hold, or start empty.",
+)
+@click.option("--execute", is_flag=True, help="Write the choice down. Without it nothing changes.")
+@application_options
+@log_options()
+def recover(
+    *,
+    tasks: tuple[str, ...],
+    stores: tuple[str, ...],
+    choose: str | None,
+    execute: bool,
+    application: ApplicationOptions,
+    log: LogOptions,
+) -> None:
+    """Show and decide what becomes of stores whose changelogs have lost what they hold.
+
+    An application does not start on a store that is the last copy of what its changelog has lost:
+    the topic was deleted, or cut off by retention or by hand. This lists the stores in the state
+    directory of this host, and what the broker holds of their changelogs. With --choose and
+    --execute the choice is written beside the store, and the next start carries it out.
+
+    The application must be stopped on this host.
+
+    \b
+    Exit codes:
+      0    done
+      1    failed: the application runs, or a store can't be read
+      2    wrong usage, configuration or topology
+      3    no broker answers
+      70   a bug in pystreams
+
+    \b
+    Examples:
+      pystreams recover topology.py --dev
+      pystreams recover shop.orders:builder --config production.toml --choose keep --execute
+      pystreams recover topology.py --dev --task 0_3 --store counts --choose empty --execute
+    """
+    configure_logging(log.log_level, log.log_format)
+    with streams_errors_as_exit_codes():
+        from pystreams.config import ChangelogLossPolicy
+        from pystreams.runtime.maintenance.changelog_recovery import Recovery
+
+        loaded, config = load_application(application)
+        unknown = sorted(set(stores).difference(loaded.topology.stores))
+        if unknown:
+            raise click.UsageError(f"there is no store {unknown[0]!r} in the topology")
+        recovery = Recovery(loaded.topology, config)
+        findings = recovery.find([_task_id(text) for text in tasks], stores)
+        _show(findings)
+        if choose is None:
+            return
+        named = bool(stores)
+        deciding = [finding for finding in findings if named or finding.last_copy]
+        if execute:
+            recovery.decide(deciding, ChangelogLossPolicy(choose))
+    for finding in deciding:
+        verb = "The next start does" if execute else "Would do"
+        click.echo(f"{verb} {choose!r} with store {finding.store!r} of task {finding.task_id}")
+    if not deciding:
+        click.echo("No store holds more than its changelog; name one with --store")
+    elif not execute:
+        click.echo("Nothing was written: add --execute")
+
+
+def _task_id(text: str) -> TaskId:
+    from pystreams.ids import TaskId
+
+    try:
+        return TaskId.parse(text)
+    except ValueError as error:
+        raise click.UsageError(f"--task {text}: write it as 0_3") from error
+
+
+def _show(findings: Sequence[StoreFinding]) -> None:
+    from pystreams.cli.display.tables import show_table
+
+    rows = []
+    for finding in findings:
+        held = "no such topic"
+        if finding.held is not None:
+            held = f"{finding.held.beginning} to {finding.held.high_watermark}"
+        verdict = finding.trouble or "whole"
+        if finding.last_copy:
+            verdict = f"LAST COPY: {verdict}"
+        if finding.decision is not None:
+            verdict = f"{verdict} (decided: {finding.decision.value})"
+        last_offset = "nothing" if finding.last_offset is None else f"{finding.last_offset}"
+        rows.append((str(finding.task_id), finding.store, last_offset, held, verdict))
+    show_table(("task", "store", "holds up to", "changelog", "state"), rows, right=("holds up to",))

@@ -1,0 +1,281 @@
+"""`pystreams run`: run a topology until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.application.configuration import configuration
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.options.groups import (
+    ApplicationOptions,
+    LogOptions,
+    SparkOptions,
+    config_file_option,
+    grouped,
+    log_options,
+    spark_options,
+    topology_argument,
+)
+from pystreams.cli.processes.first_backfill import (
+    FirstBackfill,
+    FirstBackfillOptions,
+    first_backfill_options,
+)
+
+if TYPE_CHECKING:
+    from pystreams.cli.application.topology_loader import LoadedTopology
+    from pystreams.cli.display.live_line import LiveDisplay
+    from pystreams.cli.processes.client_run import RunningStreams
+    from pystreams.config import StreamsConfig
+
+_PORT_MAX = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How an application is run: in which processes, and what is short for a key.
+
+    Attributes:
+        processes: How many processes share its partitions.
+        threads: Stream threads of each.
+        process_number: Which of several this one is, from 1; None in their parent, or alone.
+        report: Whether this one tells its parent how it is doing.
+        metrics_port: Where the first process serves metrics.
+        metrics_host: The address they are served on.
+        partitions: With `--dev`, partitions of topics that are created.
+    """
+
+    processes: int = 1
+    threads: int | None = None
+    process_number: int | None = None
+    report: bool = False
+    metrics_port: int | None = None
+    metrics_host: str | None = None
+    partitions: int | None = None
+
+    @property
+    def is_child(self) -> bool:
+        """Whether this process is one of several that a parent has started."""
+        return self.process_number is not None
+
+    def settings(self) -> tuple[str, ...]:
+        """Return what the short forms of keys said, each as `KEY=VALUE`."""
+        given = {
+            "num.stream.threads": self.threads,
+            "metrics.prometheus.port": self.metrics_port,
+            "metrics.prometheus.host": self.metrics_host,
+        }
+        return tuple(f"{key}={value}" for key, value in given.items() if value is not None)
+
+
+_application_options = grouped(
+    "application",
+    ApplicationOptions,
+    click.option(
+        "--dev",
+        is_flag=True,
+        help="Use the development broker, and start it when it does not run; create topics that "
+        "are missing. application.id may be left out: it is the file's name then.",
+    ),
+    click.option(
+        "-c",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a configuration key; may be repeated. `pystreams config` lists them.",
+    ),
+    config_file_option,
+)
+
+_run_options = grouped(
+    "options",
+    RunOptions,
+    click.option(
+        "--partitions",
+        type=click.IntRange(1),
+        metavar="N",
+        help="For --dev: partitions of topics it creates. Default: as many as the source topics "
+        "that exist have, else 4.",
+    ),
+    click.option(
+        "--processes",
+        type=click.IntRange(1),
+        default=1,
+        metavar="N",
+        help="Run N processes, which share the partitions. CPU scales with processes.",
+    ),
+    click.option(
+        "--threads", type=click.IntRange(1), metavar="N", help="Short for -c num.stream.threads=N."
+    ),
+    click.option(
+        "--metrics-port",
+        type=click.IntRange(0, _PORT_MAX),
+        metavar="PORT",
+        help="Serve metrics to Prometheus on this port; process n of --processes on PORT + n - 1. "
+        "Short for -c metrics.prometheus.port=PORT.",
+    ),
+    click.option(
+        "--metrics-host",
+        metavar="HOST",
+        help="The address they are served on, 127.0.0.1 if not given. "
+        "Short for -c metrics.prometheus.host=HOST.",
+    ),
+    click.option("--process-number", type=int, hidden=True),
+    click.option("--report", is_flag=True, hidden=True),
+)
+
+
+@click.command()
+@topology_argument
+@_application_options
+@_run_options
+@first_backfill_options
+@spark_options
+@log_options("auto: readable on a terminal, else JSON lines.")
+@click.pass_context
+def run(
+    ctx: click.Context,
+    *,
+    application: ApplicationOptions,
+    options: RunOptions,
+    backfill: FirstBackfillOptions,
+    spark: SparkOptions,
+    log: LogOptions,
+) -> None:
+    """Run a topology until it is stopped.
+
+    FILE is a Python file that assigns a Topology or a StreamsBuilder to `topology` or `builder`;
+    FILE:ATTRIBUTE and MODULE:ATTRIBUTE name another one, or a function that returns one.
+
+    Configuration comes from -c, the environment (PYSTREAMS_COMMIT_INTERVAL_MS=100), --config, and
+    a dict `config` in the topology's module, in this order.
+
+    SIGTERM or Ctrl-C commits and stops within seconds; a second one stops at once. Closing the
+    terminal stops it, too.
+
+    With --backfill an application that has not run yet, and has more than a million records to
+    read, is brought up to date on Spark first. The outputs of that history are written too, as a
+    live run would have written them. Stopped midway and started again, it continues. An application
+    that has run, or was backfilled, just runs. Needs pip install 'pystreams[spark]', and Java 17 or
+    21.
+
+    \b
+    Exit codes:
+      0    stopped as asked
+      1    stopped by an error
+      2    wrong usage, configuration or topology
+      3    no broker answers
+      70   a bug in pystreams
+      130  stopped at once by a second Ctrl-C (143: by a second SIGTERM)
+      141  nobody reads standard output any more
+
+    \b
+    Examples:
+      pystreams run topology.py --dev
+      pystreams run shop.orders:builder --config production.toml --processes 4
+      pystreams run topology.py -c processing.guarantee=exactly_once --metrics-port 9464
+      pystreams run shop.orders:builder --config production.toml --backfill --processes 4
+    """
+    backfill.check(spark)
+    if options.partitions is not None and not application.dev:
+        raise click.UsageError(
+            "--partitions is for --dev: add it, or use `pystreams topics create`"
+        )
+    if options.report and log.log_format == "auto":
+        log = replace(log, log_format="console")  # The parent shows the lines on its terminal.
+    fields = {"process": options.process_number} if options.is_child else {}
+    configure_logging(log.log_level, log.log_format, fields)
+    with streams_errors_as_exit_codes():
+        loaded = load_topology(application.topology)
+        config = configuration_of_run(application, options, loaded)
+        _check_serdes(loaded, config)
+        if options.is_child:
+            ctx.exit(_run_here(loaded, config, options))
+        if application.dev:
+            from pystreams.cli.application.development_broker import create_missing_topics
+
+            create_missing_topics(
+                loaded.topology, config, partitions=options.partitions, processes=options.processes
+            )
+        if backfill.backfill:
+            code = FirstBackfill(application, backfill, spark, log).do(loaded, config)
+            if code is not None:
+                ctx.exit(code)
+        if options.processes > 1:
+            from pystreams.cli.processes.children import run_processes
+
+            ctx.exit(run_processes(options.processes))
+        ctx.exit(_run_here(loaded, config, options))
+
+
+def _check_serdes(loaded: LoadedTopology, config: StreamsConfig) -> None:
+    """Refuse a topology without all serdes here, once, before a backfill or processes begin.
+
+    Raises:
+        TopologyError: A serde is missing.
+    """
+    from pystreams.topology.plan.missing_serdes import check_serdes
+
+    check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
+
+
+def configuration_of_run(
+    application: ApplicationOptions, options: RunOptions, loaded: LoadedTopology
+) -> StreamsConfig:
+    """Return the configuration of this process, short forms of keys included.
+
+    Each process of `--processes` gets a metrics port of its own; 0 is one already.
+
+    Raises:
+        StreamsError: As `configuration`.
+    """
+    settings = (*application.settings, *options.settings())
+    config = configuration(replace(application, settings=settings), loaded)
+    first = config.metrics_prometheus_port
+    if first <= 0:
+        return config
+    if first + options.processes - 1 > _PORT_MAX:
+        raise click.UsageError(
+            f"metrics.prometheus.port={first} leaves no ports for {options.processes} processes, "
+            "which take one each from there: choose a lower one"
+        )
+    return replace(config, metrics_prometheus_port=first + (options.process_number or 1) - 1)
+
+
+def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
+    """Run the client in this process; return the exit code."""
+    from pystreams.cli.processes.child_reports import report_to_parent
+    from pystreams.cli.processes.children import stop_with_parent
+    from pystreams.cli.processes.client_run import run_until_stopped
+    from pystreams.cli.processes.stop_request import StopRequest
+    from pystreams.kernel.loggers import get_logger
+    from pystreams.runtime.application.kafka_streams import KafkaStreams
+
+    log = get_logger("pystreams.cli")
+    for key in config.ignored:
+        log.warning("configuration key has no effect", key=key)
+    stop = StopRequest(ends_at_second_signal=not options.is_child)
+    if options.is_child:
+        stop_with_parent(stop)
+    with stop.by_signals():
+        streams = KafkaStreams(loaded.topology, config)
+        if options.report:
+            report_to_parent(streams.statistics)
+        log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
+        return run_until_stopped(streams, stop, _display(streams, is_child=options.is_child))
+
+
+def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
+    """Return the live line; None without a terminal, and in a child, whose parent shows it."""
+    from pystreams.cli.display.live_line import LiveDisplay
+    from pystreams.kernel.clock import SystemClock
+
+    if is_child or not sys.stderr.isatty():
+        return None
+    return LiveDisplay(streams.statistics, SystemClock().monotonic_ms)

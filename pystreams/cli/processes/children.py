@@ -1,0 +1,224 @@
+"""Child processes of `run`: N of them with `--processes N`, and a command that runs before it.
+
+With `--processes` the parent does nothing else:
+
+- Each child finds an identity of its own in the state directory, so the N need no numbers but for
+  their log lines.
+- A stop signal to the parent reaches the children as SIGTERM; they commit and close. A second one
+  kills them. Children take further signals as the same request: a terminal sends Ctrl-C to all.
+- A child that fails ends the others, and its exit code is the command's. Nothing is restarted:
+  that is left to whoever started the parent, who also sees the exit code.
+- A child's standard input is a socket whose other end only the parent has. When the parent dies,
+  however that happens, children see its end and stop. On a terminal they tell the parent through
+  it how they are doing, and the parent shows one live line (`ChildReports`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pystreams.cli.display.live_line import LiveDisplay
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.processes.child_reports import REPORT_OPTION, ChildReports
+from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.kernel.clock import SystemClock
+from pystreams.kernel.loggers import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROCESS_OPTION = "--process-number"
+"""Hidden option of `pystreams run` that makes a process one of several."""
+
+_WATCH_INTERVAL_S = 0.1
+_MARGIN_S = 3.0
+_STOPPED = {
+    -signal.SIGTERM,
+    -signal.SIGINT,
+    -signal.SIGHUP,
+    128 + signal.SIGTERM,
+    ExitCode.INTERRUPTED,
+}
+
+_log = get_logger("pystreams.cli")
+
+
+def run_processes(count: int, command: Sequence[str] | None = None) -> int:
+    """Run the current command in several processes until they end; return the exit code.
+
+    Args:
+        count: How many.
+        command: The command to start, to which each child's number is added; the running one if
+            not given.
+    """
+    command = _this_command() if command is None else command
+    reports = ChildReports(count) if sys.stderr.isatty() else None
+    stop = _StopChildren()
+    with stop.by_signals():
+        children = [_start(command, number, reports) for number in range(1, count + 1)]
+        stop.children = [child.process for child in children]
+        pids = [child.process.pid for child in children]
+        _log.info("started", processes=count, pids=pids)
+        try:
+            return _supervise(stop, reports)
+        finally:
+            for child in children:
+                child.channel.close()
+
+
+def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
+    """Run another command of pystreams before this one continues; return None when it is done.
+
+    It is stopped as a child of `--processes` is: a signal to this process reaches it as SIGTERM,
+    and it sees the end of this process (`stop_with_parent`). It is in a process group of its own,
+    so that a terminal's Ctrl-C comes to it once, from here.
+
+    Args:
+        stdout: Where its standard output goes; None for where ours goes.
+
+    Returns:
+        What this process is to end with: the command has failed, or a stop was asked for. None
+        otherwise.
+    """
+    stop = _StopChildren()
+    with stop.by_signals():
+        channel, theirs = socket.socketpair()
+        with theirs:
+            process = subprocess.Popen(
+                command, stdin=theirs.fileno(), stdout=stdout, process_group=0
+            )
+        stop.children = [process]
+        with channel:
+            code = _supervise(stop, None)
+    return code if code != 0 or stop.requested else None
+
+
+def stop_with_parent(stop: StopRequest) -> None:
+    """Ask for a stop when the parent's end of standard input closes. Call once in a child."""
+
+    def watch() -> None:
+        # A parent that dies with reports unread resets the connection.
+        with contextlib.suppress(ConnectionResetError):
+            while os.read(0, 1):
+                pass
+        stop.request()
+        # The main thread stops the client; if it can't, nobody is left who would kill it.
+        time.sleep(CLOSE_TIMEOUT_S + _MARGIN_S)
+        os._exit(ExitCode.FAILED)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    """A started process and our end of its standard input."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+
+
+class _StopChildren(StopRequest):
+    """The parent's request: a second signal takes the children along."""
+
+    children: Sequence[subprocess.Popen[bytes]] = ()
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self.requested and number != signal.SIGHUP:
+            _kill(self.children)
+        super()._on_signal(number, None)
+
+
+def _this_command() -> list[str]:
+    """Return the command line of this process, with the interpreter's real path."""
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+def _start(command: Sequence[str], number: int, reports: ChildReports | None) -> _Child:
+    """Start a child; with reports it tells how it is doing, and prints through us."""
+    channel, theirs = socket.socketpair()
+    with theirs:
+        if reports is None:
+            process = subprocess.Popen(
+                [*command, PROCESS_OPTION, str(number)], stdin=theirs.fileno()
+            )
+            return _Child(process, channel)
+        process = subprocess.Popen(
+            [*command, PROCESS_OPTION, str(number), REPORT_OPTION],
+            stdin=theirs.fileno(),
+            # Output that goes to a file needs no way round.
+            stdout=subprocess.PIPE if sys.stdout.isatty() else None,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+    reports.follow(number, channel)
+    for name, output in (("stdout", process.stdout), ("stderr", process.stderr)):
+        if output is not None:
+            reports.relay(number, output, name)
+    return _Child(process, channel)
+
+
+def _supervise(stop: _StopChildren, reports: ChildReports | None) -> int:
+    """Wait for the end of all, and show how they are doing; return the first failure, or 0."""
+    if reports is None:
+        return _wait_for_all(stop, lambda: None)
+    display = LiveDisplay(reports.statistics, SystemClock().monotonic_ms)
+    with display:
+        exit_code = _wait_for_all(stop, display.show_stopping)
+        reports.close(_MARGIN_S)
+    return exit_code
+
+
+def _wait_for_all(stop: _StopChildren, on_stopping: Callable[[], None]) -> int:
+    exit_code = 0
+    running = list(stop.children)
+    kill_at_s: float | None = None
+    while running:
+        for child in [child for child in running if child.poll() is not None]:
+            running.remove(child)
+            code = _exit_code(child, stopping=stop.requested)
+            if code != 0:
+                _log.error("a process failed", pid=child.pid, exit_code=code)
+                exit_code = exit_code or code
+                stop.request()
+        if stop.requested and kill_at_s is None:
+            _log.info("stopping", processes=len(running))
+            on_stopping()
+            _terminate(running)
+            kill_at_s = time.monotonic() + CLOSE_TIMEOUT_S + _MARGIN_S
+        if kill_at_s is not None and running and time.monotonic() > kill_at_s:
+            _log.error("processes did not stop in time and are killed", processes=len(running))
+            _kill(running)
+            return exit_code or ExitCode.FAILED
+        if running:
+            time.sleep(_WATCH_INTERVAL_S)
+    return exit_code
+
+
+def _exit_code(child: subprocess.Popen[bytes], *, stopping: bool) -> int:
+    """Return the exit code; of a process that a signal ended 128 + its number, as shells do.
+
+    A child that meets a stop signal before it listens has nothing to commit: that is no failure.
+    """
+    code = child.returncode
+    if stopping and code in _STOPPED:
+        return 0
+    return 128 - code if code < 0 else code
+
+
+def _terminate(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.send_signal(signal.SIGTERM)
+
+
+def _kill(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.kill()

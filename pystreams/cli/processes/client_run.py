@@ -1,0 +1,95 @@
+"""One client in this process: from start to a clean stop, by signals.
+
+The main thread only waits; the stream threads work, and a display has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Protocol
+
+from pystreams.cli.errors import exit_code_of
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
+from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.kernel.loggers import get_logger
+
+if TYPE_CHECKING:
+    from pystreams.cli.display.live_line import LiveDisplay
+    from pystreams.errors import StreamsError
+    from pystreams.runtime.loop.statistics import Statistics
+
+_WATCH_INTERVAL_S = 0.25
+
+_log = get_logger("pystreams.cli")
+
+
+class RunningStreams(Protocol):
+    """What is run: `KafkaStreams`, as far as this module uses it."""
+
+    @property
+    def error(self) -> StreamsError | None:
+        """What stopped it by itself, or None."""
+
+    def start(self) -> None:
+        """Start its threads and return."""
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait up to the timeout; return whether it has stopped."""
+
+    def close(self, *, timeout_s: float) -> bool:
+        """Stop, commit, close; return whether that was done in time."""
+
+    def statistics(self) -> Statistics:
+        """Return how it is doing."""
+
+
+def run_until_stopped(
+    streams: RunningStreams, stop: StopRequest, display: LiveDisplay | None
+) -> int:
+    """Run a client until it is asked to stop or stops by itself.
+
+    Args:
+        streams: The client, not yet started.
+        stop: Asks for the stop.
+        display: Shows how it is doing, when there is somebody to look at it.
+
+    Returns:
+        The exit code.
+    """
+    with stop.by_signals():
+        streams.start()
+        with display or nullcontext():
+            while not stop.requested and not streams.wait(_WATCH_INTERVAL_S):
+                pass
+            if stop.requested:
+                _log.info("stopping: commits and closes; a second signal stops at once")
+                if display is not None:
+                    display.show_stopping()
+            closed_in_time = streams.close(timeout_s=CLOSE_TIMEOUT_S)
+    return _outcome(streams, closed_in_time=closed_in_time)
+
+
+def _outcome(streams: RunningStreams, *, closed_in_time: bool) -> int:
+    """Log the end; return the exit code."""
+    error = streams.error
+    if error is not None and isinstance(error.__cause__, BrokenPipeError) and reader_has_gone():
+        _log.info("stopped: nobody reads standard output any more")
+        forget_output()
+        return ExitCode.OUTPUT_CLOSED
+    if error is not None:
+        _log.error("stopped by an error", error=str(error), kind=type(error).__name__)
+        return exit_code_of(error)
+    if not closed_in_time:
+        _log.error(
+            "did not stop in time; what is not committed is processed again after the next start",
+            timeout_s=CLOSE_TIMEOUT_S,
+        )
+        # Threads still work, and the interpreter would wait for them.
+        sys.stdout.flush()
+        os._exit(ExitCode.FAILED)
+    statistics = streams.statistics()
+    _log.info("stopped", records=statistics.processed_records, commits=statistics.commits)
+    return ExitCode.DONE

@@ -1,0 +1,404 @@
+"""Topics and their offsets, on librdkafka's admin client."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    ResourceType,
+)
+from confluent_kafka.admin import NewTopic as KafkaNewTopic
+
+from pystreams.errors import (
+    BrokerNotAvailableError,
+    FatalStreamsError,
+    RetriableClientError,
+    StreamsError,
+)
+from pystreams.ids import TopicPartition, firsts_of
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.administering import consumer_groups
+from pystreams.runtime.adapters.administering.topic_settings import (
+    change_settings,
+    described_settings,
+)
+from pystreams.runtime.adapters.connection.confluent_errors import (
+    MISSING_TOPIC,
+    TRANSIENT,
+    error_of,
+    translate,
+)
+from pystreams.runtime.adapters.connection.connections import BrokerOutage, make_client
+from pystreams.runtime.adapters.connection.kafka_partitions import ours, theirs
+from pystreams.runtime.adapters.connection.timeouts import Timeouts
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.new_topic import NewTopic
+
+_log = get_logger("pystreams.admin")
+
+_LOOK_TIMEOUT_S = 5.0
+"""Of a look at a group, for which tasks wait that are to start."""
+_FIRST_WAIT_S = 0.5
+_TOLD_AFTER_S = 2.0
+_VISIBLE_PAUSE_S = 0.05
+
+_OLD_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._NOENT,  # noqa: SLF001 - "No leaders found": one of librdkafka's own.
+    }
+)
+"""The client remembers a leader of before an election, as after a broker's restart, or none."""
+
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_Listed = dict[KafkaPartition, "Future[ListOffsetsResultInfo]"]
+
+
+class ConfluentAdmin:
+    """Implements `AdminPort`. May be called from any thread.
+
+    Args:
+        config: librdkafka's configuration.
+        outage: Told when brokers can't be reached.
+        replication_factor: Replicas of topics to create; -1 for the broker's default.
+        make: Makes the client.
+        timeouts: How long it waits.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        outage: BrokerOutage,
+        replication_factor: int = -1,
+        *,
+        make: Callable[[dict[str, Any]], AdminClient] = AdminClient,
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._timeouts = timeouts or Timeouts()
+        self._answer_s = self._timeouts.answer_s
+        self._bootstrap_servers = str(config["bootstrap.servers"])
+        self._replication_factor = replication_factor
+        self._outage = outage
+        self._refused = outage.refused(config)
+        self._make_client = partial(make_client, make, config, outage)
+        self._client = self._make_client()
+        # Set by a purge that asked an old leader, on a thread of the client's.
+        self._leaders_are_old = False
+
+    def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
+        """Return the partition count of every topic the broker shows; says early that none answers.
+
+        Args:
+            awaited: What should exist: while one is missing, it asks again for a moment.
+
+        Raises:
+            AuthenticationError: Brokers refuse the client.
+            BrokerNotAvailableError: None answered for fifteen seconds.
+            FatalStreamsError: What is awaited may not be seen.
+        """
+        return self._counts_with(awaited, self._timeouts.shown_s)
+
+    def _counts_with(
+        self, awaited: Collection[TopicPartition], patience_s: float
+    ) -> dict[str, int]:
+        deadline_s = time.monotonic() + patience_s
+        while True:
+            counts = self._counts()
+            missing = {one.topic for one in awaited if one.partition >= counts.get(one.topic, 0)}
+            if not missing:
+                return counts
+            if time.monotonic() > deadline_s:
+                with contextlib.suppress(RetriableClientError):
+                    self.topic_ids(sorted(missing - counts.keys()))  # Raises for a hidden one.
+                return counts
+            time.sleep(_VISIBLE_PAUSE_S)
+
+    def _counts(self) -> dict[str, int]:
+        metadata = self._metadata(self._timeouts.metadata_s)
+        self._refused.accept()
+        if self._outage.lasting:
+            self._outage.ends()
+        topics = metadata.topics.items()
+        return {name: len(topic.partitions) for name, topic in topics if not topic.error}
+
+    def _metadata(self, patience_s: float) -> ClusterMetadata:
+        deadline_s = time.monotonic() + patience_s
+        told = self._outage.lasting
+        while True:
+            left_s = deadline_s - time.monotonic()
+            # As long as it has waited so far: what refuses the client is only heard in between,
+            # and a broker that is slow must get the time to answer.
+            waits_s = min(left_s, max(patience_s - left_s, _FIRST_WAIT_S))
+            try:
+                return self._list_topics(max(waits_s, _VISIBLE_PAUSE_S))
+            except KafkaException as raised:
+                self._check_refused()
+                error = error_of(raised)
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or error.code() not in TRANSIENT:
+                    reason = self._outage.reason or error.str()
+                    message = (
+                        f"no broker answered at {self._bootstrap_servers} within "
+                        f"{patience_s:.0f} s ({reason}): start the broker, or correct "
+                        "bootstrap.servers"
+                    )
+                    raise self._refused.error() or BrokerNotAvailableError(message) from raised
+                told = told or self._refused.told
+                if not told and left_s <= patience_s - _TOLD_AFTER_S:
+                    told = True
+                    _log.warning(
+                        "no broker answers yet, trying on",
+                        bootstrap_servers=self._bootstrap_servers,
+                        seconds_left=round(left_s),
+                        reason=error.str(),
+                    )
+                time.sleep(_VISIBLE_PAUSE_S)
+
+    def _check_refused(self) -> None:
+        """Hear what the client has to say of its connections; raise when brokers refuse it."""
+        self._client.poll(0)
+        self._refused.check()
+
+    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
+        """Return what identifies topics; those that do not exist are left out."""
+        if not topics:
+            return {}
+        described = self._client.describe_topics(
+            TopicCollection(list(topics)), request_timeout=self._answer_s
+        )
+        found = {}
+        for topic, answer in described.items():
+            try:
+                found[topic] = str(answer.result().topic_id)
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error.code() not in MISSING_TOPIC:
+                    raise translate(error, f"description of topic {topic!r}") from raised
+        return found
+
+    def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics that exist and may be described, defaults included."""
+        return described_settings(self._client, topics)
+
+    def change_topic_settings(self, changes: Mapping[str, Mapping[str, str]]) -> None:
+        """Set some settings of topics."""
+        change_settings(self._client, changes)
+
+    def creates_topics(self) -> bool:
+        """Return whether brokers create a topic that is written to; True where they don't tell."""
+        try:
+            brokers = self._client.list_topics(timeout=self._answer_s).brokers
+            broker = ConfigResource(ResourceType.BROKER, str(min(brokers)))
+            described = self._client.describe_configs([broker], request_timeout=self._answer_s)
+            setting = described[broker].result()["auto.create.topics.enable"]
+            return str(setting.value) != "false"
+        except (KafkaException, KeyError):
+            return True
+
+    def create_topics(self, topics: Sequence[NewTopic]) -> None:
+        """Create topics and wait until brokers show them; one that exists is left as it is."""
+        if not topics:
+            return
+        wanted = [
+            KafkaNewTopic(
+                topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=self._replication_factor,
+                config=dict(topic.config),
+            )
+            for topic in topics
+        ]
+        created = self._client.create_topics(wanted, operation_timeout=self._answer_s)
+        for name, answer in created.items():
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise self._creation_error(name, error) from error
+        self._wait_until_visible({topic.name for topic in topics})
+
+    def _creation_error(
+        self, name: str, exception: KafkaException
+    ) -> FatalStreamsError | RetriableClientError:
+        error = error_of(exception)
+        translated = translate(error, f"creating topic {name!r}")
+        if isinstance(translated, RetriableClientError):
+            return translated
+        if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+            cure = f"set replication.factor (now {self._replication_factor}) to what there is"
+            return FatalStreamsError(f"{translated}: {cure}")
+        return FatalStreamsError(str(translated))
+
+    def _wait_until_visible(self, names: set[str]) -> None:
+        """Wait for metadata: a consumer that subscribes too early takes a topic for missing."""
+        missing = names - self._counts_with(firsts_of(names), self._answer_s).keys()
+        if missing:
+            text = f"topics {sorted(missing)} were created and are not shown by the broker"
+            raise RetriableClientError(text)
+
+    def delete_topics(self, topics: Sequence[str]) -> dict[str, StreamsError]:
+        """Delete topics, and wait until brokers show them no more; return those that stay."""
+        if not topics:
+            return {}
+        failures: dict[str, StreamsError] = {}
+        deleted = self._client.delete_topics(list(topics), operation_timeout=self._answer_s)
+        for name, answer in deleted.items():
+            try:
+                answer.result()
+            except KafkaException as raised:
+                error = error_of(raised)
+                if error.code() not in MISSING_TOPIC:
+                    failures[name] = translate(error, f"deleting topic {name!r}")
+        gone = set(topics) - failures.keys()
+        deadline_s = time.monotonic() + self._timeouts.shown_s
+        while gone & self._counts().keys() and time.monotonic() < deadline_s:
+            time.sleep(_VISIBLE_PAUSE_S)
+        return failures
+
+    def offset_ranges(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetRange]:
+        """Return beginning, stable end and high watermark of partitions."""
+        if not partitions:
+            return {}
+        # Asked for side by side. The high watermark is asked for last, so as not to be below.
+        beginnings = self._list(partitions, _EARLIEST, IsolationLevel.READ_COMMITTED)
+        ends = self._list(partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+        highs = self._list(partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        found = {}
+        for partition in partitions:
+            key = theirs(partition)
+            beginning, end, high = (
+                self._offset(listed[key], partition) for listed in (beginnings, ends, highs)
+            )
+            found[partition] = OffsetRange(beginning, end, max(high, end))
+        return found
+
+    def _list(
+        self, partitions: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> _Listed:
+        return self._ask({theirs(one): spec for one in partitions}, isolation)
+
+    def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
+        self._check_refused()
+        listed: _Listed = self._client.list_offsets(
+            wanted, isolation_level=isolation, request_timeout=self._answer_s
+        )
+        return listed
+
+    def _offset(self, answer: Future[ListOffsetsResultInfo], partition: TopicPartition) -> int:
+        try:
+            return int(answer.result().offset)
+        except KafkaException as raised:
+            error = error_of(raised)
+            if error.code() in _OLD_LEADER:
+                self._learn_leaders()
+            raise translate(error, f"offsets of {partition}") from raised
+
+    def _learn_leaders(self) -> None:
+        """Ask who leads all partitions now.
+
+        librdkafka does not ask again by itself: it would be refused for ever, or, where a partition
+        was without a leader when it asked, answer so itself for ever.
+        """
+        with contextlib.suppress(KafkaException):
+            self._list_topics(_TOLD_AFTER_S)
+            self._leaders_are_old = False
+
+    def _list_topics(self, timeout_s: float) -> ClusterMetadata:
+        """Return all topics, or raise what the client says.
+
+        A client that knew no broker for seconds is replaced. When an answer names no broker, as
+        that of a single one which its controller has put out, librdkafka 2.16 drops all it knows.
+        It then begins anew from bootstrap.servers, unless an answer that comes at the same moment
+        stops the timer for that: so it stays, for ever.
+        """
+        try:
+            return self._client.list_topics(timeout=timeout_s)
+        except KafkaException as raised:
+            knows_none = error_of(raised).code() == KafkaError._TRANSPORT  # noqa: SLF001
+            if knows_none and timeout_s >= _TOLD_AFTER_S:
+                self._client = self._make_client()
+            raise
+
+    def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offset of the first stable record at or after a time (ms), a partition."""
+        if not times_ms:
+            return {}
+        wanted: dict[KafkaPartition, OffsetSpec] = {
+            theirs(partition): OffsetSpec.for_timestamp(time_ms)
+            for partition, time_ms in times_ms.items()
+        }
+        listed = self._ask(wanted, IsolationLevel.READ_COMMITTED)
+        found = {one: self._offset(listed[theirs(one)], one) for one in times_ms}
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    def describe_group(self, group: str) -> Future[GroupDescription]:
+        """Ask who is in a group, without waiting; a group that never was has no members."""
+        return self._describe(group, _LOOK_TIMEOUT_S)
+
+    def _describe(self, group: str, timeout_s: float) -> Future[GroupDescription]:
+        asked = self._client.describe_consumer_groups([group], request_timeout=timeout_s)
+        return consumer_groups.described(group, asked[group])
+
+    def group_members(self, group: str) -> list[str]:
+        """Return the client ids of a group's members, sorted."""
+        found = self._describe(group, self._answer_s).result()
+        return sorted(member.client_id for member in found.members)
+
+    def committed_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return what a group has committed; offsets pending in a transaction do not count."""
+        # librdkafka 2.16 dies when this request meets a coordinator that is not ready, which that
+        # of a cluster's first group is not (confluent-kafka-javascript issue 374): wait for it.
+        self.group_members(group)
+        return consumer_groups.committed_offsets(self._client, group)
+
+    def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for a group that nobody is in."""
+        consumer_groups.alter_offsets(self._client, group, offsets)
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group that nobody is in, with all its offsets."""
+        consumer_groups.delete_group(self._client, group)
+
+    def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
+        """Delete the records below these offsets, without waiting; failures are logged."""
+        wanted = [theirs(partition, offset) for partition, offset in before.items()]
+        if not wanted:
+            return
+        if self._leaders_are_old:
+            self._learn_leaders()
+        for partition, answer in self._client.delete_records(wanted).items():
+            answer.add_done_callback(partial(self._report_deletion, ours(partition)))
+
+    def _report_deletion(self, partition: TopicPartition, answer: Future[Any]) -> None:
+        """Log a failure; who leads is asked by the next purge, which may wait for an answer."""
+        raised = answer.exception()
+        if raised is None:
+            return
+        if isinstance(raised, KafkaException) and error_of(raised).code() in _OLD_LEADER:
+            self._leaders_are_old = True
+        _log.warning("records were not purged", partition=str(partition), why=str(raised))

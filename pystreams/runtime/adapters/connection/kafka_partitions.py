@@ -1,0 +1,29 @@
+"""Partitions and offsets, ours and the client's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import OFFSET_INVALID
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+
+
+def theirs(partition: TopicPartition, offset: int = OFFSET_INVALID) -> KafkaPartition:
+    """Return a partition as the client wants it, at an offset if given."""
+    return KafkaPartition(partition.topic, partition.partition, offset)
+
+
+def ours(partition: KafkaPartition) -> TopicPartition:
+    """Return a partition of the client's as we name it."""
+    return TopicPartition(partition.topic, partition.partition)
+
+
+def offsets_to_commit(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[KafkaPartition]:
+    """Return offsets to commit as the client wants them."""
+    return [
+        KafkaPartition(partition.topic, partition.partition, one.next_offset, one.metadata)
+        for partition, one in offsets.items()
+    ]

@@ -1,0 +1,22 @@
+"""How long the adapters wait for brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pystreams.runtime.adapters.connection.confluent_errors import SHOWN_AFTER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Waits of a client, in seconds.
+
+    Attributes:
+        answer_s: For the answer to a request.
+        metadata_s: For the first broker that answers at all.
+        shown_s: For a topic that another broker shows already.
+    """
+
+    answer_s: float = 30.0
+    metadata_s: float = 15.0
+    shown_s: float = SHOWN_AFTER_S

@@ -1,0 +1,400 @@
+"""The group's consumer, on librdkafka.
+
+What librdkafka does, measured, and what follows from it:
+
+- A partition can't be assigned without a position. It is assigned at 0 and paused within the
+  callback; a later `seek` discards whatever was fetched before.
+- `seek` then `resume` costs up to a second, because only a seek wakes the fetcher, and only when
+  it is not to 0: so we resume first, and seek to 1 before 0.
+- A new position waits for the fetch under way, which at the end of a topic lasts
+  `fetch.wait.max.ms`: 100 here, not 500.
+- `seek` to a logical offset (beginning, end) is looked up half a second later: so we ask the
+  broker ourselves. The lookup keeps to the isolation level, as does `committed`.
+- Rebalance callbacks run within `consume`, which may hold messages already: those of partitions
+  that were revoked or repositioned meanwhile are dropped.
+"""
+
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from pystreams.errors import FatalStreamsError, RetriableClientError, StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.connection.confluent import Consumer, Message, consume_available
+from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
+from pystreams.runtime.adapters.connection.connections import BrokerOutage, make_client
+from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit, ours, theirs
+from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
+from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
+from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
+from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.ports import PartitionBatch, RebalanceListener
+
+_log = get_logger("pystreams.consumer")
+
+_ANSWER_TIMEOUT_S = 10.0
+_COMMIT_TIMEOUT_S = 3.0
+"""How long a stop may have to wait for an offset commit."""
+_LEAVE_TIMEOUT_S = 3.0
+_LEAVE_LOOK_S = 0.01
+_SEEK_ATTEMPTS = 400
+_SEEK_PAUSE_S = 0.005
+
+_error_in = Message.error
+_NOT_READY = frozenset({KafkaError._STATE, KafkaError._PREV_IN_PROGRESS})
+_EARLIEST = frozenset({"beginning", "earliest", "smallest"})
+_LATEST = frozenset({"end", "largest", "latest"})
+
+
+class ConfluentConsumer:
+    """Implements `ConsumerPort`.
+
+    Args:
+        config: librdkafka's configuration.
+        outage: Told when brokers can't be reached.
+        make: Makes the client.
+        held_records_max: Messages held back of a paused partition before the client is paused.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        outage: BrokerOutage,
+        *,
+        make: Callable[[dict[str, Any]], Consumer] = Consumer,
+        held_records_max: int = 10_000,
+    ) -> None:
+        self._client = make_client(make, {"fetch.wait.max.ms": 100, **config}, outage)
+        self._refused = outage.refused(config)
+        self._group = str(config["group.id"])
+        self._incremental = config.get("group.protocol") == "consumer"
+        self._reset_policy = str(config.get("auto.offset.reset", "latest"))
+        self._outage = outage
+        self._listener: RebalanceListener | None = None
+        self._splitter = PartitionSplitter()
+        self._paused = PausedPartitions(held_records_max)
+        # Assigned partitions, and where reading (re)started; None before `start_at`.
+        self._positions: dict[TopicPartition, int | None] = {}
+        # Partitions paused in the client, and where they go on.
+        self._stopped: dict[TopicPartition, int] = {}
+        # While `consume` runs: partitions whose messages in its hands are void.
+        self._polling = False
+        self._void: set[TopicPartition] = set()
+        self._callback_error: Exception | None = None
+        self._member_id = ""
+        self._closed = False
+        self._errors = ConsumerErrors(self._client, self._doing("polling"))
+        self._commits = OffsetCommits(
+            lambda offsets: self._client.commit(offsets=offsets, asynchronous=False),
+            self._doing("committing offsets"),
+        )
+
+    # ------------------------------------------------------------------ group
+
+    def subscribe(
+        self, topics: Sequence[str], patterns: Sequence[str], listener: RebalanceListener
+    ) -> None:
+        """Join the group. Patterns are regular expressions matched against whole names."""
+        self._listener = listener
+        # A name that begins with ^ is a pattern to librdkafka (and to the broker: KIP-848).
+        wanted = [*topics, *(f"^({pattern.removeprefix('^')})$" for pattern in patterns)]
+        self._client.subscribe(
+            wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def group_metadata(self) -> Any:
+        """Return the opaque group metadata that fences transactions."""
+        return self._client.consumer_group_metadata()
+
+    def member_id(self) -> str:
+        """Return its id in the group as of the last assignment; empty before the first."""
+        return self._member_id
+
+    def leave(self) -> None:
+        """Begin to leave the group; unlike a close, this makes a static member leave, too."""
+        self._client.unsubscribe()
+
+    def close(self, *, leave: bool = False) -> None:
+        """Release the client; a static member stays in the group, unless it is to leave."""
+        if self._closed:
+            return
+        if leave and not self._incremental and self._commits.settled(_COMMIT_TIMEOUT_S):
+            self._leave_for_good()
+        self._closed = True
+        if not self._commits.settled(_COMMIT_TIMEOUT_S):
+            # The client must not be freed under a commit; its membership ends with its session.
+            _log.warning("consumer not closed: the broker does not answer", group=self._group)
+            return
+        self._client.close()
+        self._raise_callback_error()
+
+    def _leave_for_good(self) -> None:
+        """Leave and wait until the client has said so: that of a static member won't in a close."""
+        deadline_s = time.monotonic() + _LEAVE_TIMEOUT_S
+        self.leave()
+        with contextlib.suppress(StreamsError):  # Then the membership ends with its session.
+            while self._client.memberid() and time.monotonic() < deadline_s:
+                self._consume(1, _LEAVE_LOOK_S)
+
+    def _on_assign(self, _: Consumer, found: list[KafkaPartition]) -> None:
+        self._refused.accept()
+        self._member_id = self._client.memberid() or ""
+        partitions = [ours(one) for one in found]
+        at_zero = [theirs(one, 0) for one in partitions]
+        if self._incremental:
+            self._client.incremental_assign(at_zero)
+        else:
+            self._client.assign(at_zero)
+        if at_zero:
+            self._client.pause(at_zero)
+        self._void.update(partitions)
+        self._positions.update(dict.fromkeys(partitions))
+        self._splitter.assign(self._positions)
+        self._call(lambda listener: listener.on_partitions_assigned(partitions))
+
+    def _on_revoke(self, _: Consumer, found: list[KafkaPartition]) -> None:
+        partitions = [ours(one) for one in found]
+        self._call(lambda listener: listener.on_partitions_revoked(partitions))
+        self._unassign(partitions)
+
+    def _on_lost(self, _: Consumer, found: list[KafkaPartition]) -> None:
+        partitions = [ours(one) for one in found]
+        self._call(lambda listener: listener.on_partitions_lost(partitions))
+        self._unassign(partitions)
+
+    def _unassign(self, partitions: list[TopicPartition]) -> None:
+        if self._incremental:
+            self._client.incremental_unassign([theirs(one) for one in partitions])
+        else:
+            self._client.unassign()
+        self._void.update(partitions)
+        self._paused.forget(partitions)
+        for partition in partitions:
+            self._positions.pop(partition, None)
+            self._stopped.pop(partition, None)
+        self._splitter.assign(self._positions)
+
+    def _call(self, tell: Callable[[RebalanceListener], None]) -> None:
+        """Call the listener; keep what it raises until librdkafka has returned."""
+        try:
+            if self._listener is not None:
+                tell(self._listener)
+        except Exception as error:  # noqa: BLE001 - raised again by `poll` or `close`
+            self._callback_error = self._callback_error or error
+
+    def _raise_callback_error(self) -> None:
+        error, self._callback_error = self._callback_error, None
+        if error is not None:
+            raise error
+
+    # ------------------------------------------------------------------ records
+
+    def poll(self, max_records: int, timeout_s: float) -> list[PartitionBatch]:
+        """Return what has arrived, waiting up to the timeout for the first message."""
+        if not self._commits.settled(timeout_s):
+            return []
+        held, emptied = self._paused.take(max_records)
+        for partition in emptied:
+            self._let_go(partition)
+        if held:
+            return held
+        self._refused.check()
+        self._errors.ask_again()
+        messages = self._consume(max_records, timeout_s)
+        if messages and any(map(_error_in, messages)):
+            messages = self._without_errors(messages)
+        if self._void:
+            messages = self._without_void(messages)
+        batches = self._splitter.split(messages) if messages else []
+        if self._callback_error is not None:
+            self._paused.hold(batches)
+            self._raise_callback_error()
+        batches, full = self._paused.sift(batches)
+        for partition in full:
+            self._stop_fetching(partition)
+        return batches
+
+    def _consume(self, max_records: int, timeout_s: float) -> list[Message]:
+        self._polling = True
+        try:
+            return consume_available(self._client, max_records, timeout_s, self._doing("polling"))
+        finally:
+            self._polling = False
+
+    def _without_errors(self, messages: list[Message]) -> list[Message]:
+        good = []
+        for message in messages:
+            if (error := message.error()) is None:
+                good.append(message)
+            else:
+                self._errors.take(error, message)
+        return good
+
+    def _without_void(self, messages: list[Message]) -> list[Message]:
+        """Drop messages fetched before their partition was revoked or repositioned."""
+        void, self._void = self._void, set()
+        good = []
+        for message in messages:
+            partition = self._splitter.find(message)
+            if partition is not None and partition not in void:
+                good.append(message)
+        for partition in void:
+            position = self._positions.get(partition)
+            if position is not None and partition not in self._stopped:
+                self._seek(partition, position)
+        return good
+
+    # ------------------------------------------------------------------ positions
+
+    def start_at(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Set where assigned partitions are read from and resume them."""
+        found = self._resolved(positions)
+        self._paused.forget(found)
+        for partition in found:
+            self._stopped.pop(partition, None)
+        self._client.resume([theirs(partition) for partition in found])
+        for partition, position in found.items():
+            self._positions[partition] = position
+            self._seek(partition, position)
+        if self._polling:
+            self._void.update(found)
+
+    def _resolved(
+        self, positions: Mapping[TopicPartition, int | None]
+    ) -> dict[TopicPartition, int]:
+        """Put the offset of the reset policy in place of None."""
+        unknown = positions.keys() - self._positions.keys()
+        assert not unknown, f"{unknown} are not assigned"
+        return {
+            partition: self._reset_offset(partition) if position is None else position
+            for partition, position in positions.items()
+        }
+
+    def _reset_offset(self, partition: TopicPartition) -> int:
+        if self._reset_policy not in _EARLIEST | _LATEST:
+            message = (
+                f"{partition} has no committed offset in group {self._group!r} and "
+                f"auto.offset.reset={self._reset_policy!r}: set it to earliest or latest, "
+                "or commit an offset"
+            )
+            raise FatalStreamsError(message)
+        try:
+            first, last = self._client.get_watermark_offsets(
+                theirs(partition), timeout=_ANSWER_TIMEOUT_S
+            )
+        except KafkaException as error:
+            raise translate(error_of(error), f"offsets of {partition}") from error
+        return first if self._reset_policy in _EARLIEST else last
+
+    def _seek(self, partition: TopicPartition, position: int) -> None:
+        """Seek, waiting for a fetcher that is still starting or stopping."""
+        target = theirs(partition, position)
+        for _ in range(_SEEK_ATTEMPTS):
+            try:
+                if position == 0:
+                    self._client.seek(theirs(partition, 1))
+                self._client.seek(target)
+            except KafkaException as error:
+                if error_of(error).code() not in _NOT_READY:
+                    raise translate(error_of(error), f"seek of {partition}") from error
+                time.sleep(_SEEK_PAUSE_S)
+            else:
+                return
+        self._client.pause([target])
+        raise RetriableClientError(f"{partition} could not be moved to offset {position}")
+
+    # ------------------------------------------------------------------ pause
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Stop returning these partitions; see `paused_partitions`."""
+        self._paused.pause(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return these partitions again."""
+        resumed = list(partitions)
+        self._paused.resume(resumed)
+        for partition in resumed:
+            if not self._paused.held_records(partition):
+                self._let_go(partition)
+
+    def _stop_fetching(self, partition: TopicPartition) -> None:
+        """Pause a partition in the client: it holds more than enough."""
+        if partition not in self._stopped:
+            self._stopped[partition] = self._paused.last_held(partition) + 1
+            self._client.pause([theirs(partition)])
+
+    def _let_go(self, partition: TopicPartition) -> None:
+        """Let the client fetch a partition again, from where it was stopped."""
+        position = self._stopped.pop(partition, None)
+        if position is not None:
+            self._client.resume([theirs(partition)])
+            self._seek(partition, position)
+
+    # ------------------------------------------------------------------ offsets
+
+    def committed(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return stable committed offsets of the group; partitions without one are left out."""
+        try:
+            found = self._client.committed(
+                [theirs(partition) for partition in partitions], timeout=_ANSWER_TIMEOUT_S
+            )
+        except KafkaException as error:
+            raise translate(error_of(error), self._doing("fetching offsets")) from error
+        for one in found:
+            if one.error is not None:
+                raise translate(one.error, self._doing("fetching offsets"))
+        return {
+            ours(one): CommittedOffset(one.offset, one.metadata or "")
+            for one in found
+            if one.offset >= 0
+        }
+
+    def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets for the group, waiting for the answer."""
+        if not offsets:
+            return
+        wanted = offsets_to_commit(offsets)
+        try:
+            in_callback = self._polling or self._closed
+            answered = self._commits.commit(wanted, _COMMIT_TIMEOUT_S, here=in_callback)
+        except KafkaException as raised:
+            doing, error = self._doing("committing offsets"), error_of(raised)
+            if error.code() == KafkaError._FATAL:  # Without its reason, which the next poll gives.
+                message = f"{doing}: the client has failed; polling tells why"
+                raise RetriableClientError(message) from raised
+            raise translate(error, doing) from raised
+        for one in answered or ():
+            if one.error is not None:
+                raise translate(one.error, self._doing("committing offsets"))
+        if self._outage.lasting:
+            self._outage.ends()
+
+    def known_lag(self, partition: TopicPartition) -> int | None:
+        """Return how many records the broker holds beyond the last one polled."""
+        start = self._positions.get(partition)
+        if start is None or not self._commits.settled(0.0):
+            return None
+        asked = theirs(partition)
+        _, end = self._client.get_watermark_offsets(asked, cached=True)
+        if end < start:
+            return None
+        # The client's position also passes the markers of transactions, which are no messages.
+        position = self._stopped.get(partition)
+        if position is None:
+            position = max(self._client.position([asked])[0].offset, start)
+        return max(end - position, 0) + self._paused.held_records(partition)
+
+    def _doing(self, what: str) -> str:
+        return f"group {self._group!r}: {what}"

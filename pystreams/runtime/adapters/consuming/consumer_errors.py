@@ -1,0 +1,121 @@
+"""What becomes of the errors that a group consumer finds among its messages."""
+
+# ruff: noqa: SLF001 - librdkafka's own error codes begin with an underscore.
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from pystreams.errors import FatalStreamsError, MissingSourceTopicError, RetriableClientError
+from pystreams.kernel.clock import Clock, SystemClock
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.connection.confluent import Consumer, Message
+from pystreams.runtime.adapters.connection.confluent_errors import (
+    MISSING_TOPIC,
+    OUT_OF_RANGE,
+    SHOWN_AFTER_S,
+    error_of,
+    translate,
+)
+
+_log = get_logger("pystreams.consumer")
+
+_ANSWER_TIMEOUT_S = 10.0
+_AGAIN_TIMEOUT_S = 3.0
+"""How long a stop may have to wait while a topic is in doubt."""
+_ASK_AGAIN_S = 10.0
+_MISSING_PAUSE_S = 0.5
+
+
+class ConsumerErrors:
+    """Judges the errors of one consumer; owned by its thread.
+
+    librdkafka tells once that a topic is missing. Where no broker confirms it, for then it may be
+    an outage that makes topics disappear, the question is kept until one does or denies it. One
+    that was created just now may be missing for a moment at this broker, though another shows it.
+
+    Args:
+        client: The consumer; asked for the topics there are.
+        doing: The start of an error's message.
+        clock: Tells when to ask again.
+        shown_after_s: For how long a topic may be missing that was created just now (s).
+    """
+
+    def __init__(
+        self,
+        client: Consumer,
+        doing: str,
+        clock: Clock | None = None,
+        *,
+        shown_after_s: float = SHOWN_AFTER_S,
+    ) -> None:
+        self._client = client
+        self._doing = doing
+        self._clock = clock or SystemClock()
+        self._shown_after_s = shown_after_s
+        self._in_doubt: set[str] = set()
+        # Since when (s) a broker has been without them.
+        self._missing_since_s: dict[str, float] = {}
+        self._ask_at_s = 0.0
+
+    def take(self, error: KafkaError, message: Message) -> None:
+        """Return when the consumer goes on by itself.
+
+        Args:
+            error: The error.
+            message: The message it came as.
+
+        Raises:
+            MissingSourceTopicError: A subscribed topic was deleted, or never was.
+            FatalStreamsError: The consumer can't go on.
+            TaskMigratedError: The member was fenced out of the group.
+        """
+        code = error.code()
+        if code in MISSING_TOPIC:
+            topic = message.topic() or "^"
+            if not topic.startswith("^"):  # That nothing matches a pattern yet is no error.
+                self._in_doubt.add(topic)
+                self._ask(_ANSWER_TIMEOUT_S)
+        elif code in OUT_OF_RANGE:
+            text = (
+                f"{message.topic()}-{message.partition()}: {error.str()}; auto.offset.reset says "
+                "to stop: set it to earliest or latest, or commit an offset that exists"
+            )
+            raise FatalStreamsError(text)
+        elif code == KafkaError._MAX_POLL_EXCEEDED:
+            _log.warning(
+                "poll was not called for max.poll.interval.ms: the member left the group and "
+                "joins again; raise consumer.max.poll.interval.ms or process smaller batches"
+            )
+        else:
+            self._raise_if_lasting(error)
+
+    def ask_again(self) -> None:
+        """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
+        if self._in_doubt and self._now_s() >= self._ask_at_s:
+            self._ask(_AGAIN_TIMEOUT_S)
+
+    def _ask(self, timeout_s: float) -> None:
+        """Find out which topics there are; all in doubt stay so while no broker answers."""
+        try:
+            known = self._client.list_topics(timeout=timeout_s).topics
+        except KafkaException as raised:
+            self._ask_at_s = self._now_s() + _ASK_AGAIN_S
+            self._raise_if_lasting(error_of(raised))
+            return
+        now_s = self._now_s()
+        self._in_doubt -= known.keys()
+        since_s = {one: self._missing_since_s.get(one, now_s) for one in self._in_doubt}
+        self._missing_since_s = since_s
+        if lasting := [one for one in since_s if now_s - since_s[one] >= self._shown_after_s]:
+            raise MissingSourceTopicError(lasting)
+        self._ask_at_s = now_s + _MISSING_PAUSE_S
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_ms() / 1000
+
+    def _raise_if_lasting(self, error: KafkaError) -> None:
+        translated = translate(error, self._doing)
+        if not isinstance(translated, RetriableClientError):
+            raise translated
+        _log.debug("consumer", error=str(translated))

@@ -1,0 +1,57 @@
+"""Waits for the outcome of a step of a commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import KafkaError
+
+from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.connection.confluent_errors import CLIENT_EXCEPTIONS, error_of
+
+_CALL_TIMEOUT_S = 30.0
+_PAUSE_S = 0.05
+
+_log = get_logger("pystreams.kafka")
+
+
+def until_answered(
+    call: Callable[[float], None],
+    translated: Callable[[KafkaError], StreamsError],
+    limit_s: float,
+    too_late: type[StreamsError],
+    *,
+    tell_after_s: float = 5.0,
+) -> None:
+    """Repeat a step until it has an outcome, and say so once when that takes its time.
+
+    Args:
+        call: The step; takes how long it may wait (s).
+        translated: Gives what an error of the client means.
+        limit_s: How long to repeat it while that is a `RetriableClientError` (s).
+        too_late: What is raised then.
+        tell_after_s: How long it may take before that is told (s).
+
+    Raises:
+        StreamsError: The step has failed.
+    """
+    begun_s = time.monotonic()
+    told = False
+    while True:
+        try:
+            call(_CALL_TIMEOUT_S)
+            return
+        except CLIENT_EXCEPTIONS as raised:
+            error = translated(error_of(raised))
+            if not isinstance(error, RetriableClientError):
+                raise error from raised
+            waited_s = time.monotonic() - begun_s
+            if waited_s >= limit_s:
+                raise too_late(f"{error}; gave up after {waited_s:.0f} s") from raised
+            if waited_s > tell_after_s and not told:
+                _log.warning("the commit waits for the broker", why=str(error))
+                told = True
+            # Usually librdkafka has waited; some errors come back at once.
+            time.sleep(_PAUSE_S)

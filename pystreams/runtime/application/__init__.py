@@ -1,0 +1,1 @@
+"""`KafkaStreams`: the threads and the state of one instance. Nothing in the runtime imports it."""

@@ -1,0 +1,47 @@
+"""The metrics of a client itself: its state, its threads, the memory its stores share."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from pystreams.config import StreamsConfig
+from pystreams.metrics import MetricName, MetricValue
+from pystreams.metrics.definitions import CLIENT_GROUP
+from pystreams.stores.engines.shared_memory import shared_memory_usage
+
+
+def client_metrics(
+    config: StreamsConfig,
+    client_id: str,
+    *,
+    state: tuple[str, int],
+    alive_threads: int,
+    failed_threads: int,
+) -> dict[MetricName, MetricValue]:
+    """Return the metrics of one client.
+
+    Args:
+        config: Its configuration.
+        client_id: The value of their tag.
+        state: Its state, by name and by Kafka's number.
+        alive_threads: Stream threads that run.
+        failed_threads: Stream threads that an error has ended.
+    """
+    name, number = state
+    memory = shared_memory_usage()
+    values: dict[str, MetricValue] = {
+        "version": version("pystreams"),
+        "application-id": config.application_id,
+        "state": name,
+        "client-state": number,
+        "alive-stream-threads": alive_threads,
+        "failed-stream-threads": failed_threads,
+        "recording-level": config.metrics_recording_level.number,
+        "block-cache-usage": memory.block_cache,
+        "block-cache-pinned-usage": memory.pinned,
+        "block-cache-capacity": memory.block_cache_capacity,
+        "size-all-mem-tables": memory.write_buffers,
+        "mem-tables-capacity": memory.write_buffers_capacity,
+    }
+    tags = (("client-id", client_id),)
+    return {MetricName(name, CLIENT_GROUP, tags): value for name, value in values.items()}

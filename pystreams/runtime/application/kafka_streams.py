@@ -1,0 +1,391 @@
+"""`KafkaStreams`: one application instance, its threads and its state.
+
+A supervisor thread prepares the topics, starts the stream threads, removes state of tasks that
+moved away while it waits for them, and closes what they shared. When one stream thread fails, the
+others are stopped (SHUTDOWN_CLIENT).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, Self, TypeVar
+
+from pystreams.config import IsolationLevel, StreamsConfig
+from pystreams.errors import (
+    StoreNotAvailableError,
+    StreamsError,
+    TopologyError,
+    as_streams_error,
+)
+from pystreams.kernel.clock import Clock, SystemClock
+from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.metrics import MetricName, MetricValue
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.application.client_metrics import client_metrics
+from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.stop_signals import StopSignals
+from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.statistics import Statistics, total
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_dependencies import ThreadParts
+from pystreams.runtime.maintenance.state_cleaner import StateCleaner
+from pystreams.runtime.ports import ClientFactory
+from pystreams.runtime.queries.local_stores import local_store, views_of
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
+from pystreams.runtime.queries.query_results import StateQueryResult
+from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.runtime.topics.input_topic_watch import TopicWatch
+from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.stores.contracts.position import PositionBound
+from pystreams.stores.contracts.queries import Query
+from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.engines.shared_memory import configure_shared_memory
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_log = get_logger("pystreams.client")
+
+_SIGNAL_INTERVAL_S = 0.1
+
+R = TypeVar("R")
+
+
+class KafkaStreams:
+    """Runs a topology.
+
+    `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
+    All methods may be called from any thread. An instance is started once. As a context manager
+    it is started and closed, and raises what stopped it:
+
+        with KafkaStreams(topology, config) as streams:
+            streams.wait()  # Until SIGTERM or Ctrl-C, or an error.
+
+    Its log lines go to `logging.getLogger("pystreams")`, which prints none by itself, or to
+    structlog where the program has configured that.
+
+    Args:
+        topology: The topology.
+        config: The configuration: a `StreamsConfig`, or a mapping of Kafka's dotted names.
+        clients: Makes Kafka clients; the real ones when None.
+        clock: The clock; the machine's when None.
+
+    Raises:
+        ConfigError: The configuration is wrong.
+        TopologyError: The topology can't run.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any],
+        *,
+        clients: ClientFactory | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
+        self._plan = TopologyPlan(topology, self._config.application_id)
+        check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
+        self._clients = clients or ConfluentClients(self._config)
+        self._clock = clock or SystemClock()
+        self._client_id = self._config.client_id or self._config.application_id
+        self._threads: list[StreamThread] = []
+        self._topics: TopicManager | None = None
+        self._running_threads: list[threading.Thread] = []
+        self._endpoint = PrometheusEndpoint(self.metrics)
+        self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
+        self._stop = threading.Event()
+        self._started = False
+        self._finished = threading.Event()
+        self._error: StreamsError | None = None
+
+    @property
+    def config(self) -> StreamsConfig:
+        """The configuration."""
+        return self._config
+
+    @property
+    def error(self) -> StreamsError | None:
+        """What stopped the application, or None."""
+        return self._error
+
+    @property
+    def state(self) -> State:
+        """Where the application is in its life."""
+        if not self._started:
+            return State.CREATED
+        if self._finished.is_set():
+            return State.ERROR if self._error else State.NOT_RUNNING
+        if self._error is not None:
+            return State.PENDING_ERROR
+        if self._stop.is_set():
+            return State.PENDING_SHUTDOWN
+        settled = bool(self._threads) and all(thread.settled for thread in self._threads)
+        return State.RUNNING if settled else State.REBALANCING
+
+    def start(self) -> None:
+        """Start the threads; returns at once.
+
+        Raises:
+            StreamsError: It was started before.
+            ConfigError: Metrics can't be served where `metrics.prometheus.port` says.
+        """
+        if self._started:
+            raise StreamsError("this KafkaStreams was started before: make a new one")
+        config = self._config
+        if config.metrics_prometheus_port >= 0:
+            self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
+        self._started = True
+        self._supervisor.start()
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Commit and stop; raise what has stopped it by itself, unless the block raises."""
+        self.close()
+        if self._error is not None and kind is None:
+            raise self._error
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the application has stopped; return whether it has.
+
+        Without a timeout, in the main thread, the first SIGTERM or Ctrl-C meanwhile closes it: it
+        commits, and this returns. Signals that the program handles itself are left to it, and all
+        are as they were when this returns, or when the first has come: a second Ctrl-C raises
+        KeyboardInterrupt, a second SIGTERM ends the process.
+
+        Args:
+            timeout_s: How long to wait at most (s); None for ever.
+        """
+        if timeout_s is not None or threading.current_thread() is not threading.main_thread():
+            return self._finished.wait(timeout_s)
+        with StopSignals() as signals:
+            while not self._finished.wait(_SIGNAL_INTERVAL_S):
+                if signals.came:
+                    signals.restore()
+                    self.close(0)
+        return True
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """Commit and stop; return whether that is done.
+
+        A static member, as with `group.protocol=classic`, stays in its group until its session
+        ends, so that a restart gets its partitions back at once: one whose state directory was
+        there when it started, or that has a `group.instance.id` of its own. Others leave.
+
+        Args:
+            timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
+        """
+        self._stop.set()
+        for thread in self._threads:
+            thread.stop()
+        if not self._started:
+            self._finished.set()
+        return self.wait(timeout_s)
+
+    def store(self, name: str, isolation_level: IsolationLevel | None = None) -> Any:
+        """Return a read-only view of a state store, over the tasks of this instance.
+
+        Args:
+            name: The store's name (`count(name=...)`, `queryable_store_name`).
+            isolation_level: What reads see; `default.state.isolation.level` when None.
+
+        Returns:
+            By the store's kind a `LocalKeyValueStore`, `LocalWindowStore`, `LocalSessionStore` or
+            `LocalVersionedKeyValueStore`.
+
+        Raises:
+            TopologyError: The topology has no store of that name, or one that is not for reading.
+        """
+        spec = self._spec_of(name)
+        level = isolation_level or self._config.default_state_isolation_level
+
+        def views() -> list[Any]:
+            tasks = [task for task in self._tasks_with(name) if task.state is TaskState.RUNNING]
+            stores = [task.state_manager.stores()[name] for task in tasks]
+            return views_of(name, level, stores, ready=self.state is State.RUNNING)
+
+        return local_store(spec, views)
+
+    def query(
+        self,
+        query: Query[R],
+        *,
+        store: str,
+        partitions: Collection[int] | None = None,
+        isolation_level: IsolationLevel | None = None,
+        position_bound: PositionBound | None = None,
+    ) -> StateQueryResult[R]:
+        """Ask a state store, partition by partition; any thread may, beside the processing.
+
+        Args:
+            query: What is asked: `KeyQuery("alice")`, `RangeQuery()`, ...
+            store: The store's name (`count(name=...)`, `queryable_store_name`).
+            partitions: Which partitions are asked; None asks all that are on this instance.
+            isolation_level: What is seen; `default.state.isolation.level` when None, which is
+                READ_COMMITTED under exactly-once unless it was set.
+            position_bound: How far a partition must have come to answer; None asks nothing.
+
+        Returns:
+            An answer or a failure of each partition: one that can't answer does not raise.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StoreNotAvailableError: The application was not started, starts, or has stopped.
+        """
+        spec = self._spec_of(store)
+        topics = self._topics
+        if topics is None or self._finished.is_set():
+            raise StoreNotAvailableError(
+                f"state store {store!r} can't be asked: the application is {self.state.value}; "
+                "start it, or ask again in a moment"
+            )
+        request = StateQueryRequest(
+            query,
+            spec,
+            None if partitions is None else frozenset(partitions),
+            isolation_level or self._config.default_state_isolation_level,
+            position_bound or PositionBound.unbounded(),
+        )
+        return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
+
+    def statistics(self) -> Statistics:
+        """Return the application's numbers; approximate while it runs."""
+        return total(self.state.value, [thread.statistics() for thread in self._threads])
+
+    def metrics(self) -> Mapping[MetricName, MetricValue]:
+        """Return all metrics as they are now, with Kafka's names; docs/metrics.md lists them.
+
+        A new mapping each time. What a task or store measured goes with it when it moves away.
+        """
+        state = self.state
+        threads = list(self._threads)
+        metrics = client_metrics(
+            self._config,
+            self._client_id,
+            state=(state.value, list(State).index(state)),
+            alive_threads=sum(running.is_alive() for running in self._running_threads),
+            failed_threads=sum(thread.error is not None for thread in threads),
+        )
+        for thread in threads:
+            metrics.update(thread.metrics())
+        return metrics
+
+    def _spec_of(self, name: str) -> StoreSpec:
+        """Return what a store is."""
+        known = self._plan.topology.stores
+        if name not in known:
+            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
+        return known[name].spec
+
+    def _tasks_with(self, store: str) -> list[StreamTask]:
+        return [task for thread in self._threads for task in thread.local_tasks(store)]
+
+    # ------------------------------------------------------------------ supervisor
+
+    def _supervise(self) -> None:
+        try:
+            self._run()
+        except Exception as error:  # noqa: BLE001 - kept for the user, whatever it is
+            known = as_streams_error(error)
+            if told := traceback_field(known):
+                _log.error("application failed", error=str(known), **told)
+            self._error = self._error or known
+        finally:
+            self._endpoint.close()
+            self._finished.set()
+
+    def _run(self) -> None:
+        config = self._config
+        configure_shared_memory(
+            block_cache_bytes=config.statestore_rocksdb_block_cache_bytes,
+            write_buffer_bytes=config.statestore_rocksdb_write_buffer_bytes,
+        )
+        directory = StateDirectory(config.state_dir, config.application_id)
+        try:
+            admin = self._clients.admin()
+            topics = TopicManager(
+                self._plan,
+                admin,
+                config.topic_config(),
+                config.windowstore_changelog_additional_retention_ms,
+                # A handler of the user's may have an answer to a topic that is missing.
+                needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
+            )
+            partitions = topics.prepare()
+            self._topics = topics
+            accepted = config.accepted_source_topic_ids
+            inputs = InputTopics(self._plan, admin, accepted, exactly_once=config.exactly_once)
+            watch = TopicWatch(inputs, topics.partition_counts, self._stop)
+            watch.prepare()
+            _log.info(
+                "starting",
+                application=config.application_id,
+                guarantee=config.processing_guarantee.value,
+                tasks=len(partitions.task_ids()),
+                threads=config.num_stream_threads,
+                state_directory=str(directory.directory),
+            )
+            identity = f"{config.application_id}-{directory.process_id}"
+            self._client_id = config.client_id or identity
+            parts = ThreadParts(
+                plan=self._plan,
+                task_settings=task_settings(
+                    config,
+                    num_partitions=topics.num_partitions,
+                    recording=recording_of(config, self._clock),
+                    topic_entries=inputs.entries,
+                ),
+                settings=ThreadSettings.of(config),
+                clients=self._clients,
+                admin=admin,
+                input_topics=inputs,
+                directories=directory,
+                clock=self._clock,
+                process_id=directory.process_id,
+                client_id=self._client_id,
+                group_instance_id=config.group_instance_id or identity,
+                identity_survives=directory.kept_identity or bool(config.group_instance_id),
+                partition_counts=topics.partition_counts,
+            )
+            cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
+            cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
+            watch.start(config.metadata_max_age_ms, self._fail)
+            self._run_threads(parts, cleaner)
+        finally:
+            directory.close()
+
+    def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
+        count = self._config.num_stream_threads
+        self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
+        self._running_threads = running = [
+            threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
+            for thread in self._threads
+        ]
+        for one in running:
+            one.start()
+        if self._stop.is_set():
+            self.close(0)
+        for one in running:
+            while one.is_alive():
+                one.join(cleaner.interval_s)
+                cleaner.maybe_clean(running=self.state is State.RUNNING)
+
+    def _run_thread(self, thread: StreamThread) -> None:
+        thread.run()
+        if thread.error is not None:
+            self._fail(thread.error)
+
+    def _fail(self, error: StreamsError) -> None:
+        self._error = self._error or error
+        self.close(0)

@@ -1,0 +1,225 @@
+"""One round of processing: runs of records through the tasks, within the thread's byte limits.
+
+Before each run the thread asks how many records may be processed below
+`statestore.uncommitted.max.bytes`, and how much they may write; when none may, it commits first.
+After each run what tasks left in their buffers goes to the producer, record caches above their
+share are flushed, and what is processed is committed when that is due.
+
+Spec: KIP-892 "In-memory Transaction Buffers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from pystreams.errors import (
+    RetriableClientError,
+    TaskCorruptedError,
+    TransactionAbortableError,
+)
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.record_run import Run
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.uncommitted_growth import UNLIMITED, Admission, FlushGrowth
+from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.ports import PartitionBatch
+from pystreams.runtime.tasks.producers import TaskProducers
+from pystreams.runtime.tasks.task_manager import TaskManager
+
+_log = get_logger("pystreams.processing")
+
+
+class Processing:
+    """Processes records for one thread.
+
+    Args:
+        manager: The thread's tasks.
+        producers: The thread's producers.
+        uncommitted_max_bytes: What the thread's stores may hold uncommitted, -1 for no limit.
+        cache_max_bytes: What the thread's record caches may hold back.
+        pace: How far a run goes, and when a commit is due.
+        commit: Commits all tasks; returns False when that failed for some of them.
+
+    Attributes:
+        ledger: What the thread's stores hold.
+        processed_records: Records processed so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: TaskManager,
+        producers: TaskProducers,
+        uncommitted_max_bytes: int,
+        cache_max_bytes: int,
+        pace: Pace,
+        commit: Callable[[], bool],
+    ) -> None:
+        self._manager = manager
+        self._active = manager.active
+        self._producers = producers
+        self._uncommitted_max_bytes = uncommitted_max_bytes
+        self._cache_max_bytes = cache_max_bytes
+        self._pace = pace
+        self._commit = commit
+        self._flush_growth = FlushGrowth()
+        self._now_ms = 0
+        self.ledger = manager.ledger
+        self.processed_records = 0
+
+    def buffer(self, batches: Iterable[PartitionBatch], now_ms: int) -> None:
+        """Give tasks what was polled, at a time of the wall clock (ms)."""
+        self._now_ms = now_ms
+        for partition, messages in batches:
+            task = self._manager.task_of(partition)
+            # What arrives for a task that does not run yet is read again when it starts.
+            if task is not None and task.state is TaskState.RUNNING:
+                task.record.now_ms = now_ms
+                task.add_records(partition, messages)
+                self._active.note(task)
+
+    def round(self, now_ms: int) -> int:
+        """Let each task that is ready process one run, unless the group must be polled before.
+
+        The next round begins where this one has ended.
+
+        Args:
+            now_ms: Wall-clock time of this iteration (ms).
+
+        Returns:
+            How many records were processed.
+        """
+        processed = 0
+        self._now_ms = now_ms
+        self._producers.membership.is_doubtful()  # It may have stood still while it polled.
+        for task in self._active.in_turn():
+            run = self._next_run(task)
+            if run is None:
+                self._active.note(task)
+                continue
+            count = run.length_within(self._pace.run_records)
+            admission = self._admit(task, run, count)
+            if not admission.records:
+                if not self._commit():
+                    return processed
+                admission = self._admit(task, run, count)
+            if not admission.records:
+                continue
+            with _left_to_the_commit(task):
+                processed += self._run(task, run, admission)
+            self._active.ran(task)
+            due = task.commit_requested or not self._pace.until_commit_ms()
+            if (due and not self._commit()) or self._pace.poll_due():
+                break
+        return processed
+
+    def punctuate(self, now_ms: int) -> int:
+        """Fire wall-clock punctuations of all tasks; return how many fired."""
+        fired = 0
+        for task in self._active.punctuations_due(now_ms):
+            growth, limit_bytes = task.growth, self._uncommitted_max_bytes
+            before = self._expected_bytes()
+            if not growth.admits_punctuations(before, limit_bytes):
+                if not self._commit():
+                    break
+                before = self._expected_bytes()
+            task.record.now_ms = now_ms
+            with _left_to_the_commit(task):
+                fired += task.punctuate_wall_clock(now_ms)
+            growth.observe_punctuations(self._expected_bytes() - before)
+            self.send(task)
+            self._active.note(task)
+        return fired
+
+    @property
+    def over_limit(self) -> bool:
+        """Whether stores hold more uncommitted than they may: a commit is due."""
+        limit_bytes = self._uncommitted_max_bytes
+        return limit_bytes != UNLIMITED and self._expected_bytes() > limit_bytes
+
+    def send(self, task: StreamTask) -> None:
+        """Hand what a task left in its buffers to its producer.
+
+        When that fails, a commit is due: it meets the same trouble, and knows how to recover. So it
+        is after the thread stood still, when nothing may be sent.
+        """
+        if self._producers.membership.is_doubtful():
+            self._request_commit(task)
+            return
+        try:
+            self._producers.of_task(task.task_id).send(task.outputs())
+        except (RetriableClientError, TransactionAbortableError) as error:
+            _log.warning("sending failed", task=str(task.task_id), why=str(error))
+            self._request_commit(task)
+
+    def flush_caches(self) -> None:
+        """Log and forward what record caches hold."""
+        ledger = self.ledger
+        cached, before = ledger.cached_bytes, ledger.uncommitted_bytes
+        if not cached:
+            return
+        for task in self._active.uncommitted():
+            task.record.now_ms = self._now_ms
+            with _left_to_the_commit(task):
+                task.flush_caches()
+            self._active.note(task)
+        self._flush_growth.observe(cached, ledger.uncommitted_bytes - before)
+
+    def _next_run(self, task: StreamTask) -> Run | None:
+        """Return what a task is to process next, None when it is not ready."""
+        if not task.ready(self._now_ms):
+            return None
+        task.record.now_ms = self._now_ms
+        return task.next_run(max(map(self._pace.run_records, task.partitions)))
+
+    def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:
+        return task.growth.admit(
+            run,
+            count,
+            uncommitted_bytes=self._expected_bytes(),
+            limit_bytes=self._uncommitted_max_bytes,
+        )
+
+    def _run(self, task: StreamTask, run: Run, admission: Admission) -> int:
+        before = self._expected_bytes()
+        room_bytes = admission.room_bytes
+        if room_bytes is not None and self._cache_max_bytes:
+            # Stores see what is written to them, not what flushing it will write.
+            room_bytes -= self._flush_growth.part_of(room_bytes)
+        self._pace.begin_run()
+        processed = task.process(run, admission.records, room_bytes)
+        self.processed_records += processed
+        task.punctuate_stream_time()
+        self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
+        growth_bytes = self._expected_bytes() - before
+        task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)
+        cached_bytes = self.ledger.cached_bytes
+        if cached_bytes > self._cache_max_bytes or self._flush_growth.is_due(
+            cached_bytes, self._uncommitted_max_bytes
+        ):
+            self._active.note(task)
+            self.flush_caches()
+            for other in self._active.uncommitted():
+                self.send(other)
+        self.send(task)
+        return processed
+
+    def _request_commit(self, task: StreamTask) -> None:
+        task.request_commit()
+        self._active.note(task)
+
+    def _expected_bytes(self) -> int:
+        """Return what stores hold uncommitted, or will once the caches are flushed."""
+        ledger = self.ledger
+        return ledger.uncommitted_bytes + self._flush_growth.expected(ledger.cached_bytes)
+
+
+@contextmanager
+def _left_to_the_commit(task: StreamTask) -> Iterator[None]:
+    """Let a task that met damage ask for a commit: it meets the same, and knows how to recover."""
+    try:
+        yield
+    except TaskCorruptedError:
+        task.request_commit()

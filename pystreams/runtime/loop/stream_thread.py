@@ -1,0 +1,392 @@
+"""The stream thread: the one loop that does I/O.
+
+    poll -> (assignment changes) -> buffer -> advance and restore tasks
+         -> process, punctuate -> commit when it is time -> poll ...
+
+The consumer calls back into the loop only from within `poll` and `close`; what it says becomes a
+change of the task manager's books, and a commit of what is revoked. Nothing else re-enters.
+
+Recovery, by the error a commit ends with:
+
+- `TransactionAbortableError`, `TaskCorruptedError`, `RetriableClientError` under EOS: abort, roll
+  the tasks back to their last commit, read again from there. Stores are kept, but damaged ones.
+- `RetriableClientError` under at-least-once: try again; nothing was rolled back.
+- `TaskMigratedError`: drop all tasks without a commit, keep their stores, join the group again.
+- anything else ends the thread, and with it the application.
+
+Source: Kafka Streams' `StreamThread`; Spec: KIP-129, KIP-892 "Error Handling".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+from pystreams.config import ProcessingGuarantee
+from pystreams.errors import (
+    RetriableClientError,
+    StreamsError,
+    TaskCorruptedError,
+    TaskMigratedError,
+    TransactionAbortableError,
+    as_streams_error,
+)
+from pystreams.ids import TopicPartition, by_topic
+from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.group_watch import GroupWatch
+from pystreams.runtime.loop.input_flow import InputFlow
+from pystreams.runtime.loop.loop_timing import Pace
+from pystreams.runtime.loop.processing import Processing
+from pystreams.runtime.loop.repartition_purge import RepartitionPurge
+from pystreams.runtime.loop.statistics import ThreadStatistics
+from pystreams.runtime.loop.summary_line import SummaryLine
+from pystreams.runtime.loop.thread_dependencies import ThreadParts
+from pystreams.runtime.loop.thread_metrics import Metrics, ThreadMetrics
+from pystreams.runtime.loop.thread_report import ThreadReport
+from pystreams.runtime.loop.waiting_for_partitions import Absence
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.settings import of_one_thread
+from pystreams.runtime.tasks.committer import CommitFailure, Committer
+from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.failing_tasks import FailingTasks
+from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.standstill_guard import Membership
+from pystreams.runtime.tasks.task_manager import TaskManager
+
+_log = get_logger("pystreams.thread")
+
+_RETRY_PAUSE_S = 0.1
+_RECOVERABLE = (RetriableClientError, TaskCorruptedError, TransactionAbortableError)
+
+
+class StreamThread:
+    """One loop with its consumer, producers and tasks.
+
+    `run` blocks until `stop` is called (from any thread) or an error ends the loop; the error is
+    then in `error`. Everything else belongs to the thread that runs. A simulation calls what
+    `run` consists of itself: `join_group`, `run_once` as often as it likes, `shut_down`.
+
+    Args:
+        index: The thread's number in its process, from 1.
+        parts: What it is made of.
+
+    Attributes:
+        name: `<client id>-StreamThread-<index>`.
+        error: What ended the loop, or None.
+    """
+
+    def __init__(self, index: int, parts: ThreadParts) -> None:
+        self.name = f"{parts.client_id}-StreamThread-{index}"
+        self.error: StreamsError | None = None
+        self._parts = parts
+        self._settings, self._clock = parts.settings, parts.clock
+        self._instance_id = f"{parts.group_instance_id}-{index}"
+        self._stop = parts.make_stop_event()
+        self._consumer = self._make_consumer()
+        self._producers = TaskProducers(
+            parts.clients,
+            parts.settings.guarantee,
+            plan=parts.plan,
+            process_id=parts.process_id,
+            thread_index=index,
+            client_id=self.name,
+            membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
+        )
+        restorer_id = f"{self.name}-restore-consumer"
+        self._restorer = Restorer(
+            lambda: parts.clients.restore_consumer(restorer_id), parts.admin, parts.clock
+        )
+        self._side_by_side = SideBySide(parts.make_waiting_pool)
+        self._manager = TaskManager(
+            plan=parts.plan,
+            settings=of_one_thread(parts.task_settings, parts.settings.read_cache_max_bytes),
+            partition_counts=parts.partition_counts,
+            consumer=lambda: self._consumer,
+            producers=self._producers,
+            side_by_side=self._side_by_side,
+            restorer=self._restorer,
+            directories=parts.directories,
+            offset_ranges=parts.admin.offset_ranges,
+            input_topics=parts.input_topics,
+            clock=parts.clock,
+        )
+        self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)
+        self._pace = Pace(parts.clock, parts.settings.commit_interval_ms)
+        self._processing = Processing(
+            manager=self._manager,
+            producers=self._producers,
+            uncommitted_max_bytes=parts.settings.uncommitted_max_bytes,
+            cache_max_bytes=parts.settings.cache_max_bytes,
+            pace=self._pace,
+            commit=self._commit,
+        )
+        self._input = InputFlow(parts.settings, self._manager, lambda: self._consumer)
+        self._purge = RepartitionPurge(
+            parts.plan, parts.settings, self._manager, parts.admin, parts.clock
+        )
+        self._summary = SummaryLine(self.name, parts.settings.log_summary_interval_ms, parts.clock)
+        self._report = ThreadReport(
+            manager=self._manager,
+            restorer=self._restorer,
+            committer=self._committer,
+            processing=self._processing,
+            consumer=lambda: self._consumer,
+            unread_partitions=lambda: self._group.unread_partitions,
+            clock=parts.clock,
+        )
+        recording, clock = parts.task_settings.stores.recording, parts.clock
+        self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
+        self._absence = Absence(self.name, clock, parts.settings)
+        self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
+        self._group = GroupWatch(
+            self.name, parts, self._manager, lambda: self._consumer, self._absence, self.join_group
+        )
+
+    # ------------------------------------------------------------------ from any thread
+
+    def stop(self) -> None:
+        """Ask the loop to commit and end."""
+        self._stop.set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether it knows its share of the group's partitions and all their tasks run.
+
+        A member that the group has put out has no tasks and knows no share. Under KIP-848 that
+        is believed for a session and 15 s: then it is taken for one without partitions.
+        """
+        return not self._absence.lasts and self._manager.settled()
+
+    def local_tasks(self, store: str) -> list[StreamTask]:
+        """Return the tasks that have a store, in whatever state, for reads of other threads."""
+        tasks = list(self._manager.tasks.values())
+        return [task for task in tasks if store in task.state_manager.stores()]
+
+    def statistics(self) -> ThreadStatistics:
+        """Return the numbers the loop has published last, at most a poll or a commit ago."""
+        return self._report.latest
+
+    def metrics(self) -> Metrics:
+        """Return its metrics, its tasks' and its stores', as they are now."""
+        return self._metrics.read(self._group.unread_partitions)
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """Run until stopped; keeps what ended it in `error`."""
+        try:
+            self.join_group()
+            while not self._stop.is_set():
+                self.run_once()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+            self._failed("stream thread failed", error)
+        finally:
+            self.shut_down()
+
+    def join_group(self) -> None:
+        """Subscribe to the topology's topics."""
+        self._absence.begins()
+        self._group.joins()
+        plan = self._parts.plan
+        topics = [*plan.source_topics(), *plan.repartition_topics()]
+        patterns = [pattern.pattern for pattern in plan.source_patterns()]
+        self._consumer.subscribe(topics, patterns, self)
+
+    def run_once(self) -> int:
+        """Run one iteration; return how many records it processed, 0 when it joined again."""
+        try:
+            self._absence.check()
+            return self._iterate()
+        except TaskMigratedError as error:
+            self._rejoin(error)
+            return 0
+
+    def _iterate(self) -> int:
+        now_ms = self._clock.now_ms()
+        busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
+        waiting = busy or self._restorer.active
+        timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
+        batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
+        self._pace.polled()
+        self._metrics.polled(sum(len(messages) for _, messages in batches))
+        self._processing.buffer(batches, self._clock.now_ms())
+        self._group.check()
+        if self._group.ready:
+            self._manager.advance()
+        if self._restorer.active:
+            self._manager.restore(0.0 if busy else self._settings.poll_ms / 1000)
+        now_ms = self._clock.now_ms()
+        processed = 0
+        while True:
+            here = self._processing.round(now_ms)
+            processed += here
+            if not here or self._stop.is_set() or self._pace.poll_due():
+                break
+        self._processing.punctuate(now_ms)
+        self._maybe_commit()
+        self._input.balance()
+        self._report.publish_if_due()
+        self._summary.log_if_due(self._report.latest)
+        return processed
+
+    # ------------------------------------------------------------------ rebalance listener
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Take partitions; called from within `poll`."""
+        # A task whose set of partitions changes is made anew, so nothing may be left uncommitted.
+        self._commit()
+        _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
+        self._manager.assign(partitions)
+        self._manager.close_suspended()
+        self._absence.ends()
+        self._group.shared_out()
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Commit and give partitions up; called from within `poll` and `close`."""
+        _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
+        self._commit()
+        self._absence.begins_by_revocation()
+        self._group.joins()
+        keep = self._settings.static_membership and not self._stop.is_set()
+        self._manager.revoke(partitions, keep=keep)
+        self._input.forget(partitions)
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Drop partitions that belong to somebody else; called from within `poll`."""
+        _log.warning("partitions lost", thread=self.name, partitions=by_topic(partitions))
+        self._absence.begins()
+        before = self._manager.running()
+        self._manager.lose(partitions)
+        self._input.forget(partitions)
+        if self._settings.guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            for producer in self._producers.all():
+                if producer.in_transaction:
+                    # It holds what the lost tasks have sent, which must never be committed.
+                    self._abort(producer, before)
+                    self._revive(self._manager.running())
+        self._absence.begins()  # Again: aborting may have waited long for the broker.
+
+    # ------------------------------------------------------------------ commit
+
+    def _maybe_commit(self) -> None:
+        asked = self._manager.active.commit_requested
+        if asked or self._processing.over_limit or not self._pace.until_commit_ms():
+            self._commit()
+
+    def _commit(self) -> bool:
+        """Commit all running tasks; return False when some of them could not."""
+        started_ms = self._clock.monotonic_ms()
+        self._processing.flush_caches()
+        committing = self._manager.active.uncommitted()
+        failures = self._committer.commit(committing)
+        for task in committing:
+            self._manager.active.note(task)
+        self._pace.committed()
+        succeeded = {task.task_id for task in committing}
+        succeeded -= {task.task_id for failure in failures for task in failure.unit.tasks}
+        if succeeded:
+            self._metrics.committed(started_ms, self._pace.committed_ms)
+        self._failing.keep(self._manager.tasks, succeeded)
+        if failures:  # One pause for all, when none of them holds a transaction open any more.
+            self._stop.wait(max(map(self._recover, failures)))
+        self._purge.after_commit(self._pace.committed_ms)
+        return not failures
+
+    def _recover(self, failure: CommitFailure) -> float:
+        """Handle a commit that did not happen; return how long to wait before the next try (s)."""
+        error, unit = failure.error, failure.unit
+        tasks = ", ".join(str(task.task_id) for task in unit.tasks)
+        if isinstance(error, RetriableClientError) and not unit.producer.transactional:
+            pause_s = self._failing.note(error, unit.tasks)
+            _log.warning("commit will be tried again", tasks=tasks, why=str(error))
+            return max(pause_s, _RETRY_PAUSE_S)
+        if not isinstance(error, _RECOVERABLE):
+            raise error
+        pause_s = self._failing.note(error, unit.tasks)
+        _log.warning(
+            "transaction aborted, going on from the last commit", tasks=tasks, why=str(error)
+        )
+        self._abort(unit.producer, unit.tasks)
+        self._revive(unit.tasks)
+        return pause_s
+
+    def _revive(self, tasks: Iterable[StreamTask]) -> None:
+        """Roll tasks back to their last commit; they go on from there."""
+        revived = list(tasks)
+        self._manager.revive(revived)
+        for task in revived:
+            self._input.forget(task.partitions)
+
+    def _abort(self, producer: StreamsProducer, tasks: Iterable[StreamTask]) -> None:
+        """Abort the transaction of tasks, waiting for the broker as long as they may fail."""
+        while True:
+            try:
+                producer.abort()
+            except RetriableClientError as error:
+                self._failing.note(error, tasks)
+                if self._stop.wait(_RETRY_PAUSE_S):
+                    return
+                continue
+            return
+
+    # ------------------------------------------------------------------ group membership
+
+    def _make_consumer(self) -> ConsumerPort:
+        return self._parts.clients.consumer(f"{self.name}-consumer", self._instance_id)
+
+    def _rejoin(self, error: TaskMigratedError) -> None:
+        """Drop what may belong to somebody else and join the group again with a new client."""
+        self._group.fenced(error)
+        _log.warning("joining the group again", thread=self.name, why=str(error))
+        self._absence.begins()
+        self._manager.close_all()
+        self._producers.close()
+        self._consumer.close()
+        self._input.forget_all()
+        self._consumer = self._make_consumer()
+        self.join_group()
+
+    # ------------------------------------------------------------------ the end
+
+    def shut_down(self) -> None:
+        """Commit what can be committed, close tasks and clients; keeps the first error."""
+        steps: list[Callable[[], None]] = [
+            self._abort_all if self.error is not None else self._last_commit,
+            self._manager.close_all,
+            self._report.publish,
+            lambda: self._consumer.close(leave=not self._parts.identity_survives),
+            self._restorer.close,
+            self._producers.close,
+            self._side_by_side.close,
+        ]
+        for step in steps:
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - the other steps must still run
+                self._failed("shutting down", error)
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Keep the first error, and log each with the lines that tell where it was raised."""
+        known = as_streams_error(error)
+        self.error = self.error or known
+        _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
+
+    def _last_commit(self) -> None:
+        try:
+            committed = self._commit()
+        except TaskMigratedError:
+            committed = False  # What it held belongs to somebody else, who goes on: no failure.
+        if not committed:
+            message = "the last commit failed; the next start goes on from the one before"
+            _log.warning(message, thread=self.name)
+
+    def _abort_all(self) -> None:
+        """Abort open transactions, so that readers need not wait for their timeout."""
+        if self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+            return
+        for producer in self._producers.all():
+            with contextlib.suppress(StreamsError):  # Then the next start aborts it.
+                producer.abort()

@@ -1,0 +1,61 @@
+"""What a stream thread is made of; put together by the client, or by a simulation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.ports import AdminPort, ClientFactory
+from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.tasks.concurrent_calls import waiting_pool
+from pystreams.runtime.tasks.task_directories import TaskDirectories
+from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadParts:
+    """What a thread is made of, beside its own number.
+
+    Attributes:
+        plan: The topology's plan.
+        task_settings: What all tasks share.
+        settings: The thread's share of the configuration.
+        clients: Makes the Kafka clients.
+        admin: The application's admin client.
+        input_topics: Tells whether committed offsets are of the topics that are there.
+        directories: Locked task directories.
+        clock: The clock.
+        process_id: Identity of the process, stable across restarts.
+        client_id: The application's client id.
+        group_instance_id: Identity of the process in the group, stable across restarts.
+        identity_survives: Whether the identity was there before this run, and so may be for the
+            next: then a static member stays in its group when it stops.
+        partition_counts: Given the assigned partitions, returns partition counts of all topics;
+            asks the broker when some are new, so that new partitions become tasks.
+        make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
+            one on a manual clock here.
+        make_waiting_pool: Makes what runs several calls to the broker side by side; a simulation
+            makes them one after the other.
+    """
+
+    plan: TopologyPlan
+    task_settings: TaskSettings
+    settings: ThreadSettings
+    clients: ClientFactory
+    admin: AdminPort
+    input_topics: InputTopics
+    directories: TaskDirectories
+    clock: Clock
+    process_id: str
+    client_id: str
+    group_instance_id: str
+    identity_survives: bool
+    partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
+    make_stop_event: Callable[[], threading.Event] = threading.Event
+    make_waiting_pool: Callable[[], Executor] = waiting_pool

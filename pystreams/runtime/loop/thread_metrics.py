@@ -1,0 +1,174 @@
+"""The metrics of one stream thread, of its tasks and of their stores.
+
+Nothing is counted here that is not counted anyway: totals are read from their owners, and the rate
+of a total is what it has grown in the last windows (`TotalsHistory`). What the loop adds is a look
+at the clock per poll and per commit.
+
+Threads: the loop calls `polled` and `committed`; `read` may be called from any thread. It reads
+live objects without a lock: each number is right, two of them may be from moments apart. It calls
+no store, which belongs to its task's thread: what stores say is on their meters.
+
+Source: Kafka Streams' `ThreadMetrics`, `TaskMetrics`, `StateStoreMetrics`, `TopicMetrics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pystreams.kernel.clock import Clock
+from pystreams.metrics import MetricName, MetricValue, Recording, SampledValues, TotalsHistory
+from pystreams.metrics.definitions import (
+    STATE_GROUP,
+    STATE_ID_SUFFIX,
+    TASK_GROUP,
+    THREAD_GROUP,
+    TOPIC_GROUP,
+)
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.task_manager import TaskManager
+from pystreams.stores.accounting.metered import StoreMeters
+
+_NS_PER_MS = 1e6
+
+Tags = tuple[tuple[str, str], ...]
+Metrics = dict[MetricName, MetricValue]
+
+
+class ThreadMetrics:
+    """Metrics of one thread.
+
+    Args:
+        name: The thread's name.
+        manager: Its tasks.
+        restorer: Tells what is still to restore.
+        recording: How metrics are recorded.
+        clock: The clock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        manager: TaskManager,
+        restorer: Restorer,
+        recording: Recording,
+        clock: Clock,
+    ) -> None:
+        self._tags: Tags = (("thread-id", name),)
+        self._manager = manager
+        self._restorer = restorer
+        self._clock = clock
+        self._polls = recording.sampled()
+        self._commits = recording.sampled()
+        self._history = TotalsHistory[MetricName](
+            recording.window_ms, recording.num_samples, clock.monotonic_ms()
+        )
+
+    def polled(self, records: int) -> None:
+        """Record a poll that brought so many records; called by the loop in each iteration."""
+        now_ms = self._clock.monotonic_ms()
+        self._polls.record(records, now_ms)
+        self._history.sample(now_ms, self._totals)
+
+    def committed(self, started_ms: float, ended_ms: float) -> None:
+        """Record a commit of tasks, from its start to its end."""
+        self._commits.record(ended_ms - started_ms, ended_ms)
+
+    def read(self, unread_partitions: int) -> Metrics:
+        """Return all metrics as they are now; callable from any thread.
+
+        Args:
+            unread_partitions: How many of the topology's partitions nobody in the group reads.
+        """
+        now_ms = self._clock.monotonic_ms()
+        metrics: Metrics = dict(self._thread(now_ms))
+        metrics[MetricName("unread-partitions", THREAD_GROUP, self._tags)] = unread_partitions
+        for name, total in self._totals().items():
+            metrics[name] = total
+            rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")
+            metrics[rate] = self._history.rate(name, total, now_ms)
+        remaining = self._restorer.remaining_records()
+        for task in self._tasks():
+            metrics.update(self._task(task, remaining.get(task.task_id, 0)))
+            for store, meters in task.state_manager.meters().items():
+                state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
+                metrics.update(_store((*self._task_tags(task), state_id), meters))
+        return metrics
+
+    def _tasks(self) -> list[StreamTask]:
+        return list(self._manager.tasks.values())
+
+    def _task_tags(self, task: StreamTask) -> Tags:
+        return (*self._tags, ("task-id", str(task.task_id)))
+
+    def _totals(self) -> dict[MetricName, float]:
+        """Return the totals that have a rate."""
+        manager = self._manager
+        tasks = self._tasks()
+        running = sum(task.processed_records for task in tasks)
+        totals: dict[MetricName, float] = {
+            MetricName("process-total", THREAD_GROUP, self._tags): manager.closed_records + running,
+            MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
+            MetricName("task-closed-total", THREAD_GROUP, self._tags): manager.closed_tasks,
+        }
+        for task in tasks:
+            tags = self._task_tags(task)
+            restored = task.state_manager.restored_records
+            totals[MetricName("process-total", TASK_GROUP, tags)] = task.processed_records
+            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.dropped_records
+            totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
+        return totals
+
+    def _thread(self, now_ms: float) -> Iterator[tuple[MetricName, MetricValue]]:
+        def named(name: str) -> MetricName:
+            return MetricName(name, THREAD_GROUP, self._tags)
+
+        polls, commits = self._polls.read(now_ms), self._commits.read(now_ms)
+        yield named("poll-total"), self._polls.count
+        yield named("poll-rate"), polls.rate
+        yield named("poll-records-avg"), polls.average
+        yield named("poll-records-max"), polls.maximum
+        yield named("commit-total"), self._commits.count
+        yield named("commit-rate"), commits.rate
+        yield named("commit-latency-avg"), commits.average
+        yield named("commit-latency-max"), commits.maximum
+
+    def _task(
+        self, task: StreamTask, remaining_records: int
+    ) -> Iterator[tuple[MetricName, MetricValue]]:
+        tags = self._task_tags(task)
+        meters = task.state_manager.meters().values()
+        cached_bytes = sum(one.cached_bytes for one in meters)
+        yield MetricName("active-buffer-count", TASK_GROUP, tags), task.buffered_records()
+        yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
+        yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
+        for name, by_topic in (
+            ("records-consumed-total", dict(task.consumed_records)),
+            ("records-produced-total", task.produced_records()),
+        ):
+            for topic, records in by_topic.items():
+                yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
+
+
+def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, MetricValue]]:
+    def named(name: str) -> MetricName:
+        return MetricName(name, STATE_GROUP, tags)
+
+    now_ms = meters.monotonic_ms()
+    yield named("uncommitted-bytes"), meters.uncommitted_bytes
+    yield from _latencies(tags, "commit", meters.commits, now_ms)
+    if meters.debug:
+        yield named("num-open-iterators"), meters.open_iterators
+        for operation, latencies in list(meters.operations.items()):
+            yield from _latencies(tags, operation, latencies, now_ms)
+
+
+def _latencies(
+    tags: Tags, operation: str, latencies: SampledValues, now_ms: float
+) -> Iterator[tuple[MetricName, MetricValue]]:
+    """Yield rate, average (ns) and maximum (ns) of an operation that was recorded in ms."""
+    reading = latencies.read(now_ms)
+    yield MetricName(f"{operation}-rate", STATE_GROUP, tags), reading.rate
+    average, maximum = reading.average * _NS_PER_MS, reading.maximum * _NS_PER_MS
+    yield MetricName(f"{operation}-latency-avg", STATE_GROUP, tags), average
+    yield MetricName(f"{operation}-latency-max", STATE_GROUP, tags), maximum

@@ -1,0 +1,144 @@
+"""The numbers of a stream thread, worked out by its loop and read by anybody.
+
+Only the loop may call its consumer: a call from another thread can wait for as long as the loop
+polls. So the loop publishes a frozen `ThreadStatistics` now and then, and readers take the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from pystreams.kernel.clock import Clock
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.loop.processing import Processing
+from pystreams.runtime.loop.statistics import ThreadStatistics
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.committer import Committer
+from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.task_manager import TaskManager
+
+_PUBLISH_EVERY_MS = 100
+_ASKED_IN_TURN = 10
+
+
+class ThreadReport:
+    """Publishes the numbers of one thread.
+
+    Args:
+        manager: The thread's tasks.
+        restorer: Tells what is restored.
+        committer: Tells what is committed.
+        processing: Tells what is uncommitted.
+        consumer: Returns the thread's consumer (it may be replaced).
+        unread_partitions: Tells how many of them nobody in the group reads.
+        clock: The clock.
+
+    Attributes:
+        latest: The numbers published last; safe to read from any thread.
+    """
+
+    def __init__(
+        self,
+        *,
+        manager: TaskManager,
+        restorer: Restorer,
+        committer: Committer,
+        processing: Processing,
+        consumer: Callable[[], ConsumerPort],
+        unread_partitions: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        self.latest = ThreadStatistics()
+        self._manager = manager
+        self._restorer = restorer
+        self._committer = committer
+        self._processing = processing
+        self._consumer = consumer
+        self._unread_partitions = unread_partitions
+        self._clock = clock
+        self._published_ms = clock.monotonic_ms() - _PUBLISH_EVERY_MS
+        self._asked: dict[StreamTask, _Answer] = {}
+        self._sum = _NOTHING
+        self._asked_of: list[StreamTask] = []
+        self._next_in_turn = 0
+
+    def publish_if_due(self) -> None:
+        """Publish, if the last time is a while ago; called by the loop in each iteration."""
+        now = self._clock.monotonic_ms()
+        if now - self._published_ms >= _PUBLISH_EVERY_MS:
+            self._published_ms = now
+            self.publish()
+
+    def publish(self) -> None:
+        """Publish the numbers of now."""
+        running = len(self._manager.running())
+        self._ask_tasks()
+        progress, ledger = self._restorer.progress(), self._manager.ledger
+        self.latest = ThreadStatistics(
+            tasks_running=running,
+            tasks_restoring=len(self._manager.tasks) - running,
+            processed_records=self._processing.processed_records,
+            dropped_records=self._sum.dropped,
+            commits=self._committer.commits,
+            lag_records=self._sum.lag if self._sum.known else None,
+            restored_records=progress.restored_records,
+            restore_remaining_records=progress.remaining_records,
+            uncommitted_bytes=ledger.uncommitted_bytes,
+            max_uncommitted_bytes=ledger.max_uncommitted_bytes,
+            cached_bytes=ledger.cached_bytes,
+            unread_partitions=self._unread_partitions(),
+        )
+
+    def _ask_tasks(self) -> None:
+        """Bring up to date what tasks say, added up.
+
+        Asked are those that did something since the last time, and a few of the others in turn:
+        what the broker has more for them changes without them. When tasks come and go, all are.
+        """
+        noted, running = self._manager.active.noted(), self._manager.running()
+        if self._asked_of is not running:
+            self._asked_of, self._asked, self._sum = running, {}, _NOTHING
+            self._ask(list(self._manager.tasks.values()))
+            return
+        self._ask(noted)
+        first = self._next_in_turn if self._next_in_turn < len(running) else 0
+        self._next_in_turn = first + _ASKED_IN_TURN
+        self._ask(islice(running, first, self._next_in_turn))
+
+    def _ask(self, tasks: Iterable[StreamTask]) -> None:
+        for task in tasks:
+            before, now = self._asked.get(task, _NOTHING), self._answer(task)
+            if now != before:
+                self._asked[task] = now
+                changes = zip(self._sum, now, before, strict=True)
+                self._sum = _Answer(*(known + new - old for known, new, old in changes))
+
+    def _answer(self, task: StreamTask) -> _Answer:
+        consumer = self._consumer()
+        lags = [
+            lag + task.buffered_records(partition)
+            for partition in task.partitions
+            if task.state is TaskState.RUNNING
+            and (lag := consumer.known_lag(partition)) is not None
+        ]
+        return _Answer(task.dropped_records, len(lags), sum(lags))
+
+
+class _Answer(NamedTuple):
+    """What a task says, or several together.
+
+    Attributes:
+        dropped: Records dropped.
+        known: Partitions of which it is known how many records wait.
+        lag: How many wait there, buffered ones included.
+    """
+
+    dropped: int
+    known: int
+    lag: int
+
+
+_NOTHING = _Answer(0, 0, 0)

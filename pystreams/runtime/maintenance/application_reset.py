@@ -1,0 +1,267 @@
+"""Puts an application back to where it has never run: offsets, internal topics, local state.
+
+    mark the group -> delete internal topics -> remove local state -> delete or set the offsets
+
+Every step may be repeated, and what fails leaves the others to be done: a reset that was cut off is
+finished by the next one. The mark keeps the application from starting in between (`reset_mark`).
+
+Deleted are the topics that the topology at hand has, no more: the names of another application may
+begin alike (`shop` and `shop-eu`), so that what merely looks like this one's is only told, or
+deleted on request.
+
+Source: Kafka's `StreamsResetter`. Differs: it deletes all topics whose names look like it, and
+leaves local state to `KafkaStreams.cleanUp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pystreams.errors import FatalStreamsError, StreamsError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.cluster.committed_offsets import (
+    UNKNOWN_TIME,
+    CommittedOffset,
+    encode_entries,
+    encode_partition_time,
+)
+from pystreams.runtime.cluster.reset_mark import RESETTING
+from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+NewOffsets = Callable[[AdminPort, Sequence[TopicPartition]], Mapping[TopicPartition, int]]
+"""Returns where partitions are to be read from."""
+
+_INTERNAL_ENDINGS = ("-changelog", "-repartition")
+
+
+class ResetRefusedError(StreamsError):
+    """The application may not be reset now; nothing was changed. Says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What a reset finds.
+
+    Attributes:
+        members: Client ids of the group's members; while there are some it is refused.
+        committed: The group's committed offsets.
+        sources: The partitions of the source topics that exist.
+        internal_topics: Topics of the topology, and of no other application.
+        orphans: Topics that look like the application's, and are not of this topology.
+        directory: The application's state directory on this machine.
+        tasks: Tasks with state there.
+    """
+
+    members: list[str]
+    committed: Mapping[TopicPartition, CommittedOffset]
+    sources: list[TopicPartition]
+    internal_topics: list[str]
+    orphans: list[str]
+    directory: Path
+    tasks: list[TaskId]
+
+
+class ApplicationReset:
+    """Resets one application.
+
+    Args:
+        application_id: Its id.
+        plan: Its topology's plan; None when only the id is known, so that all its topics are
+            orphans.
+        admin: Asks and changes the brokers.
+        state_dir: `state.dir` on this machine.
+    """
+
+    def __init__(
+        self, application_id: str, plan: TopologyPlan | None, admin: AdminPort, state_dir: Path
+    ) -> None:
+        self._id = application_id
+        self._plan = plan
+        self._admin = admin
+        self._state_dir = state_dir
+
+    def look(self) -> ResetPlan:
+        """Return what there is to reset; changes nothing.
+
+        Raises:
+            BrokerNotAvailableError: No broker answered.
+            RetriableClientError: One did not, in time.
+        """
+        counts = self._admin.partition_counts()
+        members = self._admin.group_members(self._id)
+        committed = self._admin.committed_offsets(self._id)
+        directory = self._state_dir.absolute() / self._id
+        own = self._own_topics()
+        return ResetPlan(
+            members=members,
+            committed=committed,
+            sources=self._sources(counts, committed),
+            internal_topics=sorted(own & counts.keys()),
+            orphans=[topic for topic in sorted(counts) if self._looks_own(topic, own)],
+            directory=directory,
+            tasks=_tasks_in(directory),
+        )
+
+    def execute(
+        self,
+        found: ResetPlan,
+        *,
+        with_orphans: bool,
+        new_offsets: NewOffsets | None,
+        told: Callable[[str], None],
+    ) -> None:
+        """Do it.
+
+        Args:
+            found: What `look` has returned.
+            with_orphans: Whether to delete topics that only look like the application's.
+            new_offsets: Says where source partitions are to be read from; None to leave that to
+                the offset reset policies.
+            told: Called with each thing that was done.
+
+        Raises:
+            ResetRefusedError: The group has members; or without a topology, topics would stay.
+            FatalStreamsError: Something could not be deleted. The application does not start until
+                a further reset has finished.
+        """
+        if found.members:
+            raise ResetRefusedError(why_members(self._id, found.members))
+        if self._plan is None and found.orphans and not with_orphans:
+            raise ResetRefusedError(
+                "without a topology nobody knows which internal topics are the application's "
+                f"({', '.join(found.orphans)}), and state would stay without offsets: name the "
+                "topology, or delete all of them with --orphans"
+            )
+        offsets = {} if new_offsets is None else new_offsets(self._admin, found.sources)
+        marks = {
+            partition: CommittedOffset(
+                found.committed[partition].next_offset if partition in found.committed else 0,
+                RESETTING,
+            )
+            for partition in found.sources
+        }
+        self._admin.alter_offsets(self._id, marks)
+        topics = found.internal_topics + (found.orphans if with_orphans else [])
+        failures = [
+            f"topic {topic!r} was not deleted: {why}"
+            for topic, why in self._admin.delete_topics(topics).items()
+        ]
+        told(f"topics deleted: {len(topics) - len(failures)} of {len(topics)}")
+        failures += self._remove_state(found, told)
+        if failures:
+            raise FatalStreamsError(
+                f"{'; '.join(failures)}. The rest was deleted; the application does not start "
+                "until the reset has finished: mend this, and run it again"
+            )
+        if offsets:
+            self._admin.alter_offsets(self._id, self._noted(offsets))
+            told(f"offsets set: {len(offsets)} partitions")
+        else:
+            self._admin.delete_group(self._id)
+            told("committed offsets deleted")
+
+    # ------------------------------------------------------------------ inside
+
+    def _own_topics(self) -> set[str]:
+        plan = self._plan
+        if plan is None:
+            return set()
+        changelogs = {
+            plan.changelog_topic(store.name)
+            for subtopology in plan.subtopologies
+            for store in plan.logged_stores(subtopology)
+        }
+        return changelogs | plan.repartition_topics().keys()
+
+    def _looks_own(self, topic: str, own: set[str]) -> bool:
+        begins = topic.startswith(f"{self._id}-")
+        return begins and topic.endswith(_INTERNAL_ENDINGS) and topic not in own
+
+    def _sources(
+        self, counts: Mapping[str, int], committed: Mapping[TopicPartition, CommittedOffset]
+    ) -> list[TopicPartition]:
+        if self._plan is None:
+            return sorted(
+                one
+                for one in committed
+                if one.partition < counts.get(one.topic, 0)
+                and not self._looks_own(one.topic, set())
+            )
+        internal = self._plan.repartition_topics()
+        topics = {
+            topic
+            for source in self._plan.sources()
+            for topic in topics_of_source(self._plan, source, counts)
+            if topic not in internal and topic in counts
+        }
+        return [
+            TopicPartition(topic, number)
+            for topic in sorted(topics)
+            for number in range(counts[topic])
+        ]
+
+    def _remove_state(self, found: ResetPlan, told: Callable[[str], None]) -> list[str]:
+        """Remove this machine's task directories; return what could not be."""
+        if not found.directory.is_dir():
+            return []
+        failures, removed = [], 0
+        directory = StateDirectory(self._state_dir, self._id)
+        try:
+            for task_id in directory.task_ids():
+                try:
+                    if directory.remove(task_id):
+                        removed += 1
+                    else:
+                        failures.append(f"{found.directory / str(task_id)} is held by a process")
+                except StreamsError as error:
+                    failures.append(str(error))
+            for leftover in directory.leftovers():
+                directory.discard(leftover)
+        except StreamsError as error:
+            failures.append(str(error))
+        finally:
+            directory.close()
+        told(f"task directories removed: {removed}")
+        return failures
+
+    def _noted(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        ids = known_ids(self._admin.topic_ids(sorted({one.topic for one in offsets})))
+        return {
+            partition: CommittedOffset(
+                offset,
+                encode_partition_time(
+                    UNKNOWN_TIME, encode_entries(keys_to_note(ids, partition.topic))
+                ),
+            )
+            for partition, offset in offsets.items()
+        }
+
+
+def why_members(group: str, members: Sequence[str]) -> str:
+    """Return why a group with these members is not reset."""
+    return (
+        f"group {group!r} has members ({', '.join(members)}): the application runs, or was stopped "
+        "less than session.timeout.ms ago, as long as a static member stays in its group. Stop "
+        "it, wait for its session to end, and run the reset again"
+    )
+
+
+def _tasks_in(directory: Path) -> list[TaskId]:
+    """Return the tasks that have a directory; looks only."""
+    found = []
+    for entry in directory.iterdir() if directory.is_dir() else ():
+        try:
+            task_id = TaskId.parse(entry.name)
+        except ValueError:
+            continue
+        if str(task_id) == entry.name:
+            found.append(task_id)
+    return sorted(found)

@@ -1,0 +1,181 @@
+"""What the stores in a state directory hold, beside what their changelogs do; and what was decided.
+
+For an application that is stopped: the directories of its tasks are locked meanwhile. Nothing is
+changed but the decisions, which the next start carries out (see `loss_decisions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pystreams.config import ChangelogLossPolicy, StreamsConfig
+from pystreams.errors import StateDirectoryError, StateStoreCorruptedError, TaskLockedError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.ports import AdminPort
+from pystreams.runtime.state.changelog_loss import ANOTHER_TOPIC, why_not_continued
+from pystreams.runtime.state.checkpointed_offsets import checkpoint_file, read_or_warn
+from pystreams.runtime.state.loss_decisions import read_decision, write_decision
+from pystreams.runtime.state.managed_store import expires
+from pystreams.stores.contracts.state_store import ChangelogIdentity
+from pystreams.stores.engines.stored_offsets import stored_offset
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFinding:
+    """One store on the disk of this host, and its changelog.
+
+    Attributes:
+        task_id: Its task.
+        store: Its name.
+        changelog: Its changelog partition.
+        last_offset: Up to where it holds its changelog; None if it holds nothing.
+        held: What the broker holds of the changelog; None when there is no such topic.
+        trouble: What is wrong, or None.
+        last_copy: Whether a start stops at it, unless it was decided what becomes of it.
+        decision: What was decided before, or None.
+    """
+
+    task_id: TaskId
+    store: str
+    changelog: TopicPartition
+    last_offset: int | None
+    held: OffsetRange | None
+    trouble: str | None
+    last_copy: bool
+    decision: ChangelogLossPolicy | None
+
+
+class Recovery:
+    """The stores of one application on this host.
+
+    Args:
+        topology: The application's topology.
+        config: Its configuration.
+        admin: Tells what changelogs hold; the real client when None.
+    """
+
+    def __init__(
+        self, topology: Topology, config: StreamsConfig, admin: AdminPort | None = None
+    ) -> None:
+        self._config = config
+        self._plan = TopologyPlan(topology, config.application_id)
+        self._admin = admin or ConfluentClients(config).admin()
+
+    def find(
+        self, tasks: Collection[TaskId] = (), stores: Collection[str] = ()
+    ) -> list[StoreFinding]:
+        """Return what there is, in order of tasks.
+
+        Args:
+            tasks: Only these; all when empty.
+            stores: Likewise.
+
+        Raises:
+            StateDirectoryError: A task runs; or the directory can't be read.
+            StateStoreError: A store can't be read.
+            RetriableClientError: The broker did not answer in time.
+        """
+        existing = self._admin.partition_counts()
+        with self._directories() as directories:
+            return [
+                self._finding(task_id, store, _locked(directories, task_id), existing)
+                for task_id in directories.task_ids()
+                if task_id.subtopology < len(self._plan.subtopologies)
+                and (not tasks or task_id in tasks)
+                for store in self._logged(task_id)
+                if not stores or store in stores
+            ]
+
+    def decide(self, findings: Collection[StoreFinding], decision: ChangelogLossPolicy) -> None:
+        """Write down what is to become of stores; the next start does it.
+
+        Raises:
+            StateDirectoryError: A task runs.
+            StateStoreError: A decision can't be written.
+        """
+        with self._directories() as directories:
+            for finding in findings:
+                write_decision(_locked(directories, finding.task_id), finding.store, decision)
+
+    @contextmanager
+    def _directories(self) -> Iterator[StateDirectory]:
+        directories = StateDirectory(self._config.state_dir, self._config.application_id)
+        try:
+            yield directories
+        finally:
+            directories.close()
+
+    def _logged(self, task_id: TaskId) -> list[str]:
+        part = self._plan.subtopologies[task_id.subtopology]
+        return [builder.name for builder in self._plan.logged_stores(part)]
+
+    def _finding(
+        self, task_id: TaskId, store: str, directory: Path, existing: dict[str, int]
+    ) -> StoreFinding:
+        changelog = TopicPartition(self._plan.changelog_topic(store), task_id.partition)
+        damage, identity = None, ChangelogIdentity()
+        try:
+            last_offset, identity.stored = stored_offset(directory, store, changelog)
+        except StateStoreCorruptedError as error:
+            last_offset, damage = None, str(error)
+        if last_offset is None:
+            offsets = read_or_warn(checkpoint_file(directory, store)) or {}
+            last_offset = offsets.get(changelog)
+        held = None
+        if changelog.partition < existing.get(changelog.topic, 0):
+            held = self._admin.offset_ranges([changelog])[changelog]
+            identity.is_now(self._admin.topic_ids([changelog.topic]).get(changelog.topic))
+        trouble, last_copy = self._verdict(store, last_offset, held)
+        if identity.is_another and last_offset is not None:
+            trouble, last_copy = ANOTHER_TOPIC, True
+        return StoreFinding(
+            task_id=task_id,
+            store=store,
+            changelog=changelog,
+            last_offset=last_offset,
+            held=held,
+            trouble=damage or trouble,
+            last_copy=last_copy and damage is None,
+            decision=read_decision(directory, store),
+        )
+
+    def _verdict(
+        self, store: str, last_offset: int | None, held: OffsetRange | None
+    ) -> tuple[str | None, bool]:
+        """Return what is wrong between a store and its changelog, and whether a start stops at it.
+
+        Args:
+            store: The store's name.
+            last_offset: Up to where it holds its changelog.
+            held: What the broker holds of that.
+        """
+        if held is None:
+            return (
+                ("its changelog does not exist", True) if last_offset is not None else (None, False)
+            )
+        forgets = expires(self._plan.topology.stores[store])
+        if last_offset is not None:
+            exactly_once = self._config.processing_guarantee.exactly_once
+            reason = why_not_continued(last_offset + 1, held, exactly_once=exactly_once)
+            if reason is not None:
+                return reason, not (forgets and last_offset < held.beginning)
+        if held.beginning > 0 and not forgets:
+            whole = "the store is whole" if last_offset is not None else "there is no store here"
+            return f"the changelog has lost {held.beginning} offsets; {whole}", False
+        return None, False
+
+
+def _locked(directories: StateDirectory, task_id: TaskId) -> Path:
+    try:
+        return directories.lock_task(task_id)
+    except TaskLockedError as error:
+        message = f"task {task_id} runs in another process ({error}): stop the application first"
+        raise StateDirectoryError(message) from error

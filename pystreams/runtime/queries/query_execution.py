@@ -1,0 +1,132 @@
+"""Puts a query to the stores of local tasks; for any thread, beside their owners.
+
+The position is read before the store, which only moves on: what is found is at least what the
+position says (see `store_positions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pystreams.config.guarantee import IsolationLevel
+from pystreams.errors import StoreNotAvailableError
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
+from pystreams.stores.contracts.position import Position, PositionBound
+from pystreams.stores.contracts.queries import Query
+from pystreams.stores.contracts.spec import Answer, StoreSpec
+from pystreams.stores.contracts.state_store import StateStore, gives_views
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class StateQueryRequest(Generic[R]):
+    """One query and what it is put to.
+
+    Attributes:
+        query: The question.
+        spec: What the store is.
+        partitions: Which partitions are asked; None asks all that are on this instance.
+        isolation_level: What the query sees, and whose position the bound is held against.
+        position_bound: How far a partition must have come.
+    """
+
+    query: Query[R]
+    spec: StoreSpec
+    partitions: frozenset[int] | None
+    isolation_level: IsolationLevel
+    position_bound: PositionBound
+
+
+def query_tasks(
+    request: StateQueryRequest[R], tasks: Iterable[StreamTask], num_partitions: int
+) -> StateQueryResult[R]:
+    """Return what the partitions of a store answer; a failure is a result, not an error.
+
+    Args:
+        request: The request.
+        tasks: The tasks of this instance that have the store, in whatever state.
+        num_partitions: How many partitions the store has on all instances together.
+    """
+    local = {task.task_id.partition: task for task in tasks}
+    asked = sorted(local) if request.partitions is None else sorted(request.partitions)
+    return StateQueryResult(
+        {
+            number: _query_task(request, local[number])
+            if number in local
+            else _not_here(request.spec.name, number, num_partitions)
+            for number in asked
+        }
+    )
+
+
+def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[R]:
+    query, spec, level = request.query, request.spec, request.isolation_level
+    number = task.task_id.partition
+    partition = f"partition {number} of state store {spec.name!r}"
+    store = task.state_manager.stores()[spec.name]
+    answer = spec.kind.answer(query, spec) if gives_views(store) else None
+    if answer is None and type(store).query is StateStore.query:
+        return _unknown(query, spec, store)
+    if task.state is not TaskState.RUNNING:
+        message = f"{partition} restores or moves right now: ask again in a moment"
+        return _failed(FailureReason.NOT_ACTIVE, message)
+    position = task.positions.of(spec.name, level)
+    missing = request.position_bound.missing(position, number)
+    if missing:
+        message = (
+            f"{partition} has not come as far as the bound asks, for {level.value}: it lacks "
+            f"{missing}, it is at {position}; ask again in a moment"
+        )
+        return QueryResult(position, None, FailureReason.NOT_UP_TO_BOUND, message)
+    try:
+        found = _found(store, query, level, answer)
+    except StoreNotAvailableError as error:
+        return _failed(FailureReason.NOT_ACTIVE, str(error))
+    except Exception as error:  # noqa: BLE001 - a serde may raise anything
+        message = f"{partition} could not answer {query} ({type(error).__name__}: {error})"
+        return _failed(FailureReason.STORE_EXCEPTION, message)
+    unknown = found is NotImplemented
+    return _unknown(query, spec, store) if unknown else QueryResult(position, found)
+
+
+def _found(
+    store: StateStore, query: Query[Any], level: IsolationLevel, answer: Answer | None
+) -> Any:
+    """Return what a store answers itself, or what its view does; NotImplemented if neither."""
+    found = store.query(query, level)
+    if found is NotImplemented and answer is not None:
+        return answer(store.read_only(level), query)
+    return found
+
+
+def _unknown(query: Query[Any], spec: StoreSpec, store: StateStore) -> QueryResult[Any]:
+    message = spec.kind.unknown_query(query, spec)
+    if spec.kind.answers and not gives_views(store):
+        message = (
+            f"state store {spec.name!r} is a {type(store).__name__} and can't answer {query}: "
+            "ask it with a query that its query() knows"
+        )
+    return _failed(FailureReason.UNKNOWN_QUERY_TYPE, message)
+
+
+def _not_here(store: str, number: int, num_partitions: int) -> QueryResult[Any]:
+    if 0 <= number < num_partitions:
+        message = (
+            f"partition {number} of state store {store!r} is not on this instance: ask another "
+            "one, or again after the next rebalance"
+        )
+        return _failed(FailureReason.NOT_PRESENT, message)
+    message = (
+        f"state store {store!r} has no partition {number}, but those from 0 to "
+        f"{num_partitions - 1}: ask for one of these"
+    )
+    return _failed(FailureReason.DOES_NOT_EXIST, message)
+
+
+def _failed(reason: FailureReason, message: str) -> QueryResult[Any]:
+    return QueryResult(Position(), None, reason, message)

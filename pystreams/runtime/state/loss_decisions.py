@@ -1,0 +1,60 @@
+"""What was decided about a store that is the last copy of what its changelog has lost.
+
+`<task directory>/.recovery_<store>` holds the decision, one word of `changelog.loss.policy`. It is
+written by `pystreams recover`, or when the configuration decides, before anything is changed; and
+deleted when all of it is done. After a crash in between the same is done again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pystreams.config import ChangelogLossPolicy
+from pystreams.errors import StateStoreError
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.state.checkpointed_offsets import delete
+from pystreams.stores.files.checkpoint_file import sync_directory
+
+_log = get_logger("pystreams.stores")
+
+
+def read_decision(task_directory: Path, store: str) -> ChangelogLossPolicy | None:
+    """Return what was decided about a store, or None."""
+    file = _file(task_directory, store)
+    try:
+        decision = ChangelogLossPolicy(file.read_text().strip())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("decision can't be read and does not count", file=str(file), why=str(error))
+        return None
+    return None if decision is ChangelogLossPolicy.STOP else decision
+
+
+def write_decision(task_directory: Path, store: str, decision: ChangelogLossPolicy) -> None:
+    """Write down what is to become of a store.
+
+    Raises:
+        StateStoreError: It can't be written.
+    """
+    file = _file(task_directory, store)
+    unfinished = file.with_name(f"{file.name}.tmp")
+    try:
+        unfinished.write_text(decision.value)
+        unfinished.replace(file)
+        sync_directory(task_directory)
+    except OSError as error:
+        raise StateStoreError(
+            store,
+            f"what becomes of it can't be written to {file} ({error.strerror}): free some space, "
+            "or make the directory writable, then start again",
+        ) from error
+
+
+def forget_decision(task_directory: Path, store: str) -> None:
+    """Take note that what was decided is done."""
+    delete(_file(task_directory, store))
+
+
+def _file(task_directory: Path, store: str) -> Path:
+    return task_directory / f".recovery_{store}"

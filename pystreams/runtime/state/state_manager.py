@@ -1,0 +1,390 @@
+"""The stores of one task and their changelogs: the only owner of changelog offsets.
+
+Offsets on their way: a store says what its committed data holds (`committed_offset`); restore
+moves it forward; after that a producer flush leaves the offset of the last acknowledged record
+on the changelog's buffer, and `commit` hands it to the store together with the data. For a store
+that does not manage its offsets, `StoreCheckpoint` does.
+
+Under exactly-once a store that is not transactional can't go back to the last commit. After a
+rollback, or an end that was not a clean one, it is wiped and restored, that store alone.
+
+Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic Checkpointing".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pystreams.config import ChangelogLossPolicy
+from pystreams.errors import StateStoreCorruptedError, StateStoreError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.metrics import AT_INFO, Recording
+from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.runtime.state.bytes_ledger import BytesLedger, StoreBytes
+from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint, holds_state
+from pystreams.runtime.state.managed_store import ManagedStore
+from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
+from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.serdes import Serde
+from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
+from pystreams.stores.accounting.read_cache import ReadCacheBudget
+from pystreams.stores.contracts.key_value import StateStore, StateStoreContext
+from pystreams.stores.store_builder import StoreBuilder
+
+_DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
+
+_log = get_logger("pystreams.stores")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """What all stores of a thread are opened with.
+
+    Attributes:
+        application_id: The application's id.
+        cache_enabled: Whether the record cache has any bytes to give.
+        read_cache_budget: What the read caches of the thread share, or None for no cache.
+        default_key_serde: For stores without a key serde of their own, or None.
+        default_value_serde: For stores without a value serde of their own, or None.
+        rocksdb_config_setter: The user's hook on RocksDB options, or None.
+        build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
+        recording: How metrics are recorded.
+        exactly_once: Whether what is not committed must leave no trace in a store.
+        changelog_loss_policy: `changelog.loss.policy`.
+        ledger: Where it is kept what the stores of one thread hold together.
+    """
+
+    application_id: str
+    cache_enabled: bool
+    read_cache_budget: ReadCacheBudget | None = None
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
+    rocksdb_config_setter: Any = None
+    build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
+    recording: Recording = AT_INFO
+    exactly_once: bool = False
+    changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
+    ledger: BytesLedger = field(default_factory=BytesLedger)
+
+
+class ProcessorStateManager:
+    """Opens, restores, commits, rolls back and closes the stores of one task.
+
+    Args:
+        task_id: The task.
+        stores: Builder and changelog topic of each store, and whether it is logged; upstream
+            stores first.
+        settings: What all stores are opened with.
+        record: The task's record context.
+        positions: Which input the stores reflect.
+
+    Attributes:
+        task_id: The task.
+        directory: Its directory, once it is open.
+        settings: What all stores were opened with.
+        restored_records: Changelog records applied so far.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        stores: Sequence[tuple[StoreBuilder, str, bool]],
+        settings: StoreSettings,
+        record: RecordContext,
+        positions: StorePositions,
+    ) -> None:
+        self.task_id = task_id
+        self.restored_records = 0
+        self.settings = settings
+        self._record = record
+        self._positions = positions
+        self.directory = Path()
+        self._stores: dict[str, ManagedStore] = {}
+        self._by_changelog: dict[TopicPartition, ManagedStore] = {}
+        for builder, topic, logged in stores:
+            changelog = TopicPartition(topic, task_id.partition) if logged else None
+            output = None
+            if logged:
+                output = OutputBuffer(topic, task_id.partition, is_changelog=True, task_id=task_id)
+            store = settings.build(builder)
+            meters = StoreMeters(builder.metrics_scope, settings.recording)
+            seen = as_processors_see_it(store, meters)
+            checkpoint = None
+            if changelog is not None and not store.manages_offsets():
+                checkpoint = StoreCheckpoint(
+                    builder.name,
+                    changelog,
+                    persistent=store.persistent,
+                    exactly_once=settings.exactly_once,
+                )
+            managed = ManagedStore(
+                builder, store, changelog, output, topic, meters, seen, checkpoint
+            )
+            self._stores[builder.name] = managed
+            if changelog is not None:
+                self._by_changelog[changelog] = managed
+        self._bytes = StoreBytes(settings.ledger, self._stores.values())
+        self._writing_through = [
+            managed for managed in self._by_changelog.values() if not managed.store.transactional
+        ]
+
+    def open(self, task_directory: Path) -> None:
+        """Open all stores.
+
+        Raises:
+            StateStoreError: A store can't be opened; those already open are closed again.
+        """
+        self.directory = task_directory
+        had_state = holds_state(task_directory)
+        try:
+            for managed in self._stores.values():
+                self._open(managed, had_state=had_state)
+            take_in_task_checkpoint(
+                self.task_id, task_directory, self._by_changelog, self._holds_data, self._init
+            )
+            if had_state:
+                self._rebuild_untrusted()
+        except BaseException:
+            self.close()
+            raise
+
+    def store(self, name: str) -> Any:
+        """Return a store by name, as processors see it."""
+        return self._stores[name].processors_store
+
+    def stores(self) -> dict[str, StateStore]:
+        """Return all stores by name."""
+        return {name: managed.store for name, managed in self._stores.items()}
+
+    def meters(self) -> dict[str, StoreMeters]:
+        """Return what is measured on all stores, by their names; safe from any thread."""
+        return {name: managed.meters for name, managed in self._stores.items()}
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return the changelog buffers, to be sent."""
+        for managed in self._writing_through:
+            managed.ahead = managed.holds_uncommitted()
+        return self.changelog_buffers()
+
+    def changelog_buffers(self) -> list[OutputBuffer]:
+        """Return the changelog buffers, to be looked at; safe from any thread."""
+        return [managed.output for managed in self._stores.values() if managed.output is not None]
+
+    # ------------------------------------------------------------------ restore
+
+    def logged(self) -> Mapping[TopicPartition, ManagedStore]:
+        """Return the stores that are logged, by changelog."""
+        return self._by_changelog
+
+    def restore_positions(self) -> dict[TopicPartition, int | None]:
+        """Return for each changelog the next offset to restore, None for its beginning."""
+        return {
+            changelog: managed.next_offset() for changelog, managed in self._by_changelog.items()
+        }
+
+    def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records to their store."""
+        managed = self._by_changelog[changelog]
+        meters, restore = managed.meters, partial(managed.store.restore, messages)
+        if meters.debug:
+            meters.timed(restore, meters.operation("restore"))
+        else:
+            restore()
+        self.restored_records += len(messages)
+        last_offset = messages[-1].offset() if messages else None
+        if managed.checkpoint is not None and last_offset is not None:
+            if managed.checkpoint.due(last_offset):
+                managed.store.commit({changelog: last_offset})
+            managed.checkpoint.moved(last_offset)
+
+    def rebuild(self, changelog: TopicPartition) -> str:
+        """Wipe one store so that it is restored from the changelog's beginning.
+
+        Returns:
+            The store's name.
+        """
+        managed = self._by_changelog[changelog]
+        if managed.checkpoint is not None:
+            managed.checkpoint.forget()
+        managed.store.destroy()
+        managed.ahead = False
+        self._init(managed)
+        return managed.builder.name
+
+    def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
+        """Note for good that a store holds what its changelog does, up to an offset or nothing."""
+        managed = self._by_changelog[changelog]
+        managed.store.commit({} if last_offset is None else {changelog: last_offset})
+        managed.store.close()  # Which makes it durable.
+        self._init(managed)
+        if managed.checkpoint is not None:
+            managed.checkpoint.take_in(last_offset)
+
+    def rebuild_damaged(self, error: StateStoreCorruptedError) -> None:
+        """Wipe the store that an error says is damaged, to be restored; the task starts anew.
+
+        Raises:
+            StateStoreCorruptedError: It has no changelog.
+            StateStoreError: It was found damaged again and again; or can't be wiped.
+        """
+        managed = self._stores.get(error.store)
+        if managed is None or managed.changelog is None:
+            raise error
+        managed.damages += 1
+        if managed.damages > _DAMAGES_MAX:
+            message = (
+                f"task {self.task_id}: damaged {managed.damages} times before a commit: check the "
+                f"disk and the memory, or set another state.dir. The last time: {error}"
+            )
+            raise StateStoreError(error.store, message) from error
+        self._rebuild_because(managed, str(error), "damaged")
+
+    # ------------------------------------------------------------------ commit
+
+    def flush_caches(self) -> None:
+        """Log and forward what the record caches hold, upstream stores first."""
+        for managed in self._stores.values():
+            managed.store.flush_cache()
+        self.measure()
+
+    def cached_bytes(self) -> int:
+        """Return the bytes that caches hold back from changelogs and downstream."""
+        return self.measure()[1]
+
+    def uncommitted_bytes(self) -> int:
+        """Return the bytes of keys and values that wait for `commit`, over all stores."""
+        return self.measure()[0]
+
+    def measure(self) -> tuple[int, int]:
+        """Enter what the stores hold into the thread's ledger; return both (see `StoreBytes`)."""
+        return self._bytes.measure()
+
+    def commit(self) -> None:
+        """Make all stores durable with their offsets; called after the Kafka commit."""
+        for managed in self._stores.values():
+            store, output, changelog = managed.store, managed.output, managed.changelog
+            meters = managed.meters
+            if output is None or changelog is None:
+                meters.timed(partial(store.commit, {}), meters.commits)
+                continue
+            assert not output.records, "changelog records must be sent before a store commits"
+            last_offset = output.last_offset
+            if last_offset is None and managed.may_be_written_unlogged():
+                last_offset = managed.committed_offset()
+            if last_offset is not None:
+                meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
+                output.last_offset = None
+                managed.ahead = False
+                managed.damages = 0
+                if managed.checkpoint is not None:
+                    managed.checkpoint.moved(last_offset)
+            else:
+                store.rollback()
+        self.measure()
+
+    def rollback(self) -> None:
+        """Drop everything written since the last commit, in stores and changelog buffers.
+
+        A store that can't do that is rebuilt under exactly-once; under at-least-once it goes on.
+        """
+        for managed in self._stores.values():
+            holds_uncommitted = managed.holds_uncommitted()
+            try:
+                managed.store.rollback()
+            except StateStoreCorruptedError as error:
+                self.rebuild_damaged(error)
+            if managed.output is not None:
+                managed.output.records.clear()
+                managed.output.last_offset = None
+            if holds_uncommitted and self.settings.exactly_once:
+                self._rebuild_because(managed, "it can't go back to the last commit")
+        self.measure()
+
+    def close(self) -> None:
+        """Close all stores; committed data stays."""
+        self._bytes.leave()
+        for managed in self._stores.values():
+            managed.store.close()
+            if managed.checkpoint is not None:
+                managed.checkpoint.close(clean=not managed.holds_uncommitted())
+
+    # ------------------------------------------------------------------ inside
+
+    def _open(self, managed: ManagedStore, *, had_state: bool) -> None:
+        """Open a store; one whose files are damaged is rebuilt, if it has a changelog."""
+        if managed.checkpoint is not None:
+            managed.checkpoint.open(self.directory, had_state=had_state)
+        try:
+            self._init(managed)
+        except StateStoreCorruptedError as error:
+            self.rebuild_damaged(error)
+        known = managed.checkpoint is not None and managed.checkpoint.offset is not None
+        if known and self._holds_data(managed) is False:
+            self._rebuild_because(managed, "it is empty, and its checkpoint file tells of data")
+
+    def _rebuild_untrusted(self) -> None:
+        """Wipe stores that may hold data of which nobody knows where it ends."""
+        for managed in self._by_changelog.values():
+            if managed.checkpoint is not None:
+                if managed.checkpoint.suspect:
+                    reason = "it is not known how far it is: it is new, or was not closed in order"
+                    self._rebuild_because(managed, reason)
+            elif (
+                self.settings.exactly_once
+                and managed.store.persistent
+                and managed.committed_offset() is None
+                and self._may_hold_data(managed)
+            ):
+                self._rebuild_because(managed, "it holds data without an offset")
+
+    def _holds_data(self, managed: ManagedStore) -> bool | None:
+        """Return whether a store holds anything, None if it can't tell."""
+        try:
+            return managed.store.holds_data()
+        except StateStoreCorruptedError as error:
+            self.rebuild_damaged(error)
+            return False
+
+    def _may_hold_data(self, managed: ManagedStore) -> bool:
+        """Return whether there may be data in a store, which has no offset."""
+        known = self._holds_data(managed)
+        # The data of one that is transactional comes with an offset.
+        return not managed.store.transactional if known is None else known
+
+    def _rebuild_because(
+        self, managed: ManagedStore, reason: str, what: str = "not to be trusted"
+    ) -> None:
+        assert managed.changelog is not None, "without a changelog there is nothing to build from"
+        _log.warning(
+            f"state store is {what} and rebuilt from its changelog",
+            task=str(self.task_id),
+            store=managed.builder.name,
+            changelog=str(managed.changelog),
+            reason=reason,
+        )
+        self.rebuild(managed.changelog)
+
+    def _init(self, managed: ManagedStore) -> None:
+        managed.store.init(
+            StateStoreContext(
+                application_id=self.settings.application_id,
+                task_id=self.task_id,
+                task_directory=self.directory,
+                changelog=managed.output,
+                record=self._record,
+                changelog_topic=managed.changelog_topic,
+                cache_enabled=self.settings.cache_enabled,
+                read_cache_budget=self.settings.read_cache_budget,
+                rocksdb_config_setter=self.settings.rocksdb_config_setter,
+                default_key_serde=self.settings.default_key_serde,
+                default_value_serde=self.settings.default_value_serde,
+                position=partial(self._positions.uncommitted_of, managed.builder.name),
+                exactly_once=self.settings.exactly_once,
+                changelog_identity=managed.identity,
+            )
+        )

@@ -1,0 +1,151 @@
+"""The commit of a set of tasks, in KIP-892's order, side by side where producers differ.
+
+    flush caches -> send -> producer flush -> Kafka commit -> stores commit
+
+A crash between the Kafka commit and the stores' leaves the stores behind, never ahead: the next
+start restores the delta from the changelog.
+
+Tasks that share a producer share a transaction and a fate; they form a unit. Units commit at the
+same time, because a commit is mostly waiting for the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import RetriableClientError, StreamsError, TaskCorruptedError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+
+
+@dataclass(frozen=True, slots=True)
+class CommitUnit:
+    """Tasks that commit together because one producer sends for them."""
+
+    producer: StreamsProducer
+    tasks: tuple[StreamTask, ...]
+
+    def offsets(self) -> dict[TopicPartition, CommittedOffset]:
+        """Return the offsets of all tasks of the unit."""
+        offsets: dict[TopicPartition, CommittedOffset] = {}
+        for task in self.tasks:
+            offsets.update(task.offsets_to_commit())
+        return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFailure:
+    """A unit whose Kafka commit, or that of its stores, did not happen, and why."""
+
+    unit: CommitUnit
+    error: StreamsError
+
+
+class Committer:
+    """Executes commits for one thread.
+
+    Args:
+        consumer: Returns the thread's consumer (it may be replaced).
+        producers: The thread's producers.
+        side_by_side: Runs several units at once.
+
+    Attributes:
+        commits: Kafka commits that succeeded so far.
+    """
+
+    def __init__(
+        self,
+        consumer: Callable[[], ConsumerPort],
+        producers: TaskProducers,
+        side_by_side: SideBySide,
+    ) -> None:
+        self._consumer = consumer
+        self._producers = producers
+        self._side_by_side = side_by_side
+        self.commits = 0
+
+    def commit(self, tasks: Sequence[StreamTask]) -> list[CommitFailure]:
+        """Commit tasks that have something to commit.
+
+        Returns:
+            The units that failed; their tasks still hold what they had, uncommitted in their
+            stores at least.
+
+        Raises:
+            TaskMigratedError: The thread stood still, and somebody else has its partitions.
+            StateStoreError: A store could not be written after the Kafka commit.
+        """
+        units = self._units([task for task in tasks if task.needs_commit()])
+        if not units:
+            return []
+        try:
+            self._producers.membership.prove([part for task in tasks for part in task.partitions])
+        except RetriableClientError as unanswered:
+            return [CommitFailure(unit, unanswered) for unit in units]
+        failures: list[CommitFailure] = []
+        for unit in list(units):
+            try:
+                for task in unit.tasks:
+                    task.flush_caches()
+            except TaskCorruptedError as corruption:
+                failures.append(CommitFailure(unit, corruption))
+                units.remove(unit)
+        if not units:
+            return failures
+        group_metadata = (
+            self._consumer().group_metadata() if units[0].producer.transactional else None
+        )
+        for unit, error in zip(units, self._commit_units(units, group_metadata), strict=True):
+            if error is not None:
+                failures.append(CommitFailure(unit, error))
+                continue
+            self.commits += 1
+            failures += self._commit_stores(unit)
+        return failures
+
+    def _commit_stores(self, unit: CommitUnit) -> list[CommitFailure]:
+        """Commit the stores of tasks; those with a damaged one are committed in Kafka alone."""
+        failures = []
+        for task in unit.tasks:
+            try:
+                task.post_commit()
+            except TaskCorruptedError as error:
+                failures.append(CommitFailure(CommitUnit(unit.producer, (task,)), error))
+        return failures
+
+    def _units(self, tasks: Sequence[StreamTask]) -> list[CommitUnit]:
+        by_producer: dict[StreamsProducer, list[StreamTask]] = {}
+        for task in tasks:
+            by_producer.setdefault(self._producers.of_task(task.task_id), []).append(task)
+        return [CommitUnit(producer, tuple(group)) for producer, group in by_producer.items()]
+
+    def _commit_units(
+        self, units: Sequence[CommitUnit], group_metadata: Any
+    ) -> list[StreamsError | None]:
+        return self._side_by_side.run(lambda unit: self._commit_unit(unit, group_metadata), units)
+
+    def _commit_unit(self, unit: CommitUnit, group_metadata: Any) -> StreamsError | None:
+        producer = unit.producer
+        try:
+            for task in unit.tasks:
+                producer.send(task.outputs())
+            producer.port.flush()
+            offsets = unit.offsets()
+            if not producer.transactional:
+                if offsets:
+                    self._consumer().commit(offsets)
+                return None
+            if offsets:
+                producer.begin()
+            if producer.in_transaction:
+                producer.port.commit_transaction(offsets, group_metadata)
+                producer.in_transaction = False
+        except StreamsError as error:
+            return error
+        return None

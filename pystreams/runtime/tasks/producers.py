@@ -1,0 +1,184 @@
+"""Which producer sends for which task, and whether a transaction is open on it.
+
+- `at_least_once`: one plain producer a thread.
+- `exactly_once`: a transactional producer a task, `transactional.id = <app>-<task id>`. The id
+  is stable, so that a restart aborts at once what a crash left open. Spec: KIP-129.
+- `exactly_once_v2`: one transactional producer a thread,
+  `transactional.id = <app>-<process id>-<thread index>`. Spec: KIP-447.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from pystreams.config import ProcessingGuarantee
+from pystreams.ids import TaskId
+from pystreams.record import OutputBuffer
+from pystreams.runtime.ports import ProducerPort
+from pystreams.runtime.tasks.standstill_guard import Membership
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+class StreamsProducer:
+    """A producer and the state of its transaction; one owner at a time.
+
+    Attributes:
+        port: The client.
+        transactional: Whether it sends in transactions.
+        in_transaction: Whether a transaction is open.
+        initialized: Whether it may send: it has no transactions, or has fenced its predecessor.
+    """
+
+    def __init__(self, port: ProducerPort, *, transactional: bool) -> None:
+        self.port = port
+        self.transactional = transactional
+        self.in_transaction = False
+        self.initialized = not transactional
+
+    def initialize(self) -> None:
+        """Fence older producers of the same id and abort what they left open; once.
+
+        Raises:
+            RetriableClientError: No answer in time; call again.
+        """
+        if not self.initialized:
+            self.port.init_transactions()
+            self.initialized = True
+
+    def begin(self) -> None:
+        """Open a transaction unless one is open or the producer has none.
+
+        It gets an epoch of its own when a request of an earlier one may still be on its way. That
+        a former owner of a task may take a new epoch, too, does no harm: the group refuses offsets
+        that are not of its own.
+        Spec: KIP-890 "Motivation"; librdkafka's producer has the same epoch for all of them.
+        """
+        if self.transactional and not self.in_transaction:
+            if self.port.in_doubt:
+                self.port.init_transactions()
+            self.port.begin_transaction()
+            self.in_transaction = True
+
+    def send(self, outputs: Sequence[OutputBuffer]) -> None:
+        """Hand everything that waits in the buffers to the client."""
+        for output in outputs:
+            if output.records:
+                self.begin()
+                waiting = len(output.records)
+                try:
+                    self.port.send(output)
+                finally:
+                    output.sent_records += waiting - len(output.records)
+        for origin in {output.origin for output in outputs}:
+            if origin is not None:
+                origin.sent()
+
+    def abort(self) -> None:
+        """Let go of what was sent since the last commit: abort the open transaction, if any.
+
+        To be called when tasks go back to that commit. Without transactions what was sent stays,
+        and no changelog gets the offset of a record that its store does not hold any more.
+        """
+        if self.in_transaction:
+            self.port.abort_transaction()
+            self.in_transaction = False
+        elif not self.transactional:
+            self.port.forget_sent()
+
+    def close(self) -> None:
+        """Release the client."""
+        self.port.close()
+
+
+class _MakesProducers(Protocol):
+    def producer(
+        self, client_id: str, transactional_id: str | None, topics: Collection[str]
+    ) -> ProducerPort: ...
+
+
+class TaskProducers:
+    """The producers of one thread.
+
+    Args:
+        clients: Makes producers.
+        guarantee: The processing guarantee.
+        plan: The topology's plan.
+        process_id: Identity of the process, stable across restarts.
+        thread_index: The thread's number in its process.
+        client_id: The thread's client id.
+        membership: Tells when nothing may be sent.
+    """
+
+    def __init__(
+        self,
+        clients: _MakesProducers,
+        guarantee: ProcessingGuarantee,
+        *,
+        plan: TopologyPlan,
+        process_id: str,
+        thread_index: int,
+        client_id: str,
+        membership: Membership,
+    ) -> None:
+        self.membership = membership
+        self._clients = clients
+        self._topics = plan.output_topics()
+        self._guarantee = guarantee
+        self._application_id = plan.application_id
+        self._thread_transactional_id = f"{plan.application_id}-{process_id}-{thread_index}"
+        self._client_id = client_id
+        self._by_task: dict[TaskId, StreamsProducer] = {}
+        self._of_thread: StreamsProducer | None = None
+
+    def of_task(self, task_id: TaskId) -> StreamsProducer:
+        """Return the producer that sends for a task, making it when there is none yet."""
+        if self._guarantee is ProcessingGuarantee.EXACTLY_ONCE:
+            return self._get(
+                lambda: self._by_task.get(task_id),
+                lambda made: self._by_task.__setitem__(task_id, made),
+                f"{self._application_id}-{task_id}",
+                f"{self._client_id}-{task_id}-producer",
+            )
+        eos = self._guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        return self._get(
+            lambda: self._of_thread,
+            self._set_thread_producer,
+            self._thread_transactional_id if eos else None,
+            f"{self._client_id}-producer",
+        )
+
+    def all(self) -> list[StreamsProducer]:
+        """Return the producers that exist."""
+        made = [*self._by_task.values(), self._of_thread]
+        return [producer for producer in made if producer is not None]
+
+    def release_task(self, task_id: TaskId) -> None:
+        """Close the producer of a task that has one of its own."""
+        producer = self._by_task.pop(task_id, None)
+        if producer is not None:
+            producer.close()
+
+    def close(self) -> None:
+        """Close all producers."""
+        for producer in self.all():
+            producer.close()
+        self._by_task.clear()
+        self._of_thread = None
+
+    def _set_thread_producer(self, producer: StreamsProducer) -> None:
+        self._of_thread = producer
+
+    def _get(
+        self,
+        held: Callable[[], StreamsProducer | None],
+        keep: Callable[[StreamsProducer], None],
+        transactional_id: str | None,
+        client_id: str,
+    ) -> StreamsProducer:
+        producer = held()
+        if producer is None:
+            port = self._clients.producer(client_id, transactional_id, self._topics)
+            producer = StreamsProducer(port, transactional=transactional_id is not None)
+            keep(producer)
+        return producer

@@ -1,0 +1,308 @@
+"""Restores stores from their changelogs, between the iterations of running tasks.
+
+A task restores the delta between what its stores have committed and the end of their changelogs.
+A transaction that the last owner has left there is waited for: it may be committed, in which case
+the committed offsets cover it, even if its markers are still to be written. What becomes of a
+store that its changelog can't continue is said in `changelog_loss`.
+
+Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from pystreams.errors import (
+    OffsetOutOfRangeError,
+    RetriableClientError,
+    StateStoreCorruptedError,
+)
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.clock import Clock
+from pystreams.kernel.loggers import get_logger
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
+from pystreams.runtime.state.changelog_loss import first_offset_to_restore
+
+_log = get_logger("pystreams.restore")
+
+_BATCH_RECORDS = 10_000
+_LOG_EVERY_MS = 10_000
+
+
+@dataclass(slots=True)
+class _ChangelogRestore:
+    """One changelog on its way into its store.
+
+    Attributes:
+        task: The task the store belongs to.
+        beginning: The first offset of the changelog when the restore began.
+        next_offset: The next offset to read.
+        end_offset: End of the changelog when the restore began, open transactions included:
+            whether they commit is waited for.
+        anew: Whether the store was empty when the restore began.
+        restored: Records applied so far.
+    """
+
+    task: StreamTask
+    beginning: int
+    next_offset: int
+    end_offset: int
+    anew: bool
+    restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreProgress:
+    """How far the restore of a thread is.
+
+    Attributes:
+        changelogs: Changelogs still restoring.
+        restored_records: Records applied since the thread started.
+        remaining_records: Offsets still to go, at most.
+    """
+
+    changelogs: int
+    restored_records: int
+    remaining_records: int
+
+
+class Restorer:
+    """Restores the tasks of one thread.
+
+    Args:
+        consumer: Makes the restore consumer, when first needed.
+        admin: Tells what changelogs hold.
+        clock: For rates in the log.
+    """
+
+    def __init__(
+        self,
+        consumer: Callable[[], RestoreConsumerPort],
+        admin: AdminPort,
+        clock: Clock,
+    ) -> None:
+        self._make_consumer = consumer
+        self._consumer: RestoreConsumerPort | None = None
+        self._admin = admin
+        self._clock = clock
+        self._restores: dict[TopicPartition, _ChangelogRestore] = {}
+        self._expected_topics: set[str] = set()
+        self._topic_ids: dict[str, str | None] = {}
+        self._restored_records = 0
+        self._restored_before = 0
+        self._started_ms = 0.0
+        self._logged_ms = 0.0
+        self._logged: RestoreProgress | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether anything restores."""
+        return bool(self._restores)
+
+    def progress(self) -> RestoreProgress:
+        """Return how far the restore is; may be called from any thread."""
+        restores = list(self._restores.values())
+        remaining = sum(max(one.end_offset - one.next_offset, 0) for one in restores)
+        return RestoreProgress(len(restores), self._restored_records, remaining)
+
+    def remaining_records(self) -> dict[TaskId, int]:
+        """Return how many offsets the restoring tasks still have to go, at most.
+
+        May be called from any thread.
+        """
+        remaining: dict[TaskId, int] = {}
+        for one in list(self._restores.values()):
+            left = max(one.end_offset - one.next_offset, 0)
+            remaining[one.task.task_id] = remaining.get(one.task.task_id, 0) + left
+        return remaining
+
+    def expect(self, tasks: Iterable[StreamTask]) -> None:
+        """Learn which tasks begin next: the ids of all their changelogs are asked at once."""
+        changelogs = (changelog for task in tasks for changelog in task.state_manager.logged())
+        self._expected_topics = {changelog.topic for changelog in changelogs}
+        self._topic_ids.clear()
+
+    def begin(self, task: StreamTask) -> bool:
+        """Start to restore a task's stores.
+
+        Returns:
+            True when there is nothing to restore.
+
+        Raises:
+            RetriableClientError: The broker did not tell what the changelogs hold; call again.
+            ChangelogLossError: A store holds more than its changelog.
+        """
+        manager = task.state_manager
+        changelogs = list(manager.logged())
+        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
+        ids = self._ids_of({changelog.topic for changelog in changelogs})
+        found: dict[TopicPartition, _ChangelogRestore] = {}
+        for changelog in changelogs:
+            held = ranges[changelog]
+            manager.logged()[changelog].identity.is_now(ids[changelog.topic])
+            next_offset = first_offset_to_restore(manager, changelog, held)
+            if next_offset < held.high_watermark:
+                anew = manager.logged()[changelog].committed_offset() is None
+                found[changelog] = _ChangelogRestore(
+                    task, held.beginning, next_offset, held.high_watermark, anew
+                )
+        if not found:
+            return True
+        if not self._restores:
+            self._started_ms = self._logged_ms = self._clock.monotonic_ms()
+            self._restored_before = self._restored_records
+        self._restores.update(found)
+        self._assign()
+        for changelog, restore in found.items():
+            _log.info(
+                "restoring",
+                task=str(task.task_id),
+                changelog=str(changelog),
+                from_offset=restore.next_offset,
+                to_offset=restore.end_offset,
+                records=restore.end_offset - restore.next_offset,
+            )
+        return False
+
+    def poll(self, timeout_s: float) -> list[StreamTask]:
+        """Restore one batch.
+
+        Args:
+            timeout_s: How long to wait for records (s); 0 when other tasks have work.
+
+        Returns:
+            Tasks whose stores are all restored now.
+        """
+        if self._consumer is None or not self._restores:
+            return []
+        finished: dict[TaskId, StreamTask] = {}
+        try:
+            batches = self._consumer.poll(_BATCH_RECORDS, timeout_s)
+        except OffsetOutOfRangeError as error:
+            self._go_on_after(error, self._consumer)
+            return []
+        rebuilt = False
+        for changelog, messages, end_reached_at in batches:
+            restore = self._restores.get(changelog)
+            if restore is None:
+                continue
+            if messages and not self._apply(changelog, restore, messages):
+                rebuilt = True
+                continue
+            if end_reached_at is not None:
+                restore.next_offset = max(restore.next_offset, end_reached_at)
+            if restore.next_offset >= restore.end_offset:
+                self._finish(changelog, restore)
+                finished[restore.task.task_id] = restore.task
+        if rebuilt:
+            self._consumer.assign({})
+        if finished or rebuilt:
+            self._assign()
+        self._log_progress()
+        busy = {restore.task.task_id for restore in self._restores.values()}
+        return [task for task_id, task in finished.items() if task_id not in busy]
+
+    def forget(self, task: StreamTask) -> None:
+        """Stop restoring a task that goes away."""
+        gone = [changelog for changelog, restore in self._restores.items() if restore.task is task]
+        for changelog in gone:
+            del self._restores[changelog]
+        if gone:
+            self._assign()
+
+    def close(self) -> None:
+        """Release the restore consumer."""
+        self._restores.clear()
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    # ------------------------------------------------------------------ inside
+
+    def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
+        """Return the ids of topics, None for one that is not there."""
+        if not topics <= self._topic_ids.keys():
+            asked = sorted(topics | self._expected_topics)
+            found = self._admin.topic_ids(asked)
+            self._topic_ids = {topic: found.get(topic) for topic in asked}
+        return self._topic_ids
+
+    def _go_on_after(self, error: OffsetOutOfRangeError, consumer: RestoreConsumerPort) -> None:
+        """Go on when a changelog was cut off while it was read.
+
+        A store that was being restored from nothing is restored anew; of another it is asked
+        whether its changelog can still continue it.
+        """
+        restore = self._restores.get(error.partition)
+        if restore is not None:
+            with contextlib.suppress(RetriableClientError):  # Then the error comes again.
+                held = self._admin.offset_ranges([error.partition])[error.partition]
+                manager = restore.task.state_manager
+                if restore.anew:
+                    manager.rebuild(error.partition)
+                restore.next_offset = first_offset_to_restore(manager, error.partition, held)
+                restore.beginning, restore.end_offset = held.beginning, held.high_watermark
+        # What came together with the error was not applied: all are read again from where they are.
+        consumer.assign({})
+        self._assign()
+
+    def _apply(
+        self, changelog: TopicPartition, restore: _ChangelogRestore, messages: list[ConsumedMessage]
+    ) -> bool:
+        """Apply a batch; return False when its store was damaged and begins anew."""
+        try:
+            restore.task.state_manager.restore(changelog, messages)
+        except StateStoreCorruptedError as error:
+            restore.task.state_manager.rebuild_damaged(error)
+            restore.next_offset = restore.beginning
+            return False
+        last_offset = messages[-1].offset()
+        assert last_offset is not None, "a consumed message has an offset"
+        restore.next_offset = last_offset + 1
+        restore.restored += len(messages)
+        self._restored_records += len(messages)
+        return True
+
+    def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
+        del self._restores[changelog]
+        seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
+        _log.info(
+            "restored",
+            task=str(restore.task.task_id),
+            changelog=str(changelog),
+            records=restore.restored,
+            seconds=round(seconds, 3),
+        )
+
+    def _assign(self) -> None:
+        if self._consumer is None:
+            self._consumer = self._make_consumer()
+        self._consumer.assign(
+            {changelog: restore.next_offset for changelog, restore in self._restores.items()}
+        )
+
+    def _log_progress(self) -> None:
+        now = self._clock.monotonic_ms()
+        if not self._restores or now - self._logged_ms < _LOG_EVERY_MS:
+            return
+        self._logged_ms = now
+        progress, before = self.progress(), self._logged
+        self._logged = progress
+        if progress == before:
+            positions = {str(one): restore.next_offset for one, restore in self._restores.items()}
+            _log.warning("restore stands still", next_offsets=positions)
+            return
+        restored = progress.restored_records - self._restored_before
+        rate = restored / max((now - self._started_ms) / 1000, 1e-3)
+        _log.info(
+            "still restoring",
+            changelogs=progress.changelogs,
+            records_per_s=round(rate),
+            remaining_records=progress.remaining_records,
+            seconds_left=round(progress.remaining_records / max(rate, 1)),
+        )

@@ -1,0 +1,394 @@
+"""The tasks of one thread: made and closed as partitions come and go.
+
+Partitions are assigned one by one, tasks need all of theirs: a task of a sub-topology exists
+while all partitions of its number are assigned. Rebalances only change the books here; opening,
+restoring and starting happens in `advance`, from the loop, one step at a time, so that a slow
+task never holds up the others.
+
+    assigned -> pending -> (lock, stores, producer fenced) -> restoring -> running
+
+The order in which a task looks at the broker is what makes a takeover exact. First its producer
+is fenced, then the committed offsets are read, which waits for offsets pending in a transaction
+of the last owner; only then the changelogs' ends. Whatever the offsets cover lies below those
+ends, decided or not: the restore waits for what is not (see `restorer`).
+
+Spec: DESIGN "Groups": tasks follow partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from pystreams.errors import (
+    RetriableClientError,
+    StreamsError,
+    TaskCorruptedError,
+    TaskLockedError,
+)
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.clock import Clock
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.core.lifecycle import TaskState
+from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.tasks.active_tasks import ActiveTasks
+from pystreams.runtime.tasks.changelog_rewrite import Relogging
+from pystreams.runtime.tasks.concurrent_calls import SideBySide
+from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
+from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.start_positions import OffsetRanges, start_positions
+from pystreams.runtime.tasks.task_directories import TaskDirectories
+from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.topology.plan.partition_plan import partitions_of_tasks
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_log = get_logger("pystreams.tasks")
+
+_RETRY_AFTER_MS = 200
+_TOLD_EVERY_MS = 10_000
+"""Of a task that waits for the broker."""
+
+
+class TaskManager:
+    """Makes, advances and closes the tasks of one thread.
+
+    Args:
+        plan: The topology's plan.
+        settings: What all tasks share.
+        partition_counts: Given the assigned partitions, returns partition counts of all topics
+            by real name.
+        consumer: Returns the thread's consumer (it may be replaced).
+        producers: The thread's producers.
+        side_by_side: Initialises several producers at once.
+        restorer: Restores stores.
+        directories: Locked task directories.
+        offset_ranges: Asks the broker what partitions hold.
+        input_topics: Tells whether committed offsets are of the topics that are there.
+
+    Attributes:
+        tasks: All tasks by id, in whatever state.
+        active: Those of the running ones that have something to do.
+        ledger: What the stores of all of them hold.
+        closed_records: Records processed by tasks that are gone.
+        created_tasks: Tasks made so far.
+        closed_tasks: Tasks closed so far.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: TopologyPlan,
+        settings: TaskSettings,
+        partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]],
+        consumer: Callable[[], ConsumerPort],
+        producers: TaskProducers,
+        side_by_side: SideBySide,
+        restorer: Restorer,
+        directories: TaskDirectories,
+        offset_ranges: OffsetRanges,
+        input_topics: InputTopics,
+        clock: Clock,
+    ) -> None:
+        self.tasks: dict[TaskId, StreamTask] = {}
+        self.active = ActiveTasks()
+        self.ledger = settings.stores.ledger
+        self.closed_records = 0
+        self.created_tasks = 0
+        self.closed_tasks = 0
+        self._plan = plan
+        self._settings = settings
+        self._partition_counts = partition_counts
+        self._consumer = consumer
+        self._producers = producers
+        self._side_by_side = side_by_side
+        self._restorer = restorer
+        self._relogging = Relogging(producers, consumer)
+        self._directories = directories
+        self._offset_ranges = offset_ranges
+        self._input_topics = input_topics
+        self._clock = clock
+        self._assigned: set[TopicPartition] = set()
+        self._task_of: dict[TopicPartition, StreamTask] = {}
+        self._pending: dict[TaskId, float] = {}
+        self._told_ms: dict[TaskId, float] = {}
+        self._committed: dict[TaskId, dict[TopicPartition, CommittedOffset]] = {}
+        # The running tasks, and how many changes of the books they are from. Other threads, which
+        # count tasks, may keep an old list at any moment: its number tells the loop.
+        self._changes = 0
+        self._running: tuple[int, list[StreamTask]] = (0, [])
+
+    # ------------------------------------------------------------------ what the loop reads
+
+    def running(self) -> list[StreamTask]:
+        """Return the running tasks, in order of their ids; may be called from any thread."""
+        changes = self._changes
+        known_since, running = self._running
+        if known_since != changes:
+            running = [
+                task for _, task in sorted(self.tasks.items()) if task.state is TaskState.RUNNING
+            ]
+            self._running = (changes, running)
+        return running
+
+    def task_of(self, partition: TopicPartition) -> StreamTask | None:
+        """Return the task that reads a partition."""
+        return self._task_of.get(partition)
+
+    def settled(self) -> bool:
+        """Return whether all tasks run."""
+        return len(self.running()) == len(self.tasks)
+
+    def assigned(self) -> set[TopicPartition]:
+        """Return the assigned partitions."""
+        return self._assigned
+
+    # ------------------------------------------------------------------ assignment
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take partitions; tasks that are complete now are made, suspended ones come back."""
+        self._assigned.update(partitions)
+        self._changes += 1
+        for task_id, needed in self._complete_tasks().items():
+            task = self.tasks.get(task_id)
+            if task is not None and set(task.partitions) != set(needed):
+                # A topic came or went (a pattern, more partitions): the task is made anew.
+                self.close(task)
+                task = None
+            if task is None:
+                self._make(task_id, needed)
+            elif task.state is TaskState.SUSPENDED:
+                task.revive()
+                self._pending[task_id] = 0.0
+
+    def revoke(self, partitions: Iterable[TopicPartition], *, keep: bool) -> None:
+        """Give partitions up, after their tasks were committed.
+
+        Args:
+            partitions: The partitions.
+            keep: Suspend running tasks instead of closing them: the next assignment probably
+                brings them back.
+        """
+        for task in self._tasks_reading(partitions):
+            if keep and task.state is TaskState.RUNNING:
+                task.suspend()
+                self.active.forget(task)
+                self._changes += 1
+            else:
+                self.close(task)
+        self._assigned.difference_update(partitions)
+
+    def close_suspended(self) -> None:
+        """Close tasks that the last assignment did not bring back."""
+        for task in list(self.tasks.values()):
+            if task.state is TaskState.SUSPENDED:
+                self.close(task)
+
+    def lose(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop partitions that belong to somebody else: their tasks close without a commit."""
+        for task in self._tasks_reading(partitions):
+            self.close(task)
+        self._assigned.difference_update(partitions)
+
+    def close(self, task: StreamTask) -> None:
+        """Close a task, dropping what it has not committed, and free its directory."""
+        self._restorer.forget(task)
+        self._relogging.forget(task)
+        self._pending.pop(task.task_id, None)
+        self._told_ms.pop(task.task_id, None)
+        self._committed.pop(task.task_id, None)
+        # Side by side: a reader of both counts neither twice nor, for long, not at all.
+        del self.tasks[task.task_id]
+        self.active.forget(task)
+        self.closed_records += task.processed_records
+        for partition in task.partitions:
+            self._task_of.pop(partition, None)
+        self._changes += 1
+        self.closed_tasks += 1
+        try:
+            task.close()
+        finally:
+            self._producers.release_task(task.task_id)
+            self._directories.unlock_task(task.task_id)
+        _log.info("task closed", task=str(task.task_id))
+
+    def close_all(self) -> None:
+        """Close all tasks and forget the assignment.
+
+        Raises:
+            ProcessingError: A processor's `close` raised; the others were closed all the same.
+        """
+        self._assigned.clear()
+        first_error: StreamsError | None = None
+        for task in list(self.tasks.values()):
+            try:
+                self.close(task)
+            except StreamsError as error:
+                first_error = first_error or error
+        if first_error is not None:
+            raise first_error
+
+    # ------------------------------------------------------------------ recovery
+
+    def revive(self, tasks: Iterable[StreamTask]) -> None:
+        """Roll tasks back to their last commit and let them go on from there."""
+        for task in tasks:
+            self._restorer.forget(task)
+            self._relogging.forget(task)
+            task.revive()
+            self.active.forget(task)
+            self._consumer().pause(task.partitions)
+            self._pending[task.task_id] = 0.0
+        self._changes += 1
+
+    # ------------------------------------------------------------------ advance
+
+    def advance(self) -> None:
+        """Bring pending tasks one step further: lock, open, fence, begin to restore.
+
+        Raises:
+            StateStoreError: A store can't be opened.
+        """
+        if not self._pending:
+            return
+        now = self._clock.monotonic_ms()
+        opened = [
+            self.tasks[task_id]
+            for task_id, not_before in list(self._pending.items())
+            if now >= not_before and self._open(self.tasks[task_id], now)
+        ]
+        self._restorer.expect(opened)
+        for task, error in zip(opened, self._fence(opened), strict=True):
+            try:
+                if error is not None:
+                    raise error
+                del self._pending[task.task_id]
+                self._begin(task)
+                self._told_ms.pop(task.task_id, None)
+            except RetriableClientError as raised:
+                self._tell_waiting(task, raised, now)
+                self._pending[task.task_id] = now + _RETRY_AFTER_MS
+
+    def restore(self, timeout_s: float) -> None:
+        """Restore one batch and start the tasks that are done."""
+        for task in self._restorer.poll(timeout_s):
+            try:
+                self._start(task)
+            except RetriableClientError:
+                self._pending[task.task_id] = 0.0
+
+    def _tell_waiting(self, task: StreamTask, error: RetriableClientError, now: float) -> None:
+        """Log that a task waits for the broker: at once, and every ten seconds."""
+        told_ms = self._told_ms.get(task.task_id)
+        if told_ms is None or now - told_ms >= _TOLD_EVERY_MS:
+            self._told_ms[task.task_id] = now
+            _log.info("task waits for the broker", task=str(task.task_id), why=str(error))
+
+    def _open(self, task: StreamTask, now: float) -> bool:
+        """Lock a task's directory and open its stores; return False when somebody has the lock."""
+        if task.state is not TaskState.CREATED:
+            return True
+        try:
+            directory = self._directories.lock_task(task.task_id)
+        except TaskLockedError as error:
+            if self._pending[task.task_id] == 0.0:
+                _log.warning("task waits for its directory", task=str(task.task_id), why=str(error))
+            self._pending[task.task_id] = now + _RETRY_AFTER_MS
+            return False
+        task.open(directory)
+        return True
+
+    def _fence(self, tasks: Sequence[StreamTask]) -> list[StreamsError | None]:
+        """Initialise the producers of tasks, all at once; return what came of it for each task."""
+        producers = [self._producers.of_task(task.task_id) for task in tasks]
+        new = [producer for producer in dict.fromkeys(producers) if not producer.initialized]
+        failed = dict(zip(new, self._side_by_side.run(_initialize, new), strict=True))
+        return [failed.get(producer) for producer in producers]
+
+    def _begin(self, task: StreamTask) -> None:
+        """Learn where a task goes on, and begin to restore it, or start it at once."""
+        if self._relogging.active(task):
+            self._start(task)
+            return
+        committed = self._consumer().committed(task.partitions)
+        self._committed[task.task_id] = self._input_topics.of_present_topics(committed)
+        if self._restorer.begin(task):
+            self._start(task)
+
+    def _start(self, task: StreamTask) -> None:
+        """Start a restored task where the committed offsets say; log stores anew before."""
+        if self._relogging.wanted(task):
+            self._pending[task.task_id] = 0.0
+            self._relogging.write_some(task)
+            return
+        committed = self._committed[task.task_id]
+        self._input_topics.check_offsets(task, committed)
+        # This may fail for now and be tried again; a task starts once.
+        self._consumer().start_at(
+            start_positions(
+                self._plan, task.task_id, task.partitions, committed, self._offset_ranges
+            )
+        )
+        del self._committed[task.task_id]
+        try:
+            task.start(committed, self._clock.now_ms())
+        except TaskCorruptedError:
+            self.revive([task])
+            return
+        self.active.note(task)
+        self._changes += 1
+        _log.info(
+            "task running",
+            task=str(task.task_id),
+            positions={str(key): offset.next_offset for key, offset in committed.items()},
+        )
+
+    # ------------------------------------------------------------------ inside
+
+    def _make(self, task_id: TaskId, partitions: list[TopicPartition]) -> None:
+        subtopology = self._plan.subtopologies[task_id.subtopology]
+        task = StreamTask(
+            task_id,
+            self._plan,
+            subtopology,
+            partitions,
+            self._settings,
+            lambda partition: self._consumer().known_lag(partition),
+        )
+        self.tasks[task_id] = task
+        self.created_tasks += 1
+        for partition in task.partitions:
+            self._task_of[partition] = task
+        self._pending[task_id] = 0.0
+
+    def _complete_tasks(self) -> dict[TaskId, list[TopicPartition]]:
+        """Return the tasks all of whose partitions are assigned.
+
+        A static member that comes back with another topology is given what it had before: of
+        topics that this one does not read the broker need not be asked.
+        """
+        known = [one for one in self._assigned if self._plan.source_of_topic(one.topic)]
+        needed = partitions_of_tasks(self._plan, self._partition_counts(known))
+        return {
+            task_id: partitions
+            for task_id, partitions in needed.items()
+            if self._assigned.issuperset(partitions)
+        }
+
+    def _tasks_reading(self, partitions: Iterable[TopicPartition]) -> list[StreamTask]:
+        found = {
+            task.task_id: task
+            for partition in partitions
+            if (task := self._task_of.get(partition)) is not None
+        }
+        return list(found.values())
+
+
+def _initialize(producer: StreamsProducer) -> StreamsError | None:
+    """Initialise a producer; return its error instead of raising it."""
+    try:
+        producer.initialize()
+    except StreamsError as error:
+        return error
+    return None

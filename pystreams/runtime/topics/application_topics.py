@@ -1,0 +1,216 @@
+"""The topics of an application: checked and created at start, counted again when they grow."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from pystreams.errors import (
+    FatalStreamsError,
+    MissingSourceTopicError,
+    RetriableClientError,
+    StreamsError,
+    how_to_create,
+)
+from pystreams.ids import TopicPartition, firsts_of
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.cluster.internal_topics import (
+    check_cleanup_policies,
+    check_existing_topics,
+    internal_topics,
+)
+from pystreams.runtime.cluster.new_topic import NewTopic
+from pystreams.runtime.ports import AdminPort
+from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_log = get_logger("pystreams.topics")
+
+
+class TopicManager:
+    """Knows the partition counts of an application's topics; shared by its threads.
+
+    Args:
+        plan: The topology's plan.
+        admin: The admin client.
+        topic_config: The configuration's settings for all internal topics.
+        additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+        needs_sinks: Whether an output topic that nobody will create is an error at the start, and
+            not a warning.
+    """
+
+    def __init__(
+        self,
+        plan: TopologyPlan,
+        admin: AdminPort,
+        topic_config: Mapping[str, str],
+        additional_retention_ms: int,
+        *,
+        needs_sinks: bool = False,
+    ) -> None:
+        self._plan = plan
+        self._needs_sinks = needs_sinks
+        self._admin = admin
+        self._topic_config = topic_config
+        self._additional_retention_ms = additional_retention_ms
+        self._policies_checked = False
+        self._lock = threading.Lock()
+        self._partitions = PartitionPlan({}, {})
+
+    def prepare(self, assigned: Collection[TopicPartition] = ()) -> PartitionPlan:
+        """Check source topics and create internal ones.
+
+        Args:
+            assigned: Partitions that the group has given out: the brokers must show them soon.
+
+        Raises:
+            MissingSourceTopicError: A source topic does not exist.
+            TopologyError: Partition counts don't fit: co-partitioning, or an internal topic that
+                exists with another count.
+            ConfigError: `topic.cleanup.policy`, or a store's, does not do for an internal topic.
+            FatalStreamsError: The cleanup policy of an internal topic that exists does not.
+            BrokerNotAvailableError: No broker answered.
+            FatalStreamsError: An output topic does not exist, and is needed.
+        """
+        sources = self._plan.source_topics()
+        existing = self._admin.partition_counts(awaited=[*firsts_of(sources), *assigned])
+        missing = [topic for topic in sources if topic not in existing]
+        if missing:
+            raise MissingSourceTopicError(missing)
+        self._check_sinks(existing)
+        partitions = plan_partitions(self._plan, existing)
+        wanted = self._internal_topics(partitions)
+        check_existing_topics(wanted, existing)
+        if not self._policies_checked:
+            self._check_cleanup_policies(wanted, existing)
+        new = [topic for topic in wanted if topic.name not in existing]
+        if new:
+            missed = self._were_there({topic.name for topic in new})
+            self._admin.create_topics(new)
+            _tell_created({topic.name for topic in new}, missed)
+        with self._lock:
+            self._partitions = partitions
+        return partitions
+
+    def internal_settings(self) -> dict[str, Mapping[str, str]]:
+        """Return the settings with which internal topics are made, by topic; after `prepare`.
+
+        A topic that was there before may have others.
+        """
+        with self._lock:
+            partitions = self._partitions
+        return {topic.name: topic.config for topic in self._internal_topics(partitions)}
+
+    def _internal_topics(self, partitions: PartitionPlan) -> list[NewTopic]:
+        return internal_topics(
+            self._plan, partitions, self._topic_config, self._additional_retention_ms
+        )
+
+    def _were_there(self, topics: Collection[str]) -> set[str]:
+        """Return those topics that must have held something: what they are made of has been read.
+
+        Their own offsets tell nothing: Kafka deletes them together with a topic.
+        """
+        try:
+            committed = self._admin.committed_offsets(self._plan.application_id)
+        except StreamsError as error:
+            _log.debug("the group's offsets can't be read", why=str(error))
+            return set()
+        read = {partition.topic for partition, offset in committed.items() if offset.next_offset}
+        reached = (self._plan.internal_topics_reached_from(topic) for topic in read)
+        return set().union(*reached).intersection(topics)
+
+    def _check_cleanup_policies(
+        self, wanted: Sequence[NewTopic], existing: Mapping[str, int]
+    ) -> None:
+        """Check those that exist and may be described; without an answer, another time."""
+        there = [topic.name for topic in wanted if topic.name in existing]
+        try:
+            described = self._admin.topic_settings(there) if there else {}
+        except RetriableClientError as error:
+            _log.debug("internal topics can't be described", why=str(error))
+            return
+        policies = {
+            topic: frozenset(settings["cleanup.policy"].replace(" ", "").split(",")) - {""}
+            for topic, settings in described.items()
+            if "cleanup.policy" in settings
+        }
+        check_cleanup_policies(wanted, policies)
+        self._policies_checked = True
+
+    def _check_sinks(self, existing: Mapping[str, int]) -> None:
+        missing = [topic for topic in self._plan.sink_topics() if topic not in existing]
+        with self._lock:
+            starting = not self._partitions.num_tasks
+        if not missing:
+            return
+        if self._needs_sinks and starting and not self._admin.creates_topics():
+            shown = self._admin.partition_counts(awaited=firsts_of(missing))
+            if lasting := [topic for topic in missing if topic not in shown]:
+                names = ", ".join(map(repr, lasting))
+                raise FatalStreamsError(
+                    f"output topic {names} does not exist on the broker, which creates none by "
+                    f"itself: correct its name in the topology, or {how_to_create(lasting)}, and "
+                    "start again"
+                )
+            return
+        _log.warning(
+            "output topics do not exist yet: a broker that does not create topics by itself "
+            "will refuse their first record",
+            topics=missing,
+        )
+
+    def partition_counts(self, assigned: Collection[TopicPartition] = ()) -> Mapping[str, int]:
+        """Return partition counts of source and repartition topics by real name.
+
+        Args:
+            assigned: Partitions the caller was given; when one is unknown, the broker is asked.
+        """
+        with self._lock:
+            counts = self._partitions.num_partitions
+        if all(part.partition < counts.get(part.topic, 0) for part in assigned):
+            return counts
+        return self.prepare(assigned).num_partitions
+
+    def num_partitions_of_store(self, store: str) -> int:
+        """Return how many partitions a state store has, over all instances."""
+        with self._lock:
+            num_tasks = self._partitions.num_tasks
+        return sum(num_tasks[part.id] for part in self._plan.subtopologies if store in part.stores)
+
+    def num_partitions(self, topic: str) -> int:
+        """Return the partition count of a topic to write to, asking the broker if not known.
+
+        Raises:
+            FatalStreamsError: There is no such topic.
+        """
+        with self._lock:
+            known = self._partitions.num_partitions.get(topic)
+        if known is not None:
+            return known
+        counts = self._admin.partition_counts(awaited=firsts_of([topic]))
+        if topic not in counts:
+            raise FatalStreamsError(
+                f"output topic {topic!r} does not exist on the broker, and its sink's partitioner "
+                "has to know how many partitions it has: create it and start again"
+            )
+        with self._lock:
+            merged = {**counts, **self._partitions.num_partitions}
+            self._partitions = PartitionPlan(merged, self._partitions.num_tasks)
+        return counts[topic]
+
+
+def _tell_created(created: AbstractSet[str], missed: AbstractSet[str]) -> None:
+    if first := created - missed:
+        _log.info("internal topics created", topics=sorted(first))
+    if missed:
+        _log.warning(
+            "internal topics were missing and are made anew: what they held, if anything, is lost",
+            topics=sorted(missed),
+            reason="the group has read the input they are made of: either they were deleted, or "
+            "they are new in the topology and hold what comes from now on",
+            cure="if they were deleted: to have the records in them that were not processed, and "
+            "the state of changelogs whose store is not here either, process all input again "
+            "after `pystreams reset`",
+        )

@@ -1,0 +1,81 @@
+"""Compares the ids of source topics for the client: at the start, and again while it runs.
+
+While it runs, on a thread of its own that nobody waits for: a broker that does not answer delays
+neither records nor the stop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+from pystreams.errors import RetriableClientError, StreamsError, as_streams_error
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.topics.input_topics import InputTopics
+
+_log = get_logger("pystreams.topics")
+
+_RETRY_AFTER_S = 0.5
+
+
+class TopicWatch:
+    """Watches over the source topics of one client.
+
+    Args:
+        input_topics: Knows the ids.
+        counts: Returns partition counts of all topics that are read.
+        stop: Set when the client is asked to stop.
+    """
+
+    def __init__(
+        self,
+        input_topics: InputTopics,
+        counts: Callable[[], Mapping[str, int]],
+        stop: threading.Event,
+    ) -> None:
+        self._input_topics = input_topics
+        self._counts = counts
+        self._stop = stop
+
+    def prepare(self) -> None:
+        """Compare the topics with what the group has noted, for as long as that takes.
+
+        Returns early when the client is asked to stop.
+
+        Raises:
+            FatalStreamsError: As `InputTopics.prepare`.
+        """
+        told = False
+        while not self._stop.is_set():
+            try:
+                self._input_topics.prepare(self._counts())
+            except RetriableClientError as error:
+                if not told:
+                    told = True
+                    _log.info("the group's offsets are waited for", why=str(error))
+                self._stop.wait(_RETRY_AFTER_S)
+            else:
+                return
+
+    def start(self, interval_ms: int, failed: Callable[[StreamsError], None]) -> None:
+        """Look again at this interval, until the client stops.
+
+        Args:
+            interval_ms: How often (ms).
+            failed: Called, at most once, with what the client is to stop for.
+        """
+        arguments = (interval_ms / 1000, failed)
+        threading.Thread(
+            target=self._run, args=arguments, name="pystreams-topic-watch", daemon=True
+        ).start()
+
+    def _run(self, interval_s: float, failed: Callable[[StreamsError], None]) -> None:
+        while not self._stop.wait(interval_s):
+            try:
+                self._input_topics.watch(self._counts())
+            except RetriableClientError:
+                continue
+            except Exception as error:  # noqa: BLE001 - handed on, whatever it is
+                if not self._stop.is_set():
+                    failed(as_streams_error(error))
+                return

@@ -1,0 +1,97 @@
+"""Ordered reads of a store's owner: the dirty map merged with the engine.
+
+The dirty map is not copied. What has been deleted is walked over once, and then known as a gap, as
+far as reads meet it first: see `known_gap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pystreams.stores.contracts.key_value import KeyValueIterator
+    from pystreams.stores.dirty_map.known_gap import KnownGap
+    from pystreams.stores.dirty_map.sorted_keys import SortedKeys
+
+Entries = Generator[tuple[bytes, bytes], None, None]
+
+
+class MergedStore(Protocol):
+    """What is read: see `BufferedKeyValueStore` for each of these."""
+
+    dirty: dict[bytes, bytes | None]
+    gap: KnownGap
+    generation: int
+    sorted_keys: SortedKeys
+
+    def engine_range(
+        self, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    ) -> KeyValueIterator[bytes, bytes]:
+        """Iterate over committed bytes."""
+
+
+def merged_range(
+    store: MergedStore,
+    start: bytes | None,
+    end: bytes | None,
+    *,
+    reverse: bool,
+    none_committed: bool = False,
+) -> Entries:
+    """Iterate from `start` (inclusive) to `end` (exclusive), in or against key order.
+
+    The owner may write, commit and roll back while the iterator is open: what lies ahead of it is
+    then read as it is now.
+
+    Args:
+        store: What is read.
+        start: Where to begin; None for the first key.
+        end: Where to end; None for behind the last key.
+        reverse: Whether to go against key order.
+        none_committed: The caller knows that the engine holds nothing in the range as it is now.
+    """
+    dirty, gap = store.dirty, store.gap
+    asked_start, skipped = start, 0
+    generation = store.generation if none_committed else -1
+    first = not reverse
+    committed: Iterator[tuple[bytes, bytes]] = iter(())
+    head: tuple[bytes, bytes] | None = None
+    start, is_empty = gap.start_behind(start, end)
+    if is_empty:
+        return
+    while True:
+        if generation != store.generation:
+            generation = store.generation
+            committed = store.engine_range(start, end, reverse=reverse)
+            head = next(committed, None)
+        known = len(dirty)
+        dirty_keys = store.sorted_keys.walk(start, end, reverse=reverse)
+        dirty_key = next(dirty_keys, None)
+        while True:
+            if head is not None and (
+                dirty_key is None or (head[0] > dirty_key if reverse else head[0] < dirty_key)
+            ):
+                key, value = head
+                head = next(committed, None)
+            elif dirty_key is None:
+                if first:
+                    gap.found(asked_start, end, skipped)
+                return
+            else:
+                key, written = dirty_key, dirty[dirty_key]
+                dirty_key = next(dirty_keys, None)
+                if head is not None and head[0] == key:
+                    head = next(committed, None)
+                if written is None:
+                    skipped += 1
+                    continue
+                value = written
+            if first:
+                gap.found(asked_start, key, skipped)
+                first = False
+            yield key, value
+            if known != len(dirty) or generation != store.generation:
+                break
+        # The owner wrote another key, committed or rolled back: look anew at what lies ahead.
+        start, end = (start, key) if reverse else (key + b"\x00", end)

@@ -1,0 +1,126 @@
+"""What an engine goes through before its store trusts it.
+
+    open -> take in `<store>.position` -> check the entries of `offsets` -> check `status`
+
+Java applications before Kafka 4.3 kept the position of a store in a file beside it, in the format
+of checkpoint files. It becomes the entry `position` of the store's metadata (the bytes of
+`Position`), once. An empty store takes none in: what the file tells of lies elsewhere, or is gone.
+A crash between any two steps loses nothing: the file goes only after the engine was closed, which
+is what makes an entry durable; and what was taken in is not taken in again.
+
+Spec: KIP-1035 "Interactive Query .position Offsets"; Kafka RocksDBStore.openDB.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pystreams.errors import StateStoreCorruptedError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.stores.contracts.position import Position
+from pystreams.stores.files.checkpoint_file import CheckpointFileError, read_checkpoint
+from pystreams.stores.files.metadata import OPEN, POSITION, STATUS, pack_long
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.stores.contracts.key_value import (
+        KeyValueEngine,
+        KeyValueIterator,
+        StateStoreContext,
+    )
+
+_log = get_logger("pystreams.stores")
+
+
+def open_engine(
+    engine: KeyValueEngine, store: str, directory: Path, context: StateStoreContext
+) -> dict[bytes, bytes]:
+    """Open a store's engine and return its metadata.
+
+    Args:
+        engine: Closed.
+        directory: The store's directory.
+        context: What the store is opened with.
+
+    Raises:
+        StateStoreError: The engine can't be opened; says why and what to do.
+        StateStoreCorruptedError: Its metadata is damaged; or it was written through to and not
+            closed, which can't be trusted under exactly-once.
+    """
+    engine.open(directory, context.rocksdb_config_setter)
+    try:
+        if engine.persistent:
+            _take_in_position(engine, store, directory, context)
+        metadata = engine.metadata()
+        _check_entries(store, metadata)
+        # Without a changelog there is nothing to rebuild it from: what it holds is the best left.
+        if context.exactly_once and context.changelog is not None:
+            _check_status(store, metadata)
+    except StateStoreCorruptedError:
+        engine.close()
+        raise
+    return metadata
+
+
+def any_entry(entries: KeyValueIterator[bytes, bytes]) -> bool:
+    """Return whether an iterator gives anything, and close it."""
+    found = next(entries, None) is not None
+    entries.close()
+    return found
+
+
+def _take_in_position(
+    engine: KeyValueEngine, store: str, directory: Path, context: StateStoreContext
+) -> None:
+    file = context.task_directory / f"{store}.position"
+    if not file.exists():
+        return
+    position = _position_in(file)
+    known = POSITION in engine.metadata()
+    taken = bool(position) and not known and any_entry(engine.range(None, None))
+    if taken:
+        engine.write({}, {POSITION: position.serialize()})
+        engine.close()
+        engine.open(directory, context.rocksdb_config_setter)
+    file.unlink()
+    event = "position file taken into the store" if taken else "position file dropped"
+    _log.info(event, store=store, position=str(position))
+
+
+def _position_in(file: Path) -> Position:
+    """Return the position in a file; an empty one, which claims nothing, if it can't be read."""
+    try:
+        offsets = read_checkpoint(file) or {}
+    except CheckpointFileError as error:
+        _log.warning("position file can't be read and is dropped", reason=str(error))
+        return Position()
+    return Position(
+        {
+            TopicPartition(topic, partition): offset
+            for (topic, partition), offset in offsets.items()
+            if offset is not None
+        }
+    )
+
+
+def _check_entries(store: str, metadata: dict[bytes, bytes]) -> None:
+    for name, value in metadata.items():
+        if len(value) != 8 and name != POSITION:
+            raise StateStoreCorruptedError(
+                store,
+                f"its entry {name.decode(errors='replace')!r} in the column family 'offsets' has "
+                f"{len(value)} bytes instead of 8; delete the store's directory, it is then "
+                "restored from its changelog",
+            )
+
+
+def _check_status(store: str, metadata: dict[bytes, bytes]) -> None:
+    if metadata.get(STATUS) == pack_long(OPEN):
+        raise StateStoreCorruptedError(
+            store,
+            "it is not transactional and was not closed after its last use, so that it may hold "
+            "what was never committed; delete the store's directory, it is then restored from "
+            "its changelog",
+        )

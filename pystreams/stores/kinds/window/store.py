@@ -1,0 +1,272 @@
+"""Window stores: typed keys, windows and values over the dirty map and its engine.
+
+    put(key, value, window_start) --> key | window_start | sequence --> segmented, buffered
+
+The changelog has the same keys and plain values; a timestamped store's records carry the value's
+timestamp. Stored values of a timestamped store are those of `timestamped`.
+
+A store that retains duplicates numbers its puts, so that none takes another's place. A put that is
+dropped has a number as well, and no rollback takes one back, so that numbers do not depend on when
+commits come. Differs from Kafka, which starts from 1 again after a restart and may then overwrite:
+here numbers go on behind the last one that was given, which is committed beside the data, and
+behind those of the changelog's records.
+
+Differs from Kafka: a put that is dropped because its segment expired is not logged; and with a
+record cache it is dropped when it is put, not when the cache is flushed. Deletions of windows that
+are older than the retention, in a segment that is still live, are written like any other.
+
+Spec: Kafka RocksDBWindowStore, MeteredWindowStore, MeteredTimestampedWindowStore,
+ChangeLoggingWindowBytesStore, CachingWindowStore.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pystreams.ids import TopicPartition
+from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
+from pystreams.stores.contracts.window import Windowed
+from pystreams.stores.kinds.window.keys import (
+    MAX_SEQUENCE,
+    SUFFIX_BYTES,
+    sequence_of,
+    start_of,
+    window_of,
+)
+from pystreams.stores.kinds.window.reads import WindowReads
+from pystreams.stores.time_segments.segmented import SegmentedStateStore
+from pystreams.stores.time_segments.segmented_reader import (
+    SegmentedReader,
+    owners_reader,
+    segmented_view,
+)
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.typed_stores.typed_state_store import TypedView
+
+if TYPE_CHECKING:
+    from pystreams.config.guarantee import IsolationLevel
+    from pystreams.record import ConsumedMessage
+    from pystreams.stores.contracts.key_value import StateStoreContext
+    from pystreams.stores.contracts.spec import Retention
+    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+_PACK_SUFFIX = struct.Struct(">qi").pack
+_PACK_LONG = struct.Struct(">q").pack
+_UNPACK_LONG = struct.Struct(">q").unpack_from
+
+
+class WindowsView(WindowReads[K, R], TypedView[K, R]):
+    """What other threads read a window store with.
+
+    Args:
+        reader: Reads by key and start.
+        retention: How long windows are, and whether duplicates are retained.
+        parts: What `TypedView` takes.
+    """
+
+    __slots__ = ("_retention",)
+
+    def __init__(self, reader: SegmentedReader, retention: Retention, **parts: Any) -> None:
+        super().__init__(reader, **parts)
+        self._retention = retention
+
+
+class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
+    """What the plain and the timestamped window store have in common.
+
+    Threads: belongs to the task's thread; others use `read_only`.
+
+    Args:
+        buffer: The bytes-level store; owned by this object from now on.
+        segments: Shared with what the buffer restores by.
+        retention: Retention, window size, and whether duplicates are retained.
+        key_serde: None takes the default of the context.
+        value_serde: None takes the default of the context.
+    """
+
+    __slots__ = (
+        "_reader",
+        "_retention",
+        "_sequence",
+    )
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        "all": "fetch",
+        "backward_all": "fetch",
+        "backward_fetch": "fetch",
+        "backward_fetch_all": "fetch",
+        "backward_fetch_range": "fetch",
+        "fetch": "fetch",
+        "fetch_all": "fetch",
+        "fetch_range": "fetch",
+        "put": "put",
+    }
+
+    def __init__(
+        self,
+        buffer: BufferedKeyValueStore,
+        segments: Segments,
+        retention: Retention,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> None:
+        self._reader = owners_reader(buffer, segments)
+        self._retention = retention
+        self._sequence = 0
+        super().__init__(buffer, segments, key_serde, value_serde)
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store.
+
+        Raises:
+            StateStoreError: The engine can't be opened.
+            TopologyError: A serde is neither in the spec nor a default.
+        """
+        super().init(context)
+        changelog = TopicPartition(context.changelog_topic, context.task_id.partition)
+        offset = self._buffer.committed_offset(changelog)
+        self._sequence = self._buffer.metadata.committed_sequence()
+        self._number_behind(0 if offset is None else (offset + 1) & MAX_SEQUENCE)
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records and remember the last one's offset, atomically."""
+        if self._retention.retain_duplicates:
+            keys = (message.key() for message in messages)
+            self._number_behind(max((sequence_of(key) for key in keys if key), default=0))
+            self._buffer.metadata.sequence = self._sequence
+        super().restore(messages)
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything written since the last commit durable; expired segments are dropped.
+
+        Raises:
+            StateStoreError: The disk is full or gone; the store keeps what it had committed.
+        """
+        if self._retention.retain_duplicates:
+            self._buffer.metadata.sequence = self._sequence
+        super().commit(changelog_offsets)
+
+    def read_only(self, isolation_level: IsolationLevel) -> WindowsView[K, R]:
+        """Return a view that other threads may read; its serde functions are its own.
+
+        Raises:
+            StoreNotAvailableError: The store is not open.
+        """
+        parts = self._view_parts()
+        reader = segmented_view(self._buffer, self._segments, isolation_level)
+        return WindowsView(reader, self._retention, **parts)
+
+    def _write_window(
+        self, raw_key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int, start: int
+    ) -> None:
+        """Write and log a window's value, unless its segment has expired."""
+        sequence = 0
+        if self._retention.retain_duplicates:
+            if stored is None:
+                return
+            sequence = self._sequence = (self._sequence + 1) & MAX_SEQUENCE
+        prefix = self._live_prefix(start)
+        if prefix is None:
+            self._drop_expired(start)
+        else:
+            self._write(prefix + raw_key + _PACK_SUFFIX(start, sequence), stored, plain, timestamp)
+
+    def _value_bytes(self, value: Any) -> bytes:
+        try:
+            return self._serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            return serialize_or_raise(self._serialize_value, value, self._topic, "value")
+
+    def _number_behind(self, sequence: int) -> None:
+        self._sequence = max(self._sequence, sequence)
+
+    def _logged_keys(self) -> Callable[[bytes], Windowed[K]]:
+        deserialize_key, size_ms = self._deserialize_key, self._retention.window_size_ms or 0
+
+        def windowed(key: bytes) -> Windowed[K]:
+            raw_key = key[SEGMENT_ID_BYTES:-SUFFIX_BYTES]
+            return Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
+
+        return windowed
+
+
+class TypedWindowStore(_WindowStateStore[K, V]):
+    """`WindowStore` (see the contracts) with serdes; logged with the current record's time."""
+
+    __slots__ = ()
+
+    def put(self, key: K, value: V | None, window_start: int) -> None:
+        """Write the value of a window; None deletes it.
+
+        Raises:
+            SerializationError: The key or value does not fit its serde.
+        """
+        raw = None if value is None else self._value_bytes(value)
+        self._write_window(self._key_bytes(key), raw, raw, self._record.timestamp, window_start)
+
+
+class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
+    """`TimestampedWindowStore` (see the contracts) with serdes.
+
+    Over an engine that holds plain values, one that a plain supplier asked for, timestamps go to
+    the changelog only and are read back as -1.
+    """
+
+    __slots__ = ()
+
+    metered_methods: ClassVar[Mapping[str, str]] = {
+        **_WindowStateStore.metered_methods,
+        "fetch_with_timestamp": "fetch",
+        "put_with_timestamp": "put",
+    }
+
+    def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
+        """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
+        stored = self._stored(self._key_bytes(key), window_start)
+        if stored is None:
+            return None, UNKNOWN_TIMESTAMP
+        try:
+            if self._buffer.value_prefix_bytes:
+                return self._deserialize_value(stored[8:]), _UNPACK_LONG(stored)[0]
+            return self._deserialize_value(stored), UNKNOWN_TIMESTAMP
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+
+    def put_with_timestamp(
+        self, key: K, value: V | None, timestamp: int, window_start: int
+    ) -> None:
+        """Write the value of a window and its timestamp (ms); a value of None deletes it.
+
+        A deletion is logged with the current record's timestamp, as in Kafka.
+
+        Raises:
+            SerializationError: The key or value does not fit its serde.
+        """
+        raw_key = self._key_bytes(key)
+        if value is None:
+            self._write_window(raw_key, None, None, self._record.timestamp, window_start)
+            return
+        plain = self._value_bytes(value)
+        stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
+        self._write_window(raw_key, stored, plain, timestamp, window_start)
+
+    def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
+        """Write the value of a window with its timestamp; None deletes it."""
+        if value is None:
+            self.put_with_timestamp(key, None, UNKNOWN_TIMESTAMP, window_start)
+        else:
+            self.put_with_timestamp(key, value.value, value.timestamp, window_start)
+
+    def _decoder(
+        self, deserialize: Callable[[bytes], V]
+    ) -> Callable[[bytes], ValueAndTimestamp[V]]:
+        if not self._buffer.value_prefix_bytes:
+            return lambda stored: ValueAndTimestamp(deserialize(stored), UNKNOWN_TIMESTAMP)
+        return lambda stored: ValueAndTimestamp(deserialize(stored[8:]), _UNPACK_LONG(stored)[0])

@@ -1,0 +1,215 @@
+"""What window and session stores have in common: a stream time, and segments that expire by it.
+
+    put --> stream time --> segment still live? --no--> counted and dropped, nothing logged
+                             | yes
+                             v
+                    segment's id + key --> dirty map, changelog (without the id), engine
+
+A segment that the stream time leaves behind is not read any more from then on, and is dropped as
+a whole at the next commit. The stream time is committed beside the data, so that a store that is
+opened again drops what it would have dropped. The changelog has it too, in its keys: the highest
+time among them. What it lacks are windows that a record cache never logged, because they were
+deleted before it was flushed, and those that the topic's own retention has deleted.
+
+Spec: Kafka AbstractRocksDBSegmentedBytesStore.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pystreams.kernel.loggers import get_logger
+from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
+from pystreams.stores.dirty_map.dumping import dumped
+from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.typed_stores.typed_state_store import TypedStateStore
+
+if TYPE_CHECKING:
+    from pystreams.ids import TopicPartition
+    from pystreams.record import ConsumedMessage, ProducedRecord
+    from pystreams.serdes import Serde
+    from pystreams.stores.contracts.key_value import StateStoreContext
+    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+    from pystreams.stores.dirty_map.restoring import Changes, RestoredChanges
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+_LONG = struct.Struct(">q")
+_TIME_OF = _LONG.unpack_from
+_PREFIX_OF = _LONG.pack
+
+_log = get_logger("pystreams.stores")
+
+
+class SegmentedChanges:
+    """Turns changelog records into changes of live segments; what is expired is left out.
+
+    It moves the stream time to the end of the batch first, so that nothing is written which the
+    same batch expires.
+
+    Args:
+        segments: The store's segments; shared with the store.
+        changes: Turns records into changes by the key that was logged.
+        suffix_bytes: How far from a logged key's end the time stands (int64) that says in which
+            segment it is kept.
+    """
+
+    __slots__ = ("_changes", "_segments", "_suffix_bytes")
+
+    def __init__(self, segments: Segments, changes: RestoredChanges, suffix_bytes: int) -> None:
+        self._segments = segments
+        self._changes = changes
+        self._suffix_bytes = suffix_bytes
+
+    def __call__(self, messages: Sequence[ConsumedMessage]) -> Changes:
+        """Return changes by stored key."""
+        segments, suffix_bytes = self._segments, self._suffix_bytes
+        interval_ms = segments.interval_ms
+        timed = [
+            (_TIME_OF(key, len(key) - suffix_bytes)[0], key, value)
+            for key, value in self._changes(messages).items()
+        ]
+        segments.advance(max((time for time, _, _ in timed), default=segments.stream_time))
+        oldest_live = segments.oldest_live()
+        return {
+            _PREFIX_OF(time // interval_ms) + key: value
+            for time, key, value in timed
+            if time // interval_ms >= oldest_live
+        }
+
+
+class SegmentedKind(StoreKind):
+    """What window and session stores can do alike."""
+
+    segmented = True
+
+    def changelog_defaults(
+        self, retention: Retention | None, additional_retention_ms: int
+    ) -> Mapping[str, str]:
+        """Return settings by which old records go. Spec: Kafka WindowedChangelogTopicConfig."""
+        if retention is None:
+            return super().changelog_defaults(retention, additional_retention_ms)
+        kept_ms = retention.retention_ms + additional_retention_ms
+        return {"cleanup.policy": "compact,delete", "retention.ms": str(kept_ms)}
+
+    def metrics_scope(self, spec: StoreSpec) -> str:
+        """Return the store's type in the tags of its metrics, as in `rocksdb-window`."""
+        return f"{super().metrics_scope(spec)}-{self.name}"
+
+
+class SegmentedStateStore(TypedStateStore[K, R]):
+    """A typed store whose stored keys begin with their segment.
+
+    Args:
+        buffer: The bytes-level store; owned by this object from now on. Its `restored` is a
+            `SegmentedChanges` of the same segments.
+        segments: Which segments are alive; owned by this object, which alone moves their time
+            but for restoring.
+        key_serde: None takes the default of the context.
+        value_serde: None takes the default of the context.
+    """
+
+    __slots__ = ("_segments", "_warned_of_expired")
+
+    def __init__(
+        self,
+        buffer: BufferedKeyValueStore,
+        segments: Segments,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> None:
+        self._segments = segments
+        self._warned_of_expired = False
+        buffer.metadata.stream_time = lambda: segments.stream_time
+        super().__init__(buffer, key_serde, value_serde)
+
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store, bind its serdes, and go on from the stream time it had.
+
+        Raises:
+            StateStoreError: The engine can't be opened.
+            TopologyError: A serde is neither in the spec nor a default.
+        """
+        super().init(context)
+        self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
+        self._warned_of_expired = False
+
+    @property
+    def stream_time(self) -> int:
+        """The highest time (ms) the store was written with; -1 before the first."""
+        return self._segments.stream_time
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of changelog records and remember the last one's offset, atomically."""
+        segments = self._segments
+        oldest_live = segments.oldest_live()
+        self._buffer.restore(messages)
+        segments.commit()
+        if segments.oldest_live() != oldest_live:
+            # For the next batch, or the first commit.
+            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything written since the last commit durable; expired segments are dropped.
+
+        Raises:
+            StateStoreError: The disk is full or gone; the store keeps what it had committed.
+        """
+        super().commit(changelog_offsets)
+        self._segments.commit()
+
+    def rollback(self) -> None:
+        """Drop everything written since the last commit, and what it did to the stream time.
+
+        What has been written through stays.
+        """
+        super().rollback()
+        self._segments.rollback(self._newest_segment)
+
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Return changelog records that restore what is committed and not expired.
+
+        Values without a time of their own get the last millisecond of their segment, or the
+        stream time if that is earlier.
+        """
+        segments = self._segments
+        interval_ms, stream_time = segments.interval_ms, segments.committed_stream_time
+
+        def time_of(stored_key: bytes) -> int:
+            return min(stream_time, (segment_id_of(stored_key) + 1) * interval_ms - 1)
+
+        return dumped(self._buffer, time_of, start=segment_prefix(segments.oldest_live()))
+
+    def _newest_segment(self) -> int | None:
+        """Return the newest segment of which the engine holds something."""
+        entries = self._buffer.engine_range(None, None, reverse=True)
+        newest = next(entries, None)
+        entries.close()
+        return None if newest is None else segment_id_of(newest[0])
+
+    def _live_prefix(self, time: int) -> bytes | None:
+        """Move the stream time (ms) and return the segment to write to; None if it is expired."""
+        segments = self._segments
+        segment = time // segments.interval_ms
+        if time < segments.stream_time or segment < 0:
+            if segment < segments.oldest_live():
+                return None
+        elif segments.advance(time):
+            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
+        return _PREFIX_OF(segment)
+
+    def _drop_expired(self, time: int) -> None:
+        """Count the record that is being processed as dropped; log the first."""
+        self._record.expired_records += 1
+        if not self._warned_of_expired:
+            self._warned_of_expired = True
+            _log.warning(
+                "write to an expired segment is dropped; further ones are counted and not logged",
+                store=self._name,
+                time=time,
+                stream_time=self._segments.stream_time,
+                retention_ms=self._segments.retention_ms,
+            )

@@ -1,0 +1,181 @@
+"""How a node becomes a function: steps, operators, and what an operator is given.
+
+A topology is compiled once a task, from the sinks up. Each node's `Operator` is handed the
+function that feeds its children and returns the function that handles one record:
+
+    source -> [filter] -> [map] -> [sink]      compiles to      step = filter_step
+                                                                filter_step calls map_step
+                                                                map_step calls sink_step
+
+Invariants:
+- A node with one child calls that child's step itself: a chain costs one Python call a node,
+  and nothing else (no dispatch, no context, no allocation).
+- An operator is an immutable description; everything mutable lives in the closures and stores
+  of one task, so that an operator may serve many tasks at once.
+- User code runs inside `try`; what it raises goes to `report_error` with the node's name. The
+  forwarding call stands outside of that `try`: an error belongs to the node that raised it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from pystreams.errors import SerializationError
+from pystreams.ids import TaskId
+from pystreams.record import Headers, OutputBuffer, RecordContext
+from pystreams.serdes import Serde
+from pystreams.stores.contracts.spec import StoreKind
+from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
+
+Step = Callable[[Any, Any, int, Headers], None]
+"""Handles one record: (key, value, timestamp in ms, headers)."""
+
+
+class TaskContext(Protocol):
+    """What operators may ask of the task they are compiled for; the runtime implements it.
+
+    Attributes:
+        application_id: The application's id.
+        record: The task's record context.
+        outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
+            streams waits until it looks again for what has found no match.
+    """
+
+    application_id: str
+    task_id: TaskId
+    record: RecordContext
+    outer_join_emit_interval_ms: int
+
+    def store(self, name: str) -> Any:
+        """Return an opened store of this task."""
+
+    def store_kind(self, name: str) -> StoreKind:
+        """Return what a store of this task can do."""
+
+    def shared(self, key: str, make: Callable[[], Any]) -> Any:
+        """Return what nodes of the task share under a key; made for the first that asks."""
+
+    def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
+        """Return the buffer of records going to a topic; one buffer a topic, so order is kept."""
+
+    def topic_name(self, topic: str) -> str:
+        """Return the real name of a topic: internal ones get the application's prefix."""
+
+    def num_partitions(self, topic: str) -> int:
+        """Return how many partitions a topic (by real name) has."""
+
+    def key_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
+        """Return the serde given, else the configured default.
+
+        Raises:
+            ConfigError: Neither is set; names the node and both cures.
+        """
+
+    def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
+        """Return the serde given, else the configured default; raises as `key_serde` does."""
+
+    def report_error(self, error: Exception, node: str) -> None:
+        """Give what went wrong with a record at a node to the processing handler.
+
+        That is whatever the user's code raised, and what did not fit the serdes of a store.
+        Returns when the handler says to go on; the operator then drops the record.
+
+        Raises:
+            ProcessingError: The handler says to fail.
+            StreamsError: The error itself, if it is not about the record: a store failed, no broker
+                answers, or a handler further down the chain was asked already.
+        """
+
+    def report_serialization_error(self, error: SerializationError, node: str) -> None:
+        """Give a record that can't be serialized for its topic to the production handler.
+
+        Returns when the handler says to go on without the record.
+
+        Raises:
+            SerializationError: The handler says to fail.
+        """
+
+    def record_dropped(self, node: str, reason: str) -> None:
+        """Count a record that the operation's semantics drop (null key, ...); the log says why."""
+
+    def schedule(
+        self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
+    ) -> Cancellable:
+        """Schedule a punctuation of a node."""
+
+    def request_commit(self) -> None:
+        """Ask for a commit after the current record."""
+
+    def on_init(self, action: Callable[[], None]) -> None:
+        """Run `action` when all nodes are attached and the stores restored."""
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        """Run `action` when the task closes."""
+
+
+class NodeContext:
+    """What one operator is given when it is attached.
+
+    Attributes:
+        name: The node's name.
+        task: The task it is compiled for.
+        forward: Feeds all children; the child's own step when there is one.
+        children: Step of each child by name.
+    """
+
+    __slots__ = ("_stores", "children", "forward", "name", "task")
+
+    def __init__(
+        self, name: str, task: TaskContext, children: Mapping[str, Step], stores: frozenset[str]
+    ) -> None:
+        self.name = name
+        self.task = task
+        self.children = children
+        self.forward = fan_out(list(children.values()))
+        self._stores = stores
+
+    def has_store(self, name: str) -> bool:
+        """Return whether a store is connected to this node."""
+        return name in self._stores
+
+    def stores(self) -> frozenset[str]:
+        """Return the names of the stores connected to this node."""
+        return self._stores
+
+
+class Operator(Protocol):
+    """One node's logic, as a description that can be attached to many tasks."""
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step of this node for one task.
+
+        Called once a task, after the steps of all children exist and the stores are open.
+        """
+
+
+def fan_out(steps: list[Step]) -> Step:
+    """Return one step that feeds all of `steps`, in order; the step itself when there is one."""
+    if not steps:
+        return _nowhere
+    if len(steps) == 1:
+        return steps[0]
+    if len(steps) == 2:
+        first, second = steps
+
+        def feed_two(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            first(key, value, timestamp, headers)
+            second(key, value, timestamp, headers)
+
+        return feed_two
+    several = tuple(steps)
+
+    def feed_all(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        for step in several:
+            step(key, value, timestamp, headers)
+
+    return feed_all
+
+
+def _nowhere(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+    """Take a record that nobody wants."""

@@ -1,0 +1,133 @@
+"""Checks the user's functions and suppliers when they are declared, not at the first record."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pystreams.errors import TopologyError
+from pystreams.kernel.async_functions import NOT_ASYNC, is_async
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+KEY_VALUE = ("key", "value")
+VALUE = ("value",)
+
+
+def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
+    """Return the function if it can be called with these parameters.
+
+    Args:
+        function: The user's function; built-in ones that don't tell their parameters pass.
+        operation: What it is for, such as "filter"; begins the error's message.
+        parameters: What it will be called with, by position.
+
+    Raises:
+        TopologyError: It is no function, is async, or takes other parameters; says which are
+            expected.
+    """
+    expected = ", ".join(parameters)
+    if not callable(function):
+        raise TopologyError(f"{operation} takes a function of ({expected}), not {function!r}")
+    refuse_async(function, operation)
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function
+    if _accepts(signature, parameters):
+        return function
+    name = getattr(function, "__qualname__", repr(function))
+    taken = ", ".join(signature.parameters)
+    message = f"{operation} calls its function with ({expected}), but {name} takes ({taken})"
+    if parameters[:1] != ("key",) and _accepts(signature, ("key", *parameters)):
+        message += f"; with_key=True calls it with (key, {expected})"
+    raise TopologyError(message)
+
+
+def refuse_async(function: object, operation: str) -> None:
+    """Refuse a function of the user's that is async.
+
+    Raises:
+        TopologyError: It is; names it.
+    """
+    if is_async(function):
+        name = getattr(function, "__qualname__", repr(function))
+        raise TopologyError(f"{operation}: {name} {NOT_ASYNC}")
+
+
+def checked_supplier(function: Function, node: str) -> Function:
+    """Return the supplier of a node's processors if it makes a new one at each call.
+
+    It is called twice to see that, as Kafka Streams does; `init` and `close` of what it returns
+    are not. So a supplier should only make a processor, and leave the rest to `init`.
+
+    Args:
+        function: The user's supplier.
+        node: Name of the node.
+
+    Raises:
+        TopologyError: It is no function without parameters, it raises, or it returns the same
+            object twice or something that is no processor; names the node and the cure.
+    """
+    where = f"processor {node!r}"
+    if not callable(function):
+        raise _no_supplier(function, where)
+    checked(function, where, ())
+    try:
+        first, second = function(), function()
+    except Exception as error:
+        raise TopologyError(f"the supplier of {where} raised {error!r}") from error
+    check_processor(first, node)
+    if first is second:
+        raise TopologyError(
+            f"the supplier of {where} returned the same object twice, {first!r}: tasks and threads "
+            "would share it. Make a new processor at each call, as in lambda: MyProcessor(...)"
+        )
+    return function
+
+
+def check_processor(processor: object, node: str) -> None:
+    """Refuse what a supplier returned if it is no processor.
+
+    Raises:
+        TopologyError: It can't process records, or is async; names the node.
+    """
+    if not callable(getattr(processor, "process", None)):
+        raise TopologyError(
+            f"processor {node!r}: its supplier returned {processor!r}, "
+            "which has no method process(record)"
+        )
+    for method in ("init", "process", "close"):
+        refuse_async(getattr(processor, method, None), f"processor {node!r}")
+
+
+def with_or_without_key(
+    function: Function,
+    operation: str,
+    parameters: tuple[str, ...],
+    *,
+    with_key: bool,
+) -> Function:
+    """Return the function if it can be called with these parameters, after the key if asked for.
+
+    Raises:
+        TopologyError: As `checked` does.
+    """
+    return checked(function, operation, ("key", *parameters) if with_key else parameters)
+
+
+def _no_supplier(given: object, where: str) -> TopologyError:
+    kind = type(given).__name__ if hasattr(given, "process") else "MyProcessor"
+    return TopologyError(
+        f"{where} takes a supplier that makes a processor for each task, such as {kind} or "
+        f"lambda: {kind}(...), not {given!r}"
+    )
+
+
+def _accepts(signature: inspect.Signature, parameters: tuple[str, ...]) -> bool:
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        return False
+    return True

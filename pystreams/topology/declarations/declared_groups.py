@@ -1,0 +1,112 @@
+"""Declared groups of a stream or of a table, to be aggregated: below `KGroupedStream` and such.
+
+Source: Kafka Streams' `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.serdes import Serde
+from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
+from pystreams.topology.declarations.declared_table import DeclaredTable, aggregated_table
+from pystreams.topology.declarations.graph_node import GraphNode
+from pystreams.topology.declarations.graph_nodes import RepartitionNode
+from pystreams.topology.declarations.repartitioning import new_repartition
+from pystreams.topology.declarations.streams_graph import StreamsGraph
+from pystreams.topology.declarations.table_store import TableStore
+from pystreams.topology.graph import naming
+from pystreams.topology.operators.change_serde import ChangeSerde
+from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.options.operation_options import Grouped, Materialized, Repartitioned
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamGroups:
+    """The records of a stream, grouped.
+
+    Attributes:
+        stream: The stream, with the groups as keys.
+        grouped: How records travel to their groups, if they must.
+    """
+
+    stream: DeclaredStream
+    grouped: Grouped[Any, Any]
+
+    def store(
+        self, chosen: Materialized[Any, Any], prefix: str, value_serde: Serde[Any] | None
+    ) -> TableStore:
+        """Return the store of an aggregation; options that have no name use up a number."""
+        names = self.stream.graph.names
+        return TableStore.of(
+            chosen, names, prefix, key_serde=self.grouped.key_serde, value_serde=value_serde
+        )
+
+    def aggregated(
+        self, operator: TableOperator, node_name: str | None, prefix: str, store: TableStore
+    ) -> DeclaredTable:
+        """Declare an aggregation."""
+        stream = self.stream
+        name = stream.graph.names.node_or(node_name, prefix)
+        if stream.repartition_required:
+            stream = behind(stream.graph, self._repartition(store.name))
+        return aggregated_table(stream, name, operator, store)
+
+    def _repartition(self, store_name: str) -> RepartitionNode:
+        """Return the repartition of an aggregation; one with a name serves several."""
+        grouped, graph = self.grouped, self.stream.graph
+        options = Repartitioned(key_serde=grouped.key_serde, value_serde=grouped.value_serde)
+        # Made even if it is not used: its numbers are used up.
+        repartition = new_repartition(graph.names, grouped.name or store_name, options)
+        if grouped.name is not None:
+            repartition = graph.repartitions.setdefault(self, repartition)
+        graph.add(repartition, self.stream.node)
+        return repartition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableGroups:
+    """The rows of a table, grouped.
+
+    Attributes:
+        graph: What its builder has declared.
+        node: The operation that sends changes to groups.
+        grouped: How they travel there.
+    """
+
+    graph: StreamsGraph
+    node: GraphNode
+    grouped: Grouped[Any, Any]
+
+    def store(self, chosen: Materialized[Any, Any], value_serde: Serde[Any] | None) -> TableStore:
+        """Return the store of an aggregation."""
+        # Kafka names the store of a reduction after aggregations, too.
+        return TableStore.of(
+            chosen,
+            self.graph.names,
+            naming.TABLE_AGGREGATE,
+            key_serde=self.grouped.key_serde,
+            value_serde=value_serde,
+        )
+
+    def aggregated(
+        self, operator: TableOperator, node_name: str | None, prefix: str, store: TableStore
+    ) -> DeclaredTable:
+        """Declare an aggregation."""
+        graph, names, grouped = self.graph, self.graph.names, self.grouped
+        sink_name = names.suffixed_or(node_name, "-sink", naming.STREAM_SINK)
+        source_name = names.suffixed_or(node_name, "-source", naming.STREAM_SOURCE)
+        name = names.node_or(node_name, prefix)
+        repartition = RepartitionNode(
+            source_name,
+            topic=(grouped.name or store.name) + naming.REPARTITION_SUFFIX,
+            filter_name=None,
+            sink_name=sink_name,
+            key_serde=grouped.key_serde,
+            value_serde=ChangeSerde(grouped.value_serde),
+        )
+        if grouped.name is not None:
+            repartition = graph.repartitions.setdefault(self, repartition)
+        graph.add(repartition, self.node)
+        return aggregated_table(behind(graph, repartition), name, operator, store)

@@ -1,0 +1,178 @@
+"""The logical graph: what the DSL's methods record, and how it is written into a `Topology`.
+
+Methods of streams and tables only add nodes here. Writing waits for `StreamsBuilder.build`,
+because later declarations count for earlier nodes: a table has a store when something downstream
+looks into it, two streams of one topic share a source, a repartition keeps null keys when a left
+join needs them.
+
+Invariants:
+- A node's priority is the order of its declaration; a node that gets another parent is declared
+  anew. Nodes are written by priority, parents first. This is the order that numbers
+  sub-topologies, so it must be Kafka's.
+- Writing changes nothing in the graph: `build` may be called again, and more may be declared
+  in between.
+
+Source: Kafka Streams' `InternalStreamsBuilder`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+
+from pystreams.errors import TopologyError
+from pystreams.kernel.user_tracebacks import UsersCall, users_call
+from pystreams.topology.declarations.graph_node import GraphNode, Place
+from pystreams.topology.declarations.graph_nodes import RepartitionNode, StreamSourceNode
+from pystreams.topology.declarations.table_decisions import TableDecisions
+from pystreams.topology.graph.naming import NameCounter
+from pystreams.topology.graph.nodes import CopartitionGroup
+from pystreams.topology.graph.topology import Topology
+
+Merged = Mapping[GraphNode, StreamSourceNode]
+"""Sources of topics that an earlier one reads as well, with that one; in order of declaration."""
+
+
+class StreamsGraph:
+    """All that one builder has declared. Not for several threads.
+
+    Attributes:
+        names: Names the nodes.
+        repartitions: The repartition that joins of one stream, or aggregations of one group,
+            have in common; by what they belong to.
+    """
+
+    def __init__(self) -> None:
+        self.names = NameCounter()
+        self.repartitions: dict[object, RepartitionNode] = {}
+        # All by node, in the order of declaration.
+        self._parents: dict[GraphNode, list[GraphNode]] = {}
+        self._priorities: dict[GraphNode, int] = {}
+        self._calls: dict[GraphNode, UsersCall] = {}
+        self._declared = 0
+        self._copartition_groups: list[CopartitionGroup] = []
+
+    def add(self, node: GraphNode, *parents: GraphNode) -> None:
+        """Declare a node after its parents, or once more after another one."""
+        if node not in self._calls:
+            self._calls[node] = users_call()
+        known = self._parents.setdefault(node, [])
+        for parent in parents:
+            if parent not in known:
+                known.append(parent)
+        self._priorities[node] = self._declared
+        self._declared += 1
+
+    def require_copartition(self, sources: frozenset[str], node: str) -> None:
+        """Require equal partition counts of the topics of these sources, for the sake of a node."""
+        self._copartition_groups.append(CopartitionGroup(sources, node))
+
+    def write(self, topology: Topology) -> None:
+        """Write all nodes, by priority, parents first.
+
+        Args:
+            topology: An empty topology.
+
+        Raises:
+            TopologyError: The declarations contradict each other; names the node and the cure.
+        """
+        merged = _merged_sources(self._parents)
+        parents = {
+            node: _parents_after(merged, above)
+            for node, above in self._parents.items()
+            if node not in merged
+        }
+        children: dict[GraphNode, list[GraphNode]] = {node: [] for node in parents}
+        for node, above in parents.items():
+            for parent in above:
+                children[parent].append(node)
+        feeding_null_keys = _ancestors((node for node in parents if node.keeps_null_keys), parents)
+        tables = TableDecisions(parents)
+        for node in self._by_priority(parents, children):
+            topology.declare_for(self._calls[node])
+            place = Place(
+                parents=tuple(parent.name for parent in parents[node]),
+                children=tuple(children[node]),
+                feeds_null_keys=node in feeding_null_keys,
+                keeps_store=tables.keeps_store(node),
+                sends_old_values=tables.sends_old_values(node),
+            )
+            node.write(topology, place)
+        topology.declare_for(None)
+        first_of = {node.name: first.name for node, first in merged.items()}
+        for group in self._copartition_groups:
+            sources = frozenset(first_of.get(name, name) for name in group.sources)
+            topology.add_copartition_group(CopartitionGroup(sources, group.node))
+
+    def _by_priority(
+        self,
+        parents: Mapping[GraphNode, list[GraphNode]],
+        children: Mapping[GraphNode, list[GraphNode]],
+    ) -> Iterator[GraphNode]:
+        """Give the nodes by priority, each after all its parents."""
+        at = {self._priorities[node]: node for node in parents}
+        missing = {node: len(above) for node, above in parents.items()}
+        ready = [priority for priority, node in at.items() if not missing[node]]
+        heapq.heapify(ready)
+        while ready:
+            node = at[heapq.heappop(ready)]
+            yield node
+            for child in children[node]:
+                missing[child] -= 1
+                if not missing[child]:
+                    heapq.heappush(ready, self._priorities[child])
+
+
+def _merged_sources(nodes: Iterable[GraphNode]) -> Merged:
+    """Let streams of equal topics, or of an equal pattern, share the first one's source."""
+    by_pattern: dict[tuple[str, int], StreamSourceNode] = {}
+    by_topic: dict[str, StreamSourceNode] = {}
+    merged: dict[GraphNode, StreamSourceNode] = {}
+    for node in nodes:
+        if not isinstance(node, StreamSourceNode):
+            continue
+        if node.pattern is not None:
+            key = (node.pattern.pattern, node.pattern.flags)
+            first = by_pattern.setdefault(key, node)
+        else:
+            first = _first_reader(by_topic, node)
+        if first is not node:
+            first.check_reads_as(node)
+            merged[node] = first
+    return merged
+
+
+def _parents_after(merged: Merged, parents: list[GraphNode]) -> list[GraphNode]:
+    """Return a node's parents when sources are merged; those that took a place stand last."""
+    kept = [parent for parent in parents if parent not in merged]
+    taken = [first for node, first in merged.items() if node in parents]
+    return list(dict.fromkeys((*kept, *taken)))
+
+
+def _ancestors(
+    nodes: Iterable[GraphNode], parents: Mapping[GraphNode, list[GraphNode]]
+) -> set[GraphNode]:
+    """Return all that lies above some nodes."""
+    found: set[GraphNode] = set()
+    waiting = list(nodes)
+    while waiting:
+        above = set(parents[waiting.pop()]) - found
+        found |= above
+        waiting.extend(above)
+    return found
+
+
+def _first_reader(
+    by_topic: dict[str, StreamSourceNode], node: StreamSourceNode
+) -> StreamSourceNode:
+    """Return the first source of the same topics, which may be the node itself."""
+    readers = {by_topic.setdefault(topic, node) for topic in node.topics}
+    for reader in readers:
+        if set(reader.topics) != set(node.topics):
+            message = (
+                f"streams {reader.name!r} and {node.name!r} read overlapping but different topics "
+                f"({', '.join(reader.topics)} and {', '.join(node.topics)}): "
+                "read each topic in one stream and merge the streams"
+            )
+            raise TopologyError(message)
+    return readers.pop()

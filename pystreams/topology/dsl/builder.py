@@ -1,0 +1,144 @@
+"""`StreamsBuilder`: where a topology begins. Source: Kafka Streams' `StreamsBuilder`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, Unpack
+
+from pystreams.errors import TopologyError
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.declared_table import table_of_topic
+from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
+from pystreams.topology.declarations.streams_graph import StreamsGraph
+from pystreams.topology.dsl.streams_and_tables import KStream, KTable
+from pystreams.topology.graph import naming
+from pystreams.topology.graph.declaration_checks import check_store_builder
+from pystreams.topology.graph.source_topics import compiled_pattern
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.options.operation_options import (
+    Consumed,
+    ConsumedOptions,
+    Materialized,
+    options_of,
+)
+from pystreams.topology.options.type_variables import K, V
+
+
+class StreamsBuilder:
+    """Declares streams and tables; `build` makes a topology of them.
+
+        builder = StreamsBuilder()
+        orders = builder.stream("orders", key_serde=serdes.STRING, value_serde=serdes.JSON)
+        orders.group_by_key().count(name="counts").to_stream().to("order-counts")
+        topology = builder.build()
+
+    Options are keywords. The names of nodes, stores and internal topics are Kafka Streams', so
+    that the order of declarations matters: inserting an operation renames what follows and has no
+    name of its own, and a renamed store begins empty. Not for several threads.
+    """
+
+    def __init__(self) -> None:
+        self._graph = StreamsGraph()
+
+    def stream(
+        self,
+        topics: str | Collection[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        consumed: Consumed[K, V] | None = None,
+        **options: Unpack[ConsumedOptions[K, V]],
+    ) -> KStream[K, V]:
+        """Read topics as a stream.
+
+        Args:
+            topics: One topic or several; give these or `pattern`.
+            pattern: A regular expression; every topic it matches as a whole is read.
+            consumed: How to read; or give the same as keywords.
+            options: Keywords of `Consumed`: `key_serde`, `value_serde`, `timestamp_extractor`,
+                `offset_reset`, `name`.
+
+        Raises:
+            TopologyError: Topics and pattern are both given, or neither is, or one is not right.
+        """
+        chosen = options_of(Consumed, consumed, options, "stream")
+        names = _topic_names(topics)
+        if bool(names) == (pattern is not None):
+            raise TopologyError("stream(...) needs topics or a pattern, one of the two")
+        for topic in names:
+            naming.check_name(topic, "a topic")
+        compiled = compiled_pattern(pattern, "stream")
+        name = self._graph.names.node_or(chosen.name, naming.STREAM_SOURCE)
+        node = StreamSourceNode(name, names, compiled, chosen)
+        self._graph.add(node)
+        declared = DeclaredStream(
+            self._graph, node, frozenset((name,)), chosen.key_serde, chosen.value_serde
+        )
+        return KStream(declared)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        consumed: Consumed[K, V] | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[ConsumedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Read a topic as a table: the last value of each key; a null value deletes the key.
+
+        The table is kept in a store only if it is named, or if something looks into it (a join,
+        a grouping). Records without a key are dropped.
+
+        Args:
+            consumed: How to read; or give the same as keywords.
+            materialized: Name and options of the table's store.
+            options: Keywords of `Consumed`, but for `name`, which names the table, that is its
+                store (as `materialized=Materialized(name=...)` does).
+        """
+        naming.check_name(topic, "a topic")
+        keywords: dict[str, Any] = dict(options)
+        store_name = keywords.pop("name", None)
+        chosen = options_of(Consumed, consumed, keywords, "table")
+        kept = _table_options(materialized, store_name)
+        return KTable(table_of_topic(self._graph, topic, chosen, kept))
+
+    def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
+        """Add a store that processors may name in `process(..., stores=[...])`.
+
+        Args:
+            builder: Made with `Stores.key_value_store_builder(...)` and the like.
+
+        Raises:
+            TopologyError: It is not a store builder.
+        """
+        check_store_builder(builder, "add_state_store")
+        self._graph.add(StateStoreNode(builder.name, builder))
+        return self
+
+    def build(self) -> Topology:
+        """Return the topology of everything declared so far.
+
+        Raises:
+            TopologyError: The declarations contradict each other; names the node and the cure.
+        """
+        topology = Topology()
+        self._graph.write(topology)
+        return topology
+
+
+def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
+    if topics is None:
+        return ()
+    return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+
+
+def _table_options(materialized: Materialized[K, V] | None, name: str | None) -> Materialized[K, V]:
+    if materialized is not None and name is not None:
+        message = (
+            f"table: it is named {name!r} and Materialized(...) is given: put the name into "
+            "Materialized(name=...)"
+        )
+        raise TopologyError(message)
+    keywords = {} if materialized is not None else {"name": name}
+    return options_of(Materialized, materialized, keywords, "table")

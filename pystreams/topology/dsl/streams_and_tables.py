@@ -1,0 +1,878 @@
+"""The DSL's classes: `KStream`, `KTable`, their groups and branches.
+
+Streams make tables, and tables streams: classes that name each other are one module. It holds what
+a user calls, with its types, its text and the checks of what was given. How an operation is
+declared is said in modules that know none of these classes: `declared_stream`, `declared_table`,
+`declared_groups`, `declared_branches`, `stream_joins`, `table_joins`.
+
+Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `BranchedKStream`.
+"""
+
+# ruff: noqa: SLF001 - streams look into the streams and tables they are put together with.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Literal, TextIO, Unpack, overload
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import LONG, Serde
+from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
+from pystreams.topology.contracts.user_functions import (
+    KEY_VALUE,
+    VALUE,
+    checked,
+    with_or_without_key,
+)
+from pystreams.topology.declarations.declared_branches import DeclaredSplit
+from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
+from pystreams.topology.declarations.declared_stream import DeclaredStream
+from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.join_call import JoinCall
+from pystreams.topology.declarations.stream_joins import join_streams
+from pystreams.topology.declarations.table_joins import join_table
+from pystreams.topology.graph import naming
+from pystreams.topology.graph.nodes import TopicNameExtractor
+from pystreams.topology.operators import aggregations as aggregate
+from pystreams.topology.operators import stateless
+from pystreams.topology.operators.printing import PrintOperator
+from pystreams.topology.options.join_windows import JoinWindows
+from pystreams.topology.options.operation_options import (
+    Grouped,
+    GroupedOptions,
+    Joined,
+    JoinedOptions,
+    Materialized,
+    MaterializedOptions,
+    Produced,
+    ProducedOptions,
+    Repartitioned,
+    RepartitionedOptions,
+    optional_options,
+    options_of,
+)
+from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
+from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
+
+
+class KStream(Generic[K, V]):
+    """A stream of records; each operation returns a new stream and leaves this one as it is.
+
+    Functions are called with (key, value) or with the value alone, as the operation says;
+    `with_key=True` asks for both where the value alone is the rule. They run on the task's thread
+    and must not change keys and values in place, which other branches of the stream may share.
+    An exception in one goes to the processing handler, and the record is dropped if that says to
+    go on.
+
+    `name` names the operation's node, instead of the generated `KSTREAM-FILTER-0000000001`. Options
+    are given as keywords, or together in an object such as `Grouped(...)`; serdes that are not
+    given are the stream's own, as far as it knows them. Operations that may change the key make a
+    later grouping or join send the records through a repartition topic.
+    """
+
+    def __init__(self, declared: DeclaredStream) -> None:
+        self._declared = declared
+
+    # ------------------------------------------------------------------ one record at a time
+
+    def filter(
+        self, predicate: Callable[[K, V], bool], *, name: str | None = None
+    ) -> KStream[K, V]:
+        """Keep the records for which `predicate(key, value)` is true."""
+        operator = stateless.FilterOperator(checked(predicate, "filter", KEY_VALUE))
+        return KStream(self._declared.unchanged(operator, naming.STREAM_FILTER, name))
+
+    def filter_not(
+        self, predicate: Callable[[K, V], bool], *, name: str | None = None
+    ) -> KStream[K, V]:
+        """Keep the records for which `predicate(key, value)` is false."""
+        operator = stateless.FilterOperator(
+            checked(predicate, "filter_not", KEY_VALUE), negate=True
+        )
+        return KStream(self._declared.unchanged(operator, naming.STREAM_FILTER, name))
+
+    def map(
+        self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None
+    ) -> KStream[K2, V2]:
+        """Replace each record by the pair that `mapper(key, value)` returns."""
+        operator = stateless.MapOperator(checked(mapper, "map", KEY_VALUE))
+        return KStream(self._declared.new_record(operator, naming.STREAM_MAP, name))
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values(
+        self, mapper: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = None
+    ) -> KStream[K, V2]: ...
+
+    def map_values(
+        self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
+    ) -> KStream[K, V2]:
+        """Replace each value by `mapper(value)`, or by `mapper(key, value)` with the key."""
+        with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
+        operator = stateless.MapValuesOperator(mapper, with_key=with_key)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
+    ) -> KStream[K2, V2]:
+        """Replace each record by any number of pairs, those that `mapper(key, value)` returns."""
+        operator = stateless.FlatMapOperator(checked(mapper, "flat_map", KEY_VALUE))
+        return KStream(self._declared.new_record(operator, naming.STREAM_FLAT_MAP, name))
+
+    @overload
+    def flat_map_values(
+        self,
+        mapper: Callable[[V], Iterable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def flat_map_values(
+        self,
+        mapper: Callable[[K, V], Iterable[V2]],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def flat_map_values(
+        self,
+        mapper: Callable[..., Iterable[V2]],
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Replace each value by any number of values, those that `mapper(value)` returns."""
+        with_or_without_key(mapper, "flat_map_values", VALUE, with_key=with_key)
+        operator = stateless.FlatMapValuesOperator(mapper, with_key=with_key)
+        return KStream(self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name))
+
+    def select_key(
+        self, selector: Callable[[K, V], K2], *, name: str | None = None
+    ) -> KStream[K2, V]:
+        """Replace each key by `selector(key, value)`."""
+        operator = stateless.SelectKeyOperator(checked(selector, "select_key", KEY_VALUE))
+        return KStream(self._declared.new_key(operator, naming.STREAM_SELECT_KEY, name))
+
+    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+        """Call `action(key, value)` for each record and hand the record on."""
+        operator = stateless.PeekOperator(checked(action, "peek", KEY_VALUE))
+        return KStream(self._declared.unchanged(operator, naming.STREAM_PEEK, name))
+
+    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
+        """Call `action(key, value)` for each record; the stream ends here.
+
+        What the action does outside of the topology is not part of exactly-once.
+        """
+        operator = stateless.PeekOperator(checked(action, "foreach", KEY_VALUE))
+        self._declared.new_value(operator, naming.STREAM_FOREACH, name)
+
+    def print(
+        self,
+        *,
+        label: str | None = None,
+        file: TextIO | None = None,
+        mapper: Callable[[K, V], str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        """Write each record as a line `[label]: key, value`; the stream ends here.
+
+        Args:
+            label: What stands in brackets; the name of this stream's node when None.
+            file: Where to write; the standard output when None. Stays open.
+            mapper: Called with (key, value); returns what stands after the label.
+        """
+        if mapper is not None:
+            checked(mapper, "print", KEY_VALUE)
+        operator = PrintOperator(label or self._declared.node.name, file, mapper)
+        self._declared.new_value(operator, naming.STREAM_PRINT, name)
+
+    # ------------------------------------------------------------------ several streams
+
+    def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
+        """Return the records of both streams, in no order between the two.
+
+        Raises:
+            TopologyError: The streams come from different builders.
+        """
+        return KStream(self._declared.merged_with(other._declared, name))
+
+    def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
+        """Split the stream: each record goes to the first branch whose predicate is true.
+
+        The `name` begins the names of the branches, too.
+        """
+        return BranchedKStream(DeclaredSplit(self._declared, name))
+
+    # ------------------------------------------------------------------ groups and topics
+
+    def group_by_key(
+        self, *, grouped: Grouped[K, V] | None = None, **options: Unpack[GroupedOptions[K, V]]
+    ) -> KGroupedStream[K, V]:
+        """Group the records by their key, to aggregate them."""
+        chosen = options_of(Grouped, grouped, options, "group_by_key")
+        return self._grouped(self._declared, chosen, self._declared.key_serde)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], K2],
+        *,
+        grouped: Grouped[K2, V] | None = None,
+        **options: Unpack[GroupedOptions[K2, V]],
+    ) -> KGroupedStream[K2, V]:
+        """Group the records by `selector(key, value)`, to aggregate them; always repartitions.
+
+        Args:
+            selector: Called with (key, value); returns the new key; None drops the record.
+        """
+        chosen = options_of(Grouped, grouped, options, "group_by")
+        checked(selector, "group_by", KEY_VALUE)
+        selected = self.select_key(selector, name=chosen.name)
+        return self._grouped(selected._declared, chosen, None)
+
+    def repartition(
+        self,
+        *,
+        repartitioned: Repartitioned[K, V] | None = None,
+        **options: Unpack[RepartitionedOptions[K, V]],
+    ) -> KStream[K, V]:
+        """Send the stream through an internal topic, spread by its present key."""
+        chosen = options_of(Repartitioned, repartitioned, options, "repartition")
+        prefix = chosen.name or self._declared.graph.names.node(naming.STREAM_REPARTITION)
+        return KStream(self._declared.repartitioned(prefix, chosen))
+
+    def to(
+        self,
+        topic: str | TopicNameExtractor,
+        *,
+        produced: Produced[K, V] | None = None,
+        **options: Unpack[ProducedOptions[K, V]],
+    ) -> None:
+        """Write the stream to a topic that exists; the stream ends here.
+
+        Args:
+            topic: The topic, or a function (key, value, record) -> topic.
+
+        Raises:
+            TopologyError: The topic is neither a name nor a function.
+        """
+        chosen = options_of(Produced, produced, options, "to")
+        if callable(topic):
+            checked(topic, "to", (*KEY_VALUE, "record"))
+        else:
+            naming.check_name(topic, "a topic")
+        self._declared.written_to(topic, chosen)
+
+    def to_table(
+        self,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Read the stream as updates of a table: the last value of each key, None deletes."""
+        chosen = options_of(Materialized, materialized, options, "to_table")
+        return KTable(table_of_stream(self._declared, chosen, node_name))
+
+    # ------------------------------------------------------------------ the user's processors
+
+    def process(
+        self,
+        supplier: Callable[[], Processor[K, V, K2, V2]],
+        *,
+        stores: Sequence[str] = (),
+        name: str | None = None,
+    ) -> KStream[K2, V2]:
+        """Run a processor of your own on each record; what it forwards is the new stream.
+
+        Args:
+            supplier: Makes a new processor for each task; the class itself will do. Is called
+                twice at once, as in `Topology.add_processor`. Stores that its method `stores()`
+                returns are added and connected.
+            stores: Names of stores the processor uses, added with `add_state_store`.
+
+        Raises:
+            TopologyError: `supplier` does not make a new processor at each call, or `stores` are
+                not names.
+        """
+        processed = self._declared.processed(supplier, stores, name, fixed_key=False)
+        return KStream(processed)
+
+    def process_values(
+        self,
+        supplier: Callable[[], FixedKeyProcessor[K, V, V2]],
+        *,
+        stores: Sequence[str] = (),
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Run a processor that keeps the key, so that no repartition is needed after it.
+
+        Takes the same arguments as `process`.
+        """
+        processed = self._declared.processed(supplier, stores, name, fixed_key=True)
+        return KStream(processed)
+
+    # ------------------------------------------------------------------ joins
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[V, VOther], V2],
+        *,
+        with_key: Literal[False] = False,
+        joined: Joined[K, V, VOther] | None = None,
+        **options: Unpack[JoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[K, V, VOther], V2],
+        *,
+        with_key: Literal[True],
+        joined: Joined[K, V, VOther] | None = None,
+        **options: Unpack[JoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[V, VOther], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[False] = False,
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[K, V, VOther], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[True],
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    def join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther],
+        joiner: Callable[..., V2],
+        windows: JoinWindows | None = None,
+        *,
+        with_key: bool = False,
+        joined: Any = None,
+        **options: Any,
+    ) -> KStream[K, V2]:
+        """Join each record with the table's row of its key, or with another stream's records.
+
+        With a table: a record is joined with the row there is when it arrives, and dropped if there
+        is none; updates of the table produce nothing by themselves. With a stream: with each record
+        of its key that is in the window around it, whichever arrives first.
+
+        The topics of both must have equal numbers of partitions. Options are those of `Joined` with
+        a table, of `StreamJoined` with a stream.
+
+        Args:
+            other: The table or the stream.
+            joiner: Called with (value, other's value); returns the new value.
+            windows: How far apart in time records of two streams may be; not for a table.
+            with_key: Call the joiner with (key, value, other's value).
+        """
+        call = JoinCall("join", joiner, windows, with_key, joined, options)
+        return self._join(other, call)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[V, VOther | None], V2],
+        *,
+        with_key: Literal[False] = False,
+        joined: Joined[K, V, VOther] | None = None,
+        **options: Unpack[JoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[K, V, VOther | None], V2],
+        *,
+        with_key: Literal[True],
+        joined: Joined[K, V, VOther] | None = None,
+        **options: Unpack[JoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[V, VOther | None], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[False] = False,
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[K, V, VOther | None], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[True],
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    def left_join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther],
+        joiner: Callable[..., V2],
+        windows: JoinWindows | None = None,
+        *,
+        with_key: bool = False,
+        joined: Any = None,
+        **options: Any,
+    ) -> KStream[K, V2]:
+        """Join as `join` does, and records that find nothing with None.
+
+        With a stream they wait until no match can come any more: until the time of either stream is
+        beyond the end of their window and the grace period. The first look after that joins them;
+        `outer.join.emit.interval.ms` says how often there is one.
+        """
+        call = JoinCall("left_join", joiner, windows, with_key, joined, options)
+        return self._join(other, call)
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[V | None, VOther | None], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[False] = False,
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def outer_join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[[K, V | None, VOther | None], V2],
+        windows: JoinWindows,
+        *,
+        with_key: Literal[True],
+        joined: StreamJoined[K, V, VOther] | None = None,
+        **options: Unpack[StreamJoinedOptions[K, V, VOther]],
+    ) -> KStream[K, V2]: ...
+
+    def outer_join(
+        self,
+        other: KStream[K, VOther],
+        joiner: Callable[..., V2],
+        windows: JoinWindows,
+        *,
+        with_key: bool = False,
+        joined: Any = None,
+        **options: Any,
+    ) -> KStream[K, V2]:
+        """Join two streams as `left_join` does; the other stream's records meet None as well."""
+        call = JoinCall("outer_join", joiner, windows, with_key, joined, options)
+        return self._join(other, call)
+
+    # ------------------------------------------------------------------ inside
+
+    def _join(self, other: object, call: JoinCall) -> KStream[Any, Any]:
+        if isinstance(other, KStream):
+            return KStream(join_streams(self._declared, other._declared, call))
+        if not isinstance(other, KTable) or call.kind == "outer_join":
+            which = "KStream" if call.kind == "outer_join" else "KTable or a KStream"
+            raise TopologyError(
+                f"{call.kind}: a stream is joined with a {which} here, not {other!r}"
+            )
+        return KStream(join_table(self._declared, other._declared, call))
+
+    def _grouped(
+        self, stream: DeclaredStream, chosen: Grouped[Any, Any], key_serde: Serde[Any] | None
+    ) -> KGroupedStream[Any, Any]:
+        # Differs from Kafka: a serde that Grouped leaves open is the stream's, not the default.
+        value_serde = chosen.value_serde or self._declared.value_serde
+        grouped = Grouped(chosen.key_serde or key_serde, value_serde, chosen.name)
+        return KGroupedStream(StreamGroups(stream, grouped))
+
+
+class KTable(Generic[K, V]):
+    """A table: for each key its latest value; an update to None deletes the key.
+
+    Made by `StreamsBuilder.table`, `KStream.to_table` and aggregations. Operations return new
+    tables. A table keeps state of its own only where it must, or where the user names it: the
+    options of `Materialized` (`name="..."` above all), as keywords or in `materialized=...`, make
+    it keep a store that can be queried. `node_name` names the operation's node.
+    """
+
+    def __init__(self, declared: DeclaredTable) -> None:
+        self._declared = declared
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """Name of the table's store, if the user gave it one; else None."""
+        return self._declared.queryable_store_name
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Keep the rows for which the predicate is true; a row that no longer is, is deleted.
+
+        Args:
+            predicate: Called with (key, value), never with a deleted row.
+        """
+        checked(predicate, "filter", KEY_VALUE)
+        chosen = optional_options(Materialized, materialized, options, "filter")
+        return KTable(self._declared.filtered(predicate, chosen, node_name, negate=False))
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Keep the rows for which the predicate is false; otherwise as `filter`."""
+        checked(predicate, "filter_not", KEY_VALUE)
+        chosen = optional_options(Materialized, materialized, options, "filter_not")
+        return KTable(self._declared.filtered(predicate, chosen, node_name, negate=True))
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], V2],
+        *,
+        with_key: Literal[False] = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        with_key: Literal[True],
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def map_values(
+        self,
+        mapper: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Replace each row's value.
+
+        Args:
+            mapper: Called with (value), never with a deleted row; must not change it in place.
+            with_key: Call the mapper with (key, value).
+        """
+        with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
+        chosen = optional_options(Materialized, materialized, options, "map_values")
+        return KTable(self._declared.mapped(mapper, chosen, node_name, with_key=with_key))
+
+    @overload
+    def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
+
+    @overload
+    def to_stream(
+        self, key_mapper: Callable[[K, V], K2], *, name: str | None = None
+    ) -> KStream[K2, V]: ...
+
+    def to_stream(
+        self, key_mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None
+    ) -> KStream[Any, V]:
+        """Return the stream of the table's changes; a deletion is a record with value None.
+
+        Args:
+            key_mapper: Chooses a new key, as `KStream.select_key` does; called with (key, value).
+        """
+        stream = KStream[K, V](self._declared.changes(name))
+        return stream if key_mapper is None else stream.select_key(key_mapper)
+
+    def group_by(
+        self,
+        selector: Callable[[K, V], tuple[K2, V2]],
+        *,
+        grouped: Grouped[K2, V2] | None = None,
+        **options: Unpack[GroupedOptions[K2, V2]],
+    ) -> KGroupedTable[K2, V2]:
+        """Put each row into a group of another table; aggregate it there.
+
+        The rows travel through a repartition topic. When a row changes, its old value is
+        subtracted from the old group and the new one added to the new group.
+
+        Args:
+            selector: Called with (key, value); returns (group, value). A row whose group or value
+                is None is in no group.
+        """
+        checked(selector, "group_by", KEY_VALUE)
+        chosen = options_of(Grouped, grouped, options, "group_by")
+        node = self._declared.regrouped(selector, chosen.name)
+        return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
+
+
+class KGroupedStream(Generic[K, V]):
+    """The records of a stream, grouped by key. Made by `KStream.group_by_key` and `group_by`.
+
+    Each aggregation makes a table that is kept in a state store. Give it a name
+    (`count(name="counts")`): the store, its changelog topic and, where records must travel to
+    their group, the repartition topic are called after it, and only a named store can be queried.
+    That and the other options of `Materialized` are keywords, or stand in `materialized=...`;
+    `node_name` names the node. Records without key or value are dropped.
+    """
+
+    def __init__(self, groups: StreamGroups) -> None:
+        self._groups = groups
+
+    def count(
+        self,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, int] | None = None,
+        **options: Unpack[MaterializedOptions[K, int]],
+    ) -> KTable[K, int]:
+        """Count the records of each key; `value_serde` is `serdes.LONG` unless given."""
+        chosen = options_of(Materialized, materialized, options, "count")
+        if (materialized is not None or options) and chosen.store_name is None:
+            # Kafka takes a number here for the sake of old topologies.
+            self._groups.stream.graph.names.store(naming.STREAM_AGGREGATE)
+        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, LONG)
+        operator = aggregate.CountOperator(store.name)
+        return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Combine the values of each key.
+
+        Args:
+            reducer: Called with (value so far, value) from a key's second record on; returning
+                None deletes the key.
+        """
+        checked(reducer, "reduce", ("so_far", "value"))
+        chosen = options_of(Materialized, materialized, options, "reduce")
+        store = self._groups.store(chosen, naming.STREAM_REDUCE, self._groups.grouped.value_serde)
+        operator = aggregate.ReduceOperator(store.name, reducer)
+        return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_REDUCE, store))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        aggregator: Callable[[K, V, VAgg], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]:
+        """Fold the values of each key into one of another type, which has a serde of its own.
+
+        Args:
+            initializer: Returns the value a key begins with.
+            aggregator: Called with (key, value, value so far); returns the new value, or None to
+                delete the key. It may change what it was given and return that.
+        """
+        checked(initializer, "aggregate", ())
+        checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
+        chosen = options_of(Materialized, materialized, options, "aggregate")
+        store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
+        operator = aggregate.AggregateOperator(store.name, initializer, aggregator)
+        return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
+
+
+class KGroupedTable(Generic[K, V]):
+    """The rows of a table, put into groups. Made by `KTable.group_by`.
+
+    Aggregations undo the old value of a changed row with their subtractor before they add the new
+    one, so that each group holds what its present rows say. When a row moves between groups, one
+    group is updated before the other. Options are given as to `KGroupedStream`.
+    """
+
+    def __init__(self, groups: TableGroups) -> None:
+        self._groups = groups
+
+    def count(
+        self,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, int] | None = None,
+        **options: Unpack[MaterializedOptions[K, int]],
+    ) -> KTable[K, int]:
+        """Count the rows of each group; `value_serde` is `serdes.LONG` unless given."""
+        chosen = options_of(Materialized, materialized, options, "count")
+        store = self._groups.store(chosen, LONG)
+        operator = aggregate.table_count(store.name)
+        return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
+
+    def reduce(
+        self,
+        adder: Callable[[V, V], V],
+        subtractor: Callable[[V, V], V],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[K, V]:
+        """Combine the rows of each group.
+
+        Args:
+            adder: Called with (value so far, new value) unless the group is empty.
+            subtractor: Called with (value so far, old value); returning None deletes the group.
+        """
+        for function in (adder, subtractor):
+            checked(function, "reduce", ("so_far", "value"))
+        chosen = options_of(Materialized, materialized, options, "reduce")
+        store = self._groups.store(chosen, self._groups.grouped.value_serde)
+        operator = aggregate.TableReduceOperator(store.name, adder, subtractor)
+        return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_REDUCE, store))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        adder: Callable[[K, V, VAgg], VAgg],
+        subtractor: Callable[[K, V, VAgg], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]:
+        """Fold the rows of each group into a value of another type, which has a serde of its own.
+
+        Args:
+            initializer: Returns the value a group begins with.
+            adder: Called with (group, new value, value so far).
+            subtractor: Called with (group, old value, value so far); None deletes the group.
+        """
+        checked(initializer, "aggregate", ())
+        for function in (adder, subtractor):
+            checked(function, "aggregate", ("group", "value", "so_far"))
+        chosen = options_of(Materialized, materialized, options, "aggregate")
+        store = self._groups.store(chosen, None)
+        operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
+        return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
+
+
+class BranchedKStream(Generic[K, V]):
+    """A stream being split: a record goes to the first branch whose predicate is true.
+
+    Made by `KStream.split`. Declare the branches, then end with `default_branch` (which takes
+    the rest) or `no_default_branch` (which drops it); both return the branches by name:
+
+        split = stream.split(name="size-").branch(is_big, name="big")
+        branches = split.default_branch(name="small")
+        branches["size-big"], branches["size-small"]
+
+    A branch without a name is called by its number, from 1; the default branch is 0.
+    """
+
+    def __init__(self, split: DeclaredSplit) -> None:
+        self._split = split
+        self._branches: dict[str, KStream[K, V]] = {}
+
+    def branch(
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        name: str | None = None,
+        chain: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None,
+    ) -> BranchedKStream[K, V]:
+        """Add a branch.
+
+        Args:
+            predicate: Called with (key, value), if no earlier branch took the record.
+            name: Ends the branch's name, which begins with the split's.
+            chain: Called with the branch; what it returns stands in the result instead, and
+                nothing if it returns None.
+
+        Raises:
+            TopologyError: The split has ended, or another branch has the name.
+        """
+        self._keep(self._split.branch(predicate, name), chain)
+        return self
+
+    def default_branch(
+        self,
+        *,
+        name: str | None = None,
+        chain: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None = None,
+    ) -> dict[str, KStream[K, V]]:
+        """End the split with a branch for all records that no other one takes.
+
+        Args:
+            name: Ends the branch's name.
+            chain: As in `branch`.
+
+        Returns:
+            The branches by name.
+
+        Raises:
+            TopologyError: The split has ended, or another branch has the name.
+        """
+        self._keep(self._split.default_branch(name), chain)
+        return self._branches
+
+    def no_default_branch(self) -> dict[str, KStream[K, V]]:
+        """End the split; drop records that no branch takes.
+
+        Returns:
+            The branches by name.
+
+        Raises:
+            TopologyError: The split has ended.
+        """
+        self._split.end("no_default_branch")
+        return self._branches
+
+    def _keep(
+        self,
+        branch: DeclaredStream,
+        chain: Callable[[KStream[K, V]], KStream[Any, Any] | None] | None,
+    ) -> None:
+        stream = KStream[K, V](branch)
+        kept = stream if chain is None else chain(stream)
+        if kept is not None:
+            self._branches[branch.node.name] = kept

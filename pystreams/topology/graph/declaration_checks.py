@@ -1,0 +1,68 @@
+"""Refuses what would fail only when the first record arrives: serdes, functions, store builders."""
+
+from __future__ import annotations
+
+from pystreams.errors import TopologyError
+from pystreams.stores.contracts.spec import StoreEngine
+from pystreams.topology.contracts.user_functions import refuse_async
+from pystreams.topology.graph.naming import check_name
+
+_OFFSET_RESETS = ("earliest", "latest", "none")
+
+
+def check_values(operation: str, **values: object) -> None:
+    """Refuse values of options, by their names; None is always right.
+
+    Args:
+        operation: The operation or the node they are for; begins the error's message.
+        values: The options.
+
+    Raises:
+        TopologyError: One is of a wrong type; says which, and what it should be.
+    """
+    for option, value in values.items():
+        if value is None:
+            continue
+        where = f"{operation}: {option}"
+        if option.endswith("serde"):
+            if isinstance(value, type) or not _is_serde(value):
+                message = (
+                    f"{where} must be a serde, an object with serializer(topic) and "
+                    f"deserializer(topic) such as serdes.STRING, not {value!r}"
+                )
+                raise TopologyError(message)
+        elif option in {"timestamp_extractor", "partitioner"}:
+            if not callable(value):
+                raise TopologyError(f"{where} must be a function, not {value!r}")
+            refuse_async(value, where)
+        elif option in {"name", "store_name"}:
+            check_name(value, "a node or store")
+        elif option == "offset_reset" and value not in _OFFSET_RESETS:
+            raise TopologyError(f"{where} {value!r} is none of {', '.join(_OFFSET_RESETS)}")
+        elif option == "store_type" and not isinstance(value, StoreEngine):
+            raise TopologyError(f"{where} must be a StoreEngine, not {value!r}")
+
+
+def check_store_builder(builder: object, operation: str) -> None:
+    """Refuse what can't build a store.
+
+    Args:
+        builder: What the user gave.
+        operation: Where; begins the error's message.
+
+    Raises:
+        TopologyError: It is not a store builder.
+    """
+    if not callable(getattr(builder, "build", None)) or not hasattr(builder, "name"):
+        message = (
+            f"{operation} takes a store builder, not {builder!r}: make one with "
+            "Stores.key_value_store_builder(...)"
+        )
+        raise TopologyError(message)
+    check_name(builder.name, "a state store")
+
+
+def _is_serde(value: object) -> bool:
+    return callable(getattr(value, "serializer", None)) and callable(
+        getattr(value, "deserializer", None)
+    )

@@ -1,0 +1,355 @@
+"""The topology: a graph of named nodes and stores, built by hand or by the DSL.
+
+Invariants:
+- Names of nodes are unique; parents are added before their children, so that the order of
+  insertion is a topological order. Sub-topologies are numbered by it.
+- A store belongs to one sub-topology: nodes that share a store are in the same one.
+- Internal topics are held without the application's prefix, which only the plan knows.
+
+Source: Kafka Streams' `Topology` and `InternalTopologyBuilder`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from pystreams.errors import TopologyError
+from pystreams.kernel.user_tracebacks import UsersCall, users_call
+from pystreams.serdes import Serde
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.operator import Operator
+from pystreams.topology.contracts.processor import ConnectsStores
+from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, checked_supplier
+from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
+from pystreams.topology.graph.description import TopologyDescription, describe
+from pystreams.topology.graph.naming import check_name
+from pystreams.topology.graph.nodes import (
+    CopartitionGroup,
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+    StreamPartitioner,
+    TopicNameExtractor,
+)
+from pystreams.topology.graph.source_topics import compiled_pattern, refuse_overlap
+from pystreams.topology.operators.user_processor import AnyProcessor, UserProcessorOperator
+
+
+class Topology:
+    """A graph of sources, processors, sinks and stores (the Processor API).
+
+    Methods return the topology, so that calls chain. Not for use by several threads while it is
+    being built; a built one is only read.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._children: dict[str, list[str]] = {}
+        self._stores: dict[str, StoreBuilder] = {}
+        self._repartition_topics: dict[str, RepartitionTopic] = {}
+        self._copartition_groups: list[CopartitionGroup] = []
+        self._calls: dict[str, UsersCall] = {}
+        self._store_calls: dict[str, UsersCall] = {}
+        self._declared_by: UsersCall | None = None
+
+    # ------------------------------------------------------------------ what a user calls
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        pattern: str | re.Pattern[str] | None = None,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: str | None = None,
+    ) -> Topology:
+        """Add a node that reads topics.
+
+        Args:
+            name: The node's name, unique in the topology.
+            topics: Topics to read; give these or `pattern`.
+            pattern: A regular expression; every matching topic is read, new ones too.
+            key_serde: How keys are read; the configured default when None.
+            value_serde: How values are read; the configured default when None.
+            timestamp_extractor: Where event time comes from; the configured one when None.
+            offset_reset: "earliest", "latest" or "none" for a group without offsets; the
+                configured `auto.offset.reset` when None.
+
+        Raises:
+            TopologyError: The name is taken, no topic is given, a topic is read twice, or an
+                argument is of a wrong type.
+        """
+        self._check_new(name)
+        if bool(topics) == (pattern is not None):
+            raise TopologyError(f"source {name!r} needs topics or a pattern, one of the two")
+        for topic in topics:
+            check_name(topic, f"a topic of source {name!r}")
+        check_values(
+            f"source {name!r}",
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
+        )
+        source = SourceNode(
+            name,
+            topics=tuple(dict.fromkeys(topics)),
+            pattern=compiled_pattern(pattern, f"source {name!r}"),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=offset_reset,
+        )
+        for other in self._nodes.values():
+            if isinstance(other, SourceNode):
+                refuse_overlap(other, source)
+        self._nodes[name] = source
+        self._calls[name] = self._declared_by or users_call()
+        self._children[name] = []
+        return self
+
+    def add_processor(
+        self,
+        name: str,
+        supplier: Callable[[], AnyProcessor],
+        *parents: str,
+        fixed_key: bool = False,
+    ) -> Topology:
+        """Add a node that runs a processor of the user's.
+
+        Args:
+            name: The node's name, unique in the topology.
+            supplier: Makes a new processor for each task (the class itself will do). Is called
+                twice at once, to see that the two differ: leave files and connections to `init`.
+                When it has a method `stores()`, the stores that returns are added and connected.
+            parents: Nodes whose records it receives.
+            fixed_key: Refuse to forward a record whose key is not the input's.
+
+        Raises:
+            TopologyError: The name is taken, a parent does not exist, the supplier does not make
+                a new processor at each call, or another store has the name of one it brings.
+        """
+        self._check_new(name)
+        self._check_parents(name, parents)
+        checked_supplier(supplier, name)
+        self.add_user_processor(name, supplier, parents, fixed_key=fixed_key)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str | TopicNameExtractor,
+        *parents: str,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> Topology:
+        """Add a node that writes to a topic.
+
+        Args:
+            name: The node's name, unique in the topology.
+            topic: The topic, or a function (key, value, record) -> topic.
+            parents: Nodes whose records it writes.
+            key_serde: How keys are written; the configured default when None.
+            value_serde: How values are written; the configured default when None.
+            partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+
+        Raises:
+            TopologyError: The name is taken, a parent does not exist, or an argument is of a
+                wrong type.
+        """
+        self._check_new(name)
+        self._check_parents(name, parents)
+        if callable(topic):
+            checked(topic, f"sink {name!r}", (*KEY_VALUE, "record"))
+        else:
+            check_name(topic, f"the topic of sink {name!r}")
+        check_values(
+            f"sink {name!r}",
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=partitioner,
+        )
+        self._nodes[name] = SinkNode(name, topic, parents, key_serde, value_serde, partitioner)
+        self._link(name, parents)
+        return self
+
+    def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
+        """Add a store and connect it to processors.
+
+        Adding the same builder again only connects it. Another one is another store, even if it
+        is equal.
+
+        Raises:
+            TopologyError: It is no store builder, another store has the name, or a processor does
+                not exist.
+        """
+        check_store_builder(builder, "add_state_store")
+        present = self._stores.get(builder.name)
+        if present is not None and present is not builder:
+            raise self._two_stores(builder.name, processors)
+        self._stores[builder.name] = builder
+        self._store_calls.setdefault(builder.name, self._declared_by or users_call())
+        for processor in processors:
+            self.connect_processor_and_state_stores(processor, builder.name)
+        return self
+
+    def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
+        """Let a processor use stores.
+
+        Raises:
+            TopologyError: The processor or a store does not exist; says what to add first.
+        """
+        node = self._nodes.get(processor)
+        if not isinstance(node, ProcessorNode):
+            message = f"can't connect a state store to {processor!r}: no processor has that name"
+            raise TopologyError(message)
+        for store in stores:
+            if not isinstance(store, str):
+                raise TopologyError(
+                    f"processor {processor!r}: {store!r} is no store's name: give its name"
+                )
+            if store not in self._stores:
+                message = (
+                    f"processor {processor!r} uses state store {store!r}, which does not exist: "
+                    f"add it first with add_state_store(...); known: {sorted(self._stores)}"
+                )
+                raise TopologyError(message)
+        connected = tuple(dict.fromkeys((*node.stores, *stores)))
+        self._nodes[processor] = replace(node, stores=connected)
+        return self
+
+    def describe(self) -> TopologyDescription:
+        """Return the description; its `str` is Kafka Streams' text."""
+        return describe(self._nodes, self._stores)
+
+    # ------------------------------------------------------------------ what the DSL calls
+
+    def declare_for(self, call: UsersCall | None) -> None:
+        """Ascribe what is added from now on to a call of the user's; None ends that."""
+        self._declared_by = call
+
+    def add_operator(
+        self, name: str, operator: Operator, parents: Iterable[str], stores: Iterable[str] = ()
+    ) -> None:
+        """Add a node that runs an operator; the stores must have been added."""
+        self._check_new(name)
+        self._check_parents(name, tuple(parents))
+        self._nodes[name] = ProcessorNode(name, operator, tuple(parents))
+        self._link(name, parents)
+        self.connect_processor_and_state_stores(name, *stores)
+
+    def add_user_processor(
+        self,
+        name: str,
+        supplier: Callable[[], AnyProcessor],
+        parents: Iterable[str],
+        *,
+        fixed_key: bool,
+    ) -> None:
+        """Add a node that runs a processor of the user's, whose supplier has been checked."""
+        self.add_operator(name, UserProcessorOperator(supplier, fixed_key=fixed_key), parents)
+        # A class that is its own supplier has `stores` as a method of its objects, if at all.
+        brings: object = supplier
+        if isinstance(brings, ConnectsStores) and not isinstance(brings, type):
+            for builder in brings.stores() or ():
+                check_store_builder(builder, f"stores() of the supplier of processor {name!r}")
+                self.add_state_store(builder, name)
+
+    def add_repartition_topic(self, topic: RepartitionTopic) -> None:
+        """Declare that a topic name (used by a sink and a source) is an internal one."""
+        present = self._repartition_topics.get(topic.name)
+        if present is not None and present != topic:
+            message = (
+                f"repartition topic {topic.name!r} is declared with {present.num_partitions} and "
+                f"with {topic.num_partitions} partitions: use one number or two names"
+            )
+            raise TopologyError(message)
+        self._repartition_topics[topic.name] = topic
+
+    def add_copartition_group(self, group: CopartitionGroup) -> None:
+        """Require that the topics of some source nodes have equal partition counts."""
+        self._copartition_groups.append(group)
+
+    # ------------------------------------------------------------------ what the plan reads
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """All nodes by name, parents before children."""
+        return self._nodes
+
+    @property
+    def stores(self) -> dict[str, StoreBuilder]:
+        """All stores by name, in the order they were added."""
+        return self._stores
+
+    @property
+    def repartition_topics(self) -> dict[str, RepartitionTopic]:
+        """Internal repartition topics by unprefixed name."""
+        return self._repartition_topics
+
+    def call_of(self, node: str) -> UsersCall:
+        """Return the user's call that declared a node."""
+        return self._calls[node]
+
+    def call_of_store(self, store: str) -> UsersCall:
+        """Return the user's call that declared a store."""
+        return self._store_calls[store]
+
+    @property
+    def copartition_groups(self) -> list[CopartitionGroup]:
+        """Which source nodes' topics must have equal partition counts."""
+        return self._copartition_groups
+
+    def children(self, name: str) -> list[str]:
+        """Return the names of a node's children, in the order they were added."""
+        return self._children[name]
+
+    # ------------------------------------------------------------------ checks
+
+    def _link(self, name: str, parents: Iterable[str]) -> None:
+        self._calls[name] = self._declared_by or users_call()
+        self._children[name] = []
+        for parent in parents:
+            self._children[parent].append(name)
+
+    def _check_new(self, name: str) -> None:
+        check_name(name, "a node")
+        if name in self._nodes:
+            raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
+
+    def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
+        if not parents:
+            raise TopologyError(f"node {name!r} has no parent: name the nodes it reads from")
+        for parent in parents:
+            if not isinstance(parent, str):
+                raise TopologyError(
+                    f"node {name!r}: {parent!r} is no node's name: give each parent's name"
+                )
+            node = self._nodes.get(parent)
+            if node is None:
+                message = f"node {name!r} names the parent {parent!r}, which does not exist (yet)"
+                raise TopologyError(message)
+            if isinstance(node, SinkNode):
+                raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
+
+    def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
+        """Return the error of two builders of one name; names the processors of both."""
+        users = [
+            node.name
+            for node in self._nodes.values()
+            if isinstance(node, ProcessorNode) and store in node.stores
+        ]
+        named = ", ".join(map(repr, (*users, *processors)))
+        used_by = f" (processors {named})" if named else ""
+        return TopologyError(
+            f"two different state stores are named {store!r}{used_by}: rename one of them; to "
+            "share a store, make one builder, and give that same object wherever it is added"
+        )

@@ -1,0 +1,42 @@
+"""Writes records as lines of text, for a look into a topology. Source: Kafka's `Printed`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from pystreams.record import Headers
+from pystreams.topology.contracts.operator import NodeContext, Step
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOperator:
+    """Writes each record as `[label]: key, value`.
+
+    Attributes:
+        label: What stands in brackets.
+        file: Where to write; the standard output when None. Never closed.
+        mapper: Called with (key, value); returns what stands after the label.
+    """
+
+    label: str
+    file: TextIO | None
+    mapper: Callable[[Any, Any], str] | None
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        mapper, file, prefix = self.mapper, self.file, f"[{self.label}]: "
+        report_error, name = node.task.report_error, node.name
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:  # noqa: ARG001
+            try:
+                text = f"{key}, {value}" if mapper is None else mapper(key, value)
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                report_error(error, name)
+                return
+            # Looked up each time: the standard output may be redirected while the task runs.
+            (file or sys.stdout).write(f"{prefix}{text}\n")
+
+        return step

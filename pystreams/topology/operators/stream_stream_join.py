@@ -1,0 +1,110 @@
+"""Joins the records of two streams that have one key and lie near each other in time.
+
+    left stream  --> window --> join of the left side  --+
+                       v             ^                   +--> merge
+                    store ------.    | looks into        |
+                                 X                       |
+                    store ------'    | looks into        |
+                       ^             v                   |
+    right stream --> window --> join of the right side --+
+
+A record first looks for partners among the other stream's records, then is kept for those to come.
+So each pair is joined once, by the later of the two to arrive. A result carries the later time.
+
+A record that is older than the stores' retention (the window's size and the grace period) is not
+kept: the store counts it as dropped. One without a value joins nothing and is counted; so is one
+without a key.
+
+Source: Kafka Streams' `KStreamJoinWindow` and `KStreamKStreamJoin`. Differs from Kafka: records
+without a value are not logged (Kafka's store ignores them, its changelog does not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import SerializationError
+from pystreams.record import Headers
+from pystreams.topology.contracts.operator import NodeContext, Step
+
+PairJoiner = Callable[[Any, Any, Any], Any]
+"""Called with (key, value of this side, value of the other side), one of which may be None."""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindowOperator:
+    """Keeps the records of one stream for the other side's join, after this side's had them.
+
+    Attributes:
+        store: The name of the window store, which retains duplicates.
+    """
+
+    store: str
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        put = node.task.store(self.store).put
+        forward, record = node.forward, node.task.record
+        report_error, name = node.task.report_error, node.name
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            forward(key, value, timestamp, headers)
+            if key is not None and value is not None:
+                record.timestamp, record.headers = timestamp, headers
+                try:
+                    put(key, value, timestamp)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    report_error(error, name)
+
+        return step
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStreamJoinOperator:
+    """One side of an inner join.
+
+    Attributes:
+        other_store: The window store of the other side's records.
+        join: Makes the results.
+        before_ms: How much earlier than this side's record the other's may be (ms, inclusive).
+        after_ms: How much later (ms, inclusive).
+    """
+
+    other_store: str
+    join: PairJoiner
+    before_ms: int
+    after_ms: int
+
+    def writes(self, store: str) -> bool:
+        """Return whether the operator writes into a store it is connected to: it looks only."""
+        return False
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        fetch = node.task.store(self.other_store).fetch
+        join, before_ms, after_ms = self.join, self.before_ms, self.after_ms
+        forward, report_error, name = node.forward, node.task.report_error, node.name
+        record_dropped = node.task.record_dropped
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if key is None or value is None:
+                record_dropped(name, "null key or value")
+                return
+            try:
+                # Of a window that ends before time 0 Kafka looks at the first millisecond.
+                for other_time, other in fetch(
+                    key, timestamp - before_ms, max(0, timestamp + after_ms)
+                ):
+                    try:
+                        joined = join(key, value, other)
+                    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                        report_error(error, name)
+                        return
+                    forward(key, joined, max(other_time, timestamp), headers)
+            except SerializationError as error:
+                # The other side's store; what failed further down was reported there.
+                report_error(error, name)
+
+        return step

@@ -1,0 +1,203 @@
+"""What tables know of each other: how to look into one, and who forwards its changes.
+
+The records between table operators carry a change as their value: the plain tuple
+`(new value, old value)`, because a tuple is the cheapest thing that holds two. The old value is
+None unless something downstream asked for old values.
+
+A table with a versioned store takes late updates into its history. Such an update is not the
+key's latest and travels as a `LateChange`, so that tables downstream can tell: one that keeps
+versions takes it into its own history, one that keeps the latest rows passes it by.
+
+Source: Kafka Streams' `KTableValueGetterSupplier`, `TimestampedTupleForwarder`,
+`TimestampedCacheFlushListener`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from pystreams.record import Headers
+from pystreams.stores.contracts.versioned import (
+    PUT_RETURN_CODE_NOT_PUT,
+    PUT_RETURN_CODE_VALID_TO_UNDEFINED,
+)
+from pystreams.topology.contracts.operator import NodeContext, Step
+
+Change = tuple[Any, Any]
+"""(new value, old value); None where there is none."""
+
+
+class LateChange(tuple[Any, Any]):
+    """A change that is not the latest of its key. Was: `Change.isLatest` being false."""
+
+    __slots__ = ()
+
+
+Lookup = Callable[[Any], tuple[Any, int]]
+"""Looks up a key: (value, timestamp in ms), or (None, -1) when the table has no such key."""
+
+LookupAsOf = Callable[[Any, int], tuple[Any, int]]
+"""Looks up a key as it was at a time (ms); else as `Lookup`."""
+
+
+class TableView(Protocol):
+    """A way to look into a table from another node."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """Names of the stores the looking node must be connected to."""
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the lookup for one task; errors of user functions behind it are raised."""
+
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup by time; None if the table keeps the latest rows only."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreView:
+    """The view of a table that has a store: the store itself."""
+
+    store: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The store."""
+        return (self.store,)
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the store's own lookup: no call in between."""
+        lookup: Lookup = node.task.store(self.store).get_with_timestamp
+        return lookup
+
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup of a versioned store."""
+        if not node.task.store_kind(self.store).keeps_versions:
+            return None
+        lookup: LookupAsOf = node.task.store(self.store).get_as_of
+        return lookup
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedView:
+    """The view of a table without a store: its parent's view, with a function over it.
+
+    Args:
+        parent: View of the table it is made of.
+        derive: Called with (key, value); returns the value this table has, or None.
+    """
+
+    parent: TableView
+    derive: Callable[[Any, Any], Any]
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The stores behind the parent's view."""
+        return self.parent.stores
+
+    def bind(self, node: NodeContext) -> Lookup:
+        """Return the lookup."""
+        lookup_parent, derive = self.parent.bind(node), self.derive
+
+        def lookup(key: Any) -> tuple[Any, int]:
+            found = lookup_parent(key)
+            if found[0] is None:
+                return found
+            value = derive(key, found[0])
+            return (None, -1) if value is None else (value, found[1])
+
+        return lookup
+
+    def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
+        """Return the lookup by time, if the parent has one."""
+        lookup_parent, derive = self.parent.bind_as_of(node), self.derive
+        if lookup_parent is None:
+            return None
+
+        def lookup(key: Any, timestamp: int) -> tuple[Any, int]:
+            found = lookup_parent(key, timestamp)
+            if found[0] is None:
+                return found
+            value = derive(key, found[0])
+            return (None, -1) if value is None else (value, found[1])
+
+        return lookup
+
+
+class TableStoreAccess(NamedTuple):
+    """What a table's step does with its store.
+
+    Attributes:
+        get: Returns (value, timestamp in ms) of a key, (None, -1) without one.
+        put: Called with (key, value, timestamp).
+        forward: Forwards the change that the last `put` made.
+        forwards: Whether the step must call `forward`; else the store does, when its cache is
+            flushed.
+    """
+
+    get: Lookup
+    put: Callable[[Any, Any, int], Any]
+    forward: Step
+    forwards: bool
+
+
+def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -> TableStoreAccess:
+    """Return how a table uses its store.
+
+    Of a versioned store's updates those that were dropped are not forwarded, and those that are
+    not the latest are forwarded as such.
+
+    Args:
+        node: The table's node.
+        store_name: The store's name.
+        send_old_values: Whether changes carry old values.
+    """
+    store = node.task.store(store_name)
+    forwards = must_forward(node, store, send_old_values=send_old_values)
+    if node.task.store_kind(store_name).keeps_versions:
+        put, forward = _versioned_access(store, node.forward)
+        return TableStoreAccess(store.get_with_timestamp, put, forward, forwards)
+    return TableStoreAccess(
+        store.get_with_timestamp, store.put_with_timestamp, node.forward, forwards
+    )
+
+
+def _versioned_access(
+    store: Any, forward_change: Step
+) -> tuple[Callable[[Any, Any, int], None], Step]:
+    """Return a put that remembers what it did, and a forward that goes by it."""
+    put_version = store.put_with_timestamp
+    valid_to = PUT_RETURN_CODE_VALID_TO_UNDEFINED
+
+    def put(key: Any, value: Any, timestamp: int) -> None:
+        nonlocal valid_to
+        valid_to = put_version(key, value, timestamp)
+
+    def forward(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
+        if valid_to == PUT_RETURN_CODE_VALID_TO_UNDEFINED:
+            forward_change(key, change, timestamp, headers)
+        elif valid_to != PUT_RETURN_CODE_NOT_PUT:
+            forward_change(key, LateChange(change), timestamp, headers)
+
+    return put, forward
+
+
+def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> bool:
+    """Let a caching store forward a table's changes at each flush.
+
+    Args:
+        node: The table's node.
+        store: The table's store.
+        send_old_values: Whether changes carry old values.
+
+    Returns:
+        True if the operator itself must forward each change: the store does not cache.
+    """
+    forward = node.forward
+
+    def on_flush(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+        forward(key, (new, old), timestamp, headers)
+
+    return not store.set_flush_listener(on_flush, send_old_values=send_old_values)

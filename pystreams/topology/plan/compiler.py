@@ -1,0 +1,159 @@
+"""Compiles one sub-topology for one task: nodes become functions, from the sinks up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.errors import SerializationError
+from pystreams.record import Headers, OutputBuffer
+from pystreams.serdes import serialize_or_raise
+from pystreams.topology.contracts.operator import NodeContext, Step, TaskContext, fan_out
+from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
+from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+Serialize = Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSource:
+    """A source of one task.
+
+    Attributes:
+        node: The source node.
+        step: Feeds one record to the source's children.
+    """
+
+    node: SourceNode
+    step: Step
+
+
+def compile_subtopology(
+    plan: TopologyPlan, subtopology: Subtopology, task: TaskContext
+) -> list[CompiledSource]:
+    """Attach all nodes of a sub-topology to a task; children that are not of it get nothing.
+
+    The task's stores must be open. Processors are made here and initialised later, by the
+    actions they leave with `task.on_init`.
+
+    Returns:
+        The sources, in the order they were added.
+    """
+    topology = plan.topology
+    steps: dict[str, Step] = {}
+    sources: list[CompiledSource] = []
+    for name in reversed(subtopology.nodes):
+        node = topology.nodes[name]
+        children = {child: steps[child] for child in topology.children(name) if child in steps}
+        if isinstance(node, SinkNode):
+            steps[name] = _attach_sink(node, task)
+        elif isinstance(node, ProcessorNode):
+            context = NodeContext(name, task, children, frozenset(node.stores))
+            steps[name] = node.operator.attach(context)
+        else:
+            sources.append(CompiledSource(node, fan_out(list(children.values()))))
+    sources.reverse()
+    return sources
+
+
+def _attach_sink(node: SinkNode, task: TaskContext) -> Step:
+    if not callable(node.topic) and node.partitioner is None:
+        return _static_sink(node, node.topic, task)
+    return _routing_sink(node, task)
+
+
+def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
+    """Return the step of a sink with one topic and Kafka's partitioner: the hot one."""
+    real_topic = task.topic_name(topic)
+    append = task.output(real_topic).records.append
+    serialize_key = task.key_serde(node.key_serde, node.name).serializer(real_topic)
+    serialize_value = task.value_serde(node.value_serde, node.name).serializer(real_topic)
+    name = node.name
+
+    def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            record = (
+                None if value is None else serialize_value(value),
+                None if key is None else serialize_key(key),
+                timestamp,
+                headers,
+            )
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            again = _again(task, name, real_topic, (serialize_key, key), (serialize_value, value))
+            if again is None:
+                return
+            record = (*again, timestamp, headers)
+        append(record)
+
+    return step
+
+
+def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
+    """Return the step of a sink that chooses topic or partition a record."""
+    targets: dict[str, tuple[Serialize, Serialize]] = {}
+    extract = node.topic if callable(node.topic) else None
+    static_topic = "" if callable(node.topic) else task.topic_name(node.topic)
+    partitioner = node.partitioner
+    name = node.name
+
+    def bind(topic: str) -> tuple[Serialize, Serialize]:
+        targets[topic] = (
+            task.key_serde(node.key_serde, name).serializer(topic),
+            task.value_serde(node.value_serde, name).serializer(topic),
+        )
+        return targets[topic]
+
+    def choose(key: Any, value: Any, timestamp: int, headers: Headers) -> OutputBuffer:
+        topic = static_topic
+        if extract is not None:
+            source = task.record.metadata() or (None, None, None)
+            topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
+        if partitioner is None:
+            return task.output(topic)
+        return task.output(topic, partitioner(topic, key, value, task.num_partitions(topic)))
+
+    def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            output = choose(key, value, timestamp, headers)
+        except Exception as error:  # noqa: BLE001 - the user's extractor may raise anything
+            task.report_error(error, name)
+            return
+        topic = output.topic
+        serialize_key, serialize_value = targets.get(topic) or bind(topic)
+        try:
+            raw_key = None if key is None else serialize_key(key)
+            raw_value = None if value is None else serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            again = _again(task, name, topic, (serialize_key, key), (serialize_value, value))
+            if again is None:
+                return
+            raw_value, raw_key = again
+        output.records.append((raw_value, raw_key, timestamp, headers))
+
+    return step
+
+
+def _again(
+    task: TaskContext,
+    node: str,
+    topic: str,
+    key: tuple[Serialize, Any],
+    value: tuple[Serialize, Any],
+) -> tuple[bytes | None, bytes | None] | None:
+    """Serialize once more what has failed, to learn which part it was.
+
+    Returns:
+        Value and key, where they can be serialized after all: what a serde asks elsewhere, a
+        registry for one, may answer now. None when the production handler drops the record.
+    """
+    try:
+        raw_key, raw_value = (
+            None if data is None else serialize_or_raise(serialize, data, topic, part)
+            for part, (serialize, data) in (("key", key), ("value", value))
+        )
+    except SerializationError as error:
+        task.report_serialization_error(error, node)
+        return None
+    return raw_value, raw_key

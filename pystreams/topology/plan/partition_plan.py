@@ -1,0 +1,179 @@
+"""How many partitions internal topics get, and how many tasks there are.
+
+- A task of a sub-topology exists for each partition of its largest source topic.
+- A repartition topic without a number of its own gets as many partitions as the largest source
+  topic upstream of it; those upstream may be repartition topics themselves.
+- Co-partitioned sources must agree: repartition topics among them adapt, the user's can't.
+
+Source: Kafka Streams' `RepartitionTopics` and `CopartitionedTopicsEnforcer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pystreams.errors import TopologyError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.topology.graph.nodes import SourceNode
+from pystreams.topology.graph.source_topics import read_by_two
+from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """Partition counts of everything a plan touches.
+
+    Attributes:
+        num_partitions: Count of each source and repartition topic, by real name.
+        num_tasks: Count of tasks of each sub-topology, by its id.
+    """
+
+    num_partitions: Mapping[str, int]
+    num_tasks: Mapping[int, int]
+
+    def task_ids(self) -> list[TaskId]:
+        """Return all tasks of the application, in order."""
+        return [
+            TaskId(subtopology, partition)
+            for subtopology, count in sorted(self.num_tasks.items())
+            for partition in range(count)
+        ]
+
+
+def plan_partitions(plan: TopologyPlan, existing: Mapping[str, int]) -> PartitionPlan:
+    """Work out partition counts from the topics that exist.
+
+    Args:
+        plan: The topology's plan.
+        existing: Partition count of topics on the broker, at least all source topics; topics
+            that match a source pattern are included.
+
+    Raises:
+        TopologyError: Co-partitioned topics differ, no count can be derived, or patterns of two
+            sources match one topic; names the topics, and the nodes that it matters to.
+    """
+    counts = _source_counts(plan, existing)
+    _count_repartition_topics(plan, counts)
+    _enforce_copartitioning(plan, counts)
+    tasks = {part.id: max(_topic_counts(plan, part, counts)) for part in plan.subtopologies}
+    return PartitionPlan(counts, tasks)
+
+
+def topics_of_source(plan: TopologyPlan, source: SourceNode, known: Mapping[str, int]) -> list[str]:
+    """Return the real names of the topics a source reads, among the known ones."""
+    if source.pattern is not None:
+        pattern = source.pattern
+        return sorted(topic for topic in known if pattern.fullmatch(topic))
+    return [plan.topic_name(topic) for topic in source.topics]
+
+
+def partitions_of_tasks(
+    plan: TopologyPlan, counts: Mapping[str, int]
+) -> dict[TaskId, list[TopicPartition]]:
+    """Return what each task reads.
+
+    Args:
+        plan: The topology's plan.
+        counts: Partition count of at least all source and repartition topics, by real name.
+    """
+    found = {}
+    for part in plan.subtopologies:
+        topics = [
+            topic
+            for source in plan.sources_of(part)
+            for topic in topics_of_source(plan, source, counts)
+        ]
+        for number in range(max((counts[topic] for topic in topics), default=0)):
+            found[TaskId(part.id, number)] = [
+                TopicPartition(topic, number) for topic in topics if number < counts[topic]
+            ]
+    return found
+
+
+def _source_counts(plan: TopologyPlan, existing: Mapping[str, int]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    readers: dict[str, SourceNode] = {}
+    internal = plan.repartition_topics()
+    for source in plan.sources():
+        for topic in topics_of_source(plan, source, existing):
+            first = readers.setdefault(topic, source)
+            if first is not source:
+                raise read_by_two(topic, first, source)
+            if topic not in internal and topic in existing:
+                counts[topic] = existing[topic]
+    return counts
+
+
+def _count_repartition_topics(plan: TopologyPlan, counts: dict[str, int]) -> None:
+    pending = dict(plan.repartition_topics())
+    for real_name, topic in list(pending.items()):
+        if topic.num_partitions is not None:
+            counts[real_name] = topic.num_partitions
+            del pending[real_name]
+    while pending:
+        resolved = []
+        for real_name, topic in pending.items():
+            upstream: list[int] = []
+            writers = plan.subtopologies_writing(topic.name)
+            for writer in writers:
+                found = _topic_counts(plan, writer, counts)
+                upstream.extend(found)
+            if upstream:
+                counts[real_name] = max(upstream)
+                resolved.append(real_name)
+        if not resolved:
+            names = ", ".join(sorted(pending))
+            message = (
+                f"can't derive the number of partitions of {names}: nothing with a known number "
+                "of partitions writes there; give a number with repartition(num_partitions=...)"
+            )
+            raise TopologyError(message)
+        for real_name in resolved:
+            del pending[real_name]
+
+
+def _topic_counts(
+    plan: TopologyPlan, subtopology: Subtopology, counts: Mapping[str, int]
+) -> list[int]:
+    return [
+        counts[topic]
+        for source in plan.sources_of(subtopology)
+        for topic in topics_of_source(plan, source, counts)
+        if topic in counts
+    ] or ([] if _has_unresolved(plan, subtopology, counts) else [1])
+
+
+def _has_unresolved(
+    plan: TopologyPlan, subtopology: Subtopology, counts: Mapping[str, int]
+) -> bool:
+    return any(
+        topic not in counts
+        for source in plan.sources_of(subtopology)
+        for topic in topics_of_source(plan, source, counts)
+    )
+
+
+def _enforce_copartitioning(plan: TopologyPlan, counts: dict[str, int]) -> None:
+    internal = plan.repartition_topics()
+    for group in plan.topology.copartition_groups:
+        sources = [node for node in plan.sources() if node.name in group.sources]
+        topics = [topic for node in sources for topic in topics_of_source(plan, node, counts)]
+        fixed = {
+            topic: counts[topic]
+            for topic in topics
+            if topic not in internal or internal[topic].num_partitions is not None
+        }
+        if len(set(fixed.values())) > 1:
+            listed = ", ".join(f"{topic!r} has {count}" for topic, count in sorted(fixed.items()))
+            message = (
+                f"node {group.node!r} can't join topics with different numbers of partitions: "
+                f"{listed}; repartition one of the streams first with "
+                "repartition(num_partitions=...)"
+            )
+            raise TopologyError(message)
+        wanted = max(fixed.values()) if fixed else max(counts[topic] for topic in topics)
+        for topic in topics:
+            if topic not in fixed:
+                counts[topic] = wanted

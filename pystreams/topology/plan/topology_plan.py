@@ -1,0 +1,224 @@
+"""The plan: what the runtime needs to know of a topology, once the application has a name.
+
+Sub-topologies (parts of the graph that share no edge and no store) become tasks, one a
+partition; they are joined only through topics. Internal topics carry the application's id as
+prefix: `<application.id>-<name>-repartition`, `<application.id>-<store>-changelog`.
+
+Source: Kafka Streams' `InternalTopologyBuilder.topicGroups`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pystreams.errors import TopologyError
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.graph.nodes import (
+    Node,
+    ProcessorNode,
+    RepartitionTopic,
+    SinkNode,
+    SourceNode,
+)
+from pystreams.topology.graph.source_topics import read_by_two
+from pystreams.topology.graph.subtopologies import Subtopology, subtopologies_of
+from pystreams.topology.graph.topology import Topology
+
+
+class TopologyPlan:
+    """A validated topology with the real names of its topics; read-only, shared by all threads.
+
+    Args:
+        topology: The built topology.
+        application_id: The application's id, prefix of internal topics.
+
+    Raises:
+        TopologyError: The topology reads nothing, has a store that no processor uses, or two of
+            its sources read one topic.
+
+    Attributes:
+        application_id: The application's id.
+        subtopologies: Its parts, by id.
+    """
+
+    def __init__(self, topology: Topology, application_id: str) -> None:
+        self.topology = topology
+        self.application_id = application_id
+        self.subtopologies = subtopologies_of(topology.nodes, topology.stores)
+        self._check()
+        self._subtopology_of_node = {
+            name: part.id for part in self.subtopologies for name in part.nodes
+        }
+
+    # ------------------------------------------------------------------ names
+
+    def topic_name(self, topic: str) -> str:
+        """Return a topic's real name: internal ones get the application's prefix."""
+        if topic in self.topology.repartition_topics:
+            return f"{self.application_id}-{topic}"
+        return topic
+
+    def changelog_topic(self, store: str) -> str:
+        """Return the topic that holds a store's changes."""
+        return f"{self.application_id}-{store}-changelog"
+
+    # ------------------------------------------------------------------ topics
+
+    def source_topics(self) -> list[str]:
+        """Return the topics the user must have created, sorted."""
+        internal = self.topology.repartition_topics
+        names = {topic for node in self.sources() for topic in node.topics}
+        return sorted(names - internal.keys())
+
+    def sink_topics(self) -> list[str]:
+        """Return the user's topics that sinks with a fixed topic write to, sorted."""
+        internal = self.topology.repartition_topics
+        nodes = self.topology.nodes.values()
+        names = {
+            node.topic
+            for node in nodes
+            if isinstance(node, SinkNode) and isinstance(node.topic, str)
+        }
+        return sorted(names - internal.keys())
+
+    def source_patterns(self) -> list[re.Pattern[str]]:
+        """Return the patterns of sources that read by pattern."""
+        return [node.pattern for node in self.sources() if node.pattern is not None]
+
+    def repartition_topics(self) -> dict[str, RepartitionTopic]:
+        """Return internal repartition topics by real name."""
+        topics = self.topology.repartition_topics
+        return {self.topic_name(name): topic for name, topic in topics.items()}
+
+    def output_topics(self) -> list[str]:
+        """Return all topics with a fixed name that are written to, by real name, sorted."""
+        changelogs = {
+            self.changelog_topic(store.name)
+            for subtopology in self.subtopologies
+            for store in self.logged_stores(subtopology)
+        }
+        return sorted({*self.sink_topics(), *self.repartition_topics(), *changelogs})
+
+    def logged_stores(self, subtopology: Subtopology) -> list[StoreBuilder]:
+        """Return the stores of a sub-topology that have a changelog."""
+        builders = [self.topology.stores[name] for name in subtopology.stores]
+        return [builder for builder in builders if builder.logging]
+
+    def stores_fed_by_stores(self, subtopology: Subtopology) -> frozenset[str]:
+        """Return the stores with a processor below one that uses another store.
+
+        Some of what such a store is to hold may still wait in the other one's record cache.
+        """
+        above: dict[str, set[str]] = {}
+        fed: set[str] = set()
+        for name in subtopology.nodes:
+            node = self.topology.nodes[name]
+            parents = () if isinstance(node, SourceNode) else node.parents
+            own = set(node.stores) if isinstance(node, ProcessorNode) else set()
+            reaching = {store for parent in parents for store in above[parent]}
+            fed.update(store for store in own if reaching - {store})
+            above[name] = reaching | own
+        return frozenset(fed)
+
+    def stores_reached_from(self, topic: str) -> list[str]:
+        """Return the stores that hold what comes of a topic's records, sorted.
+
+        Args:
+            topic: A topic that is read, by real name; repartition topics are followed.
+        """
+        reached = self._reached_from(topic)
+        return sorted(
+            {name for node in reached if isinstance(node, ProcessorNode) for name in node.stores}
+        )
+
+    def internal_topics_reached_from(self, topic: str) -> set[str]:
+        """Return the changelogs and repartition topics that get what comes of a topic's records.
+
+        Args:
+            topic: As for `stores_reached_from`.
+        """
+        sinks = (node for node in self._reached_from(topic) if isinstance(node, SinkNode))
+        written = {self.topic_name(sink.topic) for sink in sinks if isinstance(sink.topic, str)}
+        logged = {store.name for part in self.subtopologies for store in self.logged_stores(part)}
+        changelogs = map(self.changelog_topic, logged.intersection(self.stores_reached_from(topic)))
+        return written.intersection(self.repartition_topics()).union(changelogs)
+
+    def sources(self) -> list[SourceNode]:
+        """Return all source nodes, in the order they were added."""
+        return [node for node in self.topology.nodes.values() if isinstance(node, SourceNode)]
+
+    def sources_of(self, subtopology: Subtopology) -> list[SourceNode]:
+        """Return the source nodes of one sub-topology."""
+        nodes = (self.topology.nodes[name] for name in subtopology.nodes)
+        return [node for node in nodes if isinstance(node, SourceNode)]
+
+    def source_of_topic(self, topic: str) -> SourceNode | None:
+        """Return the source node that reads a topic (by real name), or None.
+
+        Raises:
+            TopologyError: Two sources read it, which shows late where their patterns overlap.
+        """
+        readers = [node for node in self.sources() if self._reads(node, topic)]
+        if len(readers) > 1:
+            raise read_by_two(topic, readers[0], readers[1])
+        return readers[0] if readers else None
+
+    def subtopology_of_topic(self, topic: str) -> Subtopology | None:
+        """Return the sub-topology that reads a topic (by real name), or None."""
+        source = self.source_of_topic(topic)
+        if source is None:
+            return None
+        return self.subtopologies[self._subtopology_of_node[source.name]]
+
+    def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
+        """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""
+        writers = [
+            self.subtopologies[self._subtopology_of_node[name]]
+            for name, node in self.topology.nodes.items()
+            if isinstance(node, SinkNode) and node.topic == repartition_topic
+        ]
+        return list(dict.fromkeys(writers))
+
+    def _reached_from(self, topic: str) -> list[Node]:
+        reached: dict[str, Node] = {}
+        source = self.source_of_topic(topic)
+        coming = [] if source is None else [source.name]
+        while coming:
+            name = coming.pop()
+            if name in reached:
+                continue
+            node = reached[name] = self.topology.nodes[name]
+            if isinstance(node, SinkNode) and isinstance(node.topic, str):
+                coming += [other.name for other in self.sources() if node.topic in other.topics]
+            coming += [
+                child.name
+                for child in self.topology.nodes.values()
+                if not isinstance(child, SourceNode) and name in child.parents
+            ]
+        return list(reached.values())
+
+    def _reads(self, source: SourceNode, topic: str) -> bool:
+        if source.pattern is not None:
+            return source.reads(topic)
+        return topic in map(self.topic_name, source.topics)
+
+    # ------------------------------------------------------------------ checks
+
+    def _check(self) -> None:
+        if not self.sources():
+            raise TopologyError("the topology reads no topic: add a source (builder.stream(...))")
+        used = {store for part in self.subtopologies for store in part.stores}
+        unused = [name for name in self.topology.stores if name not in used]
+        if unused:
+            message = (
+                f"state store {unused[0]!r} is connected to no processor: "
+                "name it in process(..., stores=[...]) or remove it"
+            )
+            raise TopologyError(message)
+        for part in self.subtopologies:
+            if not self.sources_of(part):
+                message = f"node {part.nodes[0]!r} receives nothing: no source leads to it"
+                raise TopologyError(message)
+        for source in self.sources():
+            for topic in source.topics:
+                self.source_of_topic(self.topic_name(topic))
