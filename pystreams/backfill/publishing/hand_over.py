@@ -150,8 +150,20 @@ def is_handed_over(publication: Publication, committed: Offsets) -> bool:
         publication: What is published.
         committed: The group's committed offsets.
     """
+    return goes_on(publication, committed) and is_said_of_some(publication, committed)
+
+
+def is_said_of_some(publication: Publication, committed: Offsets) -> bool:
+    """Return whether the group says of any partition that it was handed over.
+
+    Kafka deletes the offsets of a deleted topic: then it is said of the others.
+
+    Args:
+        publication: What is published.
+        committed: The group's committed offsets.
+    """
     said = (committed.get(partition) for partition in partitions_of(publication))
-    return goes_on(publication, committed) and any(
+    return any(
         offset is not None and published_by(offset.metadata) == publication.id for offset in said
     )
 

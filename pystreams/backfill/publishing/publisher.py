@@ -43,6 +43,7 @@ from pystreams.backfill.publishing.hand_over import (
     edges_of,
     handed_over,
     is_handed_over,
+    is_said_of_some,
     marks,
     other_rows,
     partitions_of,
@@ -179,9 +180,10 @@ class Publisher:
             StateStoreError: A store can't be seeded. Published again, it goes on.
             StateDirectoryError: Likewise.
         """
-        if self._is_handed_over(self._committed(), note):
-            if note is not None:
-                note.refuse_other_topics()
+        committed = self._committed()
+        if note is not None and is_said_of_some(self._publication, committed):
+            note.refuse_other_topics()
+        if self._is_handed_over(committed, note):
             done = _done_before(seeder)
         else:
             consumer = self._clients.consumer(f"{self._group}-publisher", "")
