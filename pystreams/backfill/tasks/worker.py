@@ -13,7 +13,6 @@ An error leaves as a line of JSON within the exception's text, which Spark carri
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,11 +41,11 @@ from pystreams.backfill.tasks.result_files import ResultFiles, WrittenRun
 from pystreams.backfill.tasks.task_input import fed_by_reader, fed_with_rows
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.settings import of_one_thread, task_settings
 
 _ROWS_AT_A_TIME = 1000
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def _run(
     subtopology = job.stage.subtopology.id
     task_id = TaskId(subtopology, 0)
     dropped = 0
-    with _collector_spared(), ResultFiles(job.attempt, job.staging) as files:
+    with collected_seldom(), ResultFiles(job.attempt, job.staging) as files:
         try:
             for number, rows in rows_of_tasks:
                 task_id = TaskId(subtopology, number)
@@ -167,24 +166,6 @@ def _run(
             return files.finish(dropped)
         except Exception as error:
             raise WorkerFailureError.of(error, task_id) from error
-
-
-@contextlib.contextmanager
-def _collector_spared() -> Iterator[None]:
-    """Let the garbage collector look seldom, and not at what is there already: imported code.
-
-    Nearly all objects of a record are freed as its references go; a look at them costs a tenth of
-    the processing. Circles that the user's code makes are still found.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _run_task(

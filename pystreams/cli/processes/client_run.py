@@ -14,6 +14,7 @@ from pystreams.cli.errors import exit_code_of
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
+from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.kernel.loggers import get_logger
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def run_until_stopped(
     Returns:
         The exit code.
     """
-    with stop.by_signals():
+    with stop.by_signals(), collected_seldom():
         streams.start()
         with display or nullcontext():
             while not stop.requested and not streams.wait(_WATCH_INTERVAL_S):
