@@ -242,9 +242,8 @@ class Publisher:
         return self._waiting.until_answered(lambda: consumer.committed(partitions))
 
     def _is_handed_over(self, committed: Offsets, note: PublishedNote | None) -> bool:
-        if is_handed_over(self._publication, committed):
-            return True
-        return note is not None and note.is_true(committed)
+        said = is_handed_over(self._publication, committed)
+        return said or (note is not None and note.is_true(committed))
 
     def _standing(self, consumer: ConsumerPort) -> Standing:
         committed = self._stable(consumer)

@@ -35,6 +35,7 @@ from pystreams.errors import (
 from pystreams.ids import TopicPartition, firsts_of
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.administering import consumer_groups
+from pystreams.runtime.adapters.administering.lasting_client import LastingClient
 from pystreams.runtime.adapters.administering.topic_settings import (
     change_settings,
     described_settings,
@@ -103,10 +104,13 @@ class ConfluentAdmin:
         self._replication_factor = replication_factor
         self._outage = outage
         self._refused = outage.refused(config)
-        self._make_client = partial(make_client, make, config, outage)
-        self._client = self._make_client()
+        self._lasting = LastingClient(partial(make_client, make, config, outage))
         # Set by a purge that asked an old leader, on a thread of the client's.
         self._leaders_are_old = False
+
+    @property
+    def _client(self) -> AdminClient:
+        return self._lasting.client
 
     def partition_counts(self, awaited: Collection[TopicPartition] = ()) -> dict[str, int]:
         """Return the partition count of every topic the broker shows; says early that none answers.
@@ -153,7 +157,7 @@ class ConfluentAdmin:
             # and a broker that is slow must get the time to answer.
             waits_s = min(left_s, max(patience_s - left_s, _FIRST_WAIT_S))
             try:
-                return self._list_topics(max(waits_s, _VISIBLE_PAUSE_S))
+                return self._lasting.list_topics(max(waits_s, _VISIBLE_PAUSE_S))
             except KafkaException as raised:
                 self._check_refused()
                 error = error_of(raised)
@@ -325,24 +329,8 @@ class ConfluentAdmin:
         was without a leader when it asked, answer so itself for ever.
         """
         with contextlib.suppress(KafkaException):
-            self._list_topics(_TOLD_AFTER_S)
+            self._lasting.list_topics(_TOLD_AFTER_S)
             self._leaders_are_old = False
-
-    def _list_topics(self, timeout_s: float) -> ClusterMetadata:
-        """Return all topics, or raise what the client says.
-
-        A client that knew no broker for seconds is replaced. When an answer names no broker, as
-        that of a single one which its controller has put out, librdkafka 2.16 drops all it knows.
-        It then begins anew from bootstrap.servers, unless an answer that comes at the same moment
-        stops the timer for that: so it stays, for ever.
-        """
-        try:
-            return self._client.list_topics(timeout=timeout_s)
-        except KafkaException as raised:
-            knows_none = error_of(raised).code() == KafkaError._TRANSPORT  # noqa: SLF001
-            if knows_none and timeout_s >= _TOLD_AFTER_S:
-                self._client = self._make_client()
-            raise
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offset of the first stable record at or after a time (ms), a partition."""
