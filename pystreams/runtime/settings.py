@@ -12,7 +12,7 @@ from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.state.bytes_ledger import BytesLedger
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.store_builder import StoreBuilder

@@ -17,8 +17,8 @@ from pystreams.backfill.publishing.store_seeder import (
 )
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
-from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.stores.families import Families, families
@@ -135,8 +135,7 @@ class Scene:
             (builder, self.plan.changelog_topic(builder.name), True)
             for builder in self.plan.logged_stores(subtopology)
         ]
-        record, positions = RecordContext(), StorePositions((), ())
-        manager = ProcessorStateManager(task_id, stores, self.settings, record, positions)
+        manager = ProcessorStateManager(task_id, stores, self.settings, RecordContext())
         manager.open(home)
         return manager
 

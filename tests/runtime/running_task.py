@@ -10,7 +10,7 @@ from pystreams.record import StaticMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 IN = "in"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from structlog.testing import capture_logs
@@ -10,8 +9,8 @@ from structlog.testing import capture_logs
 from pystreams import Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext, StaticMessage
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
-from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.serdes import STRING
 from pystreams.testing.simulation.clock import ManualClock
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from pystreams.runtime.core.task import StreamTask
     from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 
 RECORDS_PER_POLL = 100
@@ -57,10 +55,10 @@ class Changelogs:
         return found
 
 
-def task_with_nothing(
+def state_with_nothing(
     number: int, directory: Path, changelog: str = "app-s-changelog"
-) -> StreamTask:
-    """Return a task with one store that has nothing yet."""
+) -> ProcessorStateManager:
+    """Return the state of a task with one store that has nothing yet."""
     store = Stores.in_memory_key_value_store("s")
     builder = Stores.key_value_store_builder(store, STRING, STRING)
     manager = ProcessorStateManager(
@@ -68,10 +66,9 @@ def task_with_nothing(
         [(builder, changelog, True)],
         StoreSettings("app", False),
         RecordContext(),
-        StorePositions((), ()),
     )
     manager.open(directory)
-    return cast("StreamTask", SimpleNamespace(task_id=TaskId(0, number), state_manager=manager))
+    return manager
 
 
 def test_the_rate_told_is_that_of_the_restore_that_goes_on(tmp_path: Path) -> None:
@@ -81,7 +78,7 @@ def test_the_rate_told_is_that_of_the_restore_that_goes_on(tmp_path: Path) -> No
     restorer = Restorer(lambda: consumer, admin, clock)
     told: list[list[tuple[int, int]]] = []
     for number in range(2):
-        restorer.begin(task_with_nothing(number, tmp_path))
+        restorer.begin(state_with_nothing(number, tmp_path))
         with capture_logs() as lines:
             while restorer.active:
                 clock.advance_ms(1000)
@@ -101,12 +98,12 @@ def test_the_ids_of_changelogs_are_asked_once_for_all_tasks_that_begin_together(
     changelogs = Changelogs(end_offset=5000)
     admin, consumer = cast("AdminPort", changelogs), cast("RestoreConsumerPort", changelogs)
     restorer = Restorer(lambda: consumer, admin, ManualClock())
-    tasks = [
-        task_with_nothing(number, tmp_path, f"app-{number % 2}-changelog") for number in range(6)
+    states = [
+        state_with_nothing(number, tmp_path, f"app-{number % 2}-changelog") for number in range(6)
     ]
     both = ["app-0-changelog", "app-1-changelog"]
-    for expected in (tasks[:4], tasks[4:]):
+    for expected in (states[:4], states[4:]):
         restorer.expect(expected)
-        for task in expected:
-            restorer.begin(task)
+        for state in expected:
+            restorer.begin(state)
     assert changelogs.asked_ids == [both, both]

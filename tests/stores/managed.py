@@ -12,8 +12,8 @@ from typing import Any
 
 from pystreams import StoreBuilder, TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.contracts.state_store import RocksDBConfigSetter
 
 TASK = TaskId(0, 0)
@@ -42,7 +42,7 @@ def manager_of(
         rocksdb_config_setter=rocksdb_config_setter,
         exactly_once=exactly_once,
     )
-    return ProcessorStateManager(TASK, stores, settings, RecordContext(), StorePositions((), ()))
+    return ProcessorStateManager(TASK, stores, settings, RecordContext())
 
 
 def opened(

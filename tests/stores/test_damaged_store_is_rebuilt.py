@@ -10,8 +10,8 @@ import pytest
 
 from pystreams import StateStoreCorruptedError, Stores, TaskId, TopicPartition
 from pystreams.record import RecordContext
-from pystreams.runtime.state.state_manager import ProcessorStateManager, StoreSettings
-from pystreams.runtime.state.store_positions import StorePositions
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import STRING
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -25,10 +25,7 @@ def builder(name: str) -> StoreSpecBuilder:
 
 def opened(directory: Path, *, logged: bool = True) -> ProcessorStateManager:
     stores = [(builder(name), f"app-{name}-changelog", logged) for name in ("good", "bad")]
-    positions = StorePositions((), ())
-    manager = ProcessorStateManager(
-        TASK, stores, StoreSettings("app", False), RecordContext(), positions
-    )
+    manager = ProcessorStateManager(TASK, stores, StoreSettings("app", False), RecordContext())
     manager.open(directory)
     return manager
 

@@ -39,7 +39,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import RecordContext
 from pystreams.runtime.adapters.state_directory import LOCK_FILE, StateDirectory
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.build import build_bulk_loaded_store
 from pystreams.stores.contracts.key_value import StateStoreContext
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES

@@ -30,7 +30,7 @@ from pystreams.runtime.core.error_handlers import (
     where,
 )
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.extractors import TimestampExtractor

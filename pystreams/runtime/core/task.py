@@ -36,7 +36,6 @@ from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
 from pystreams.runtime.state.state_manager import ProcessorStateManager
-from pystreams.runtime.state.store_positions import StorePositions
 from pystreams.topology.contracts.processor import PunctuationType
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.compiler import CompiledSource, compile_subtopology
@@ -56,8 +55,7 @@ class StreamTask:
     Attributes:
         record: Context of the record being processed.
         partitions: The partitions it reads.
-        state_manager: Its stores.
-        positions: Which input the stores reflect; for any thread.
+        state_manager: Its state: stores, changelogs, offsets, positions.
         growth: What an iteration adds to the uncommitted bytes.
         state: Where it is in its life.
         damage: What a damaged store said, since it last went back to a commit; else None.
@@ -86,16 +84,12 @@ class StreamTask:
         self._subtopology = subtopology
         self._settings = settings
         self._known_lag = known_lag
-        logged = {builder.name for builder in plan.logged_stores(subtopology)}
-        stores = [
-            (plan.topology.stores[name], plan.changelog_topic(name), name in logged)
-            for name in subtopology.stores
-        ]
-        fed_by_stores = plan.stores_fed_by_stores(subtopology)
-        self._stores_feed_stores = bool(fed_by_stores)
-        self.positions = StorePositions(logged, fed_by_stores)
         self.state_manager = ProcessorStateManager(
-            task_id, stores, settings.stores, self.record, self.positions
+            task_id,
+            plan.stores_of(subtopology),
+            settings.stores,
+            self.record,
+            plan.stores_fed_by_stores(subtopology),
         )
         self._operators = self._new_context()
         self._dropped_before = 0
@@ -115,9 +109,6 @@ class StreamTask:
             StateStoreError: A store can't be opened.
         """
         self.state_manager.open(task_directory)
-        self.positions.open(
-            {name: store.position for name, store in self.state_manager.stores().items()}
-        )
         self._move(TaskEvent.OPEN)
 
     @tells_damage
@@ -137,7 +128,8 @@ class StreamTask:
             if offset is not None:
                 queue.next_offset = offset.next_offset
                 queue.partition_time = decode_partition_time(offset.metadata)
-        self.positions.start({key: offset.next_offset for key, offset in committed.items()})
+        next_offsets = {key: offset.next_offset for key, offset in committed.items()}
+        self.state_manager.positions.start(next_offsets)
         self._group = PartitionGroup(
             queues,
             max_task_idle_ms=self._settings.max_task_idle_ms,
@@ -163,7 +155,6 @@ class StreamTask:
             self.state_manager.rebuild_damaged(self.damage)
             self.damage = None
         self.state_manager.rollback()
-        self.positions.rolled_back()
         self._uncommitted_work = False
         self.record.stream_time = -1
         self._move(TaskEvent.REVIVE)
@@ -338,14 +329,12 @@ class StreamTask:
     def flush_caches(self) -> None:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
-        self.positions.flushed()
         self._operators.origin.flushed()
 
     @tells_damage
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
         self.state_manager.commit()
-        self.positions.committed()
         self._operators.commit_requested = False
         self._uncommitted_work = False
 
@@ -377,8 +366,9 @@ class StreamTask:
 
     def _note_position(self, queue: RecordQueue, cached_bytes: int) -> None:
         assert queue.next_offset is not None, "a queue that was read from has a next offset"
-        held_back = self._stores_feed_stores and cached_bytes > 0
-        self.positions.processed(queue.partition, queue.next_offset, forwarded=not held_back)
+        self.state_manager.positions.processed(
+            queue.partition, queue.next_offset, forwarded=cached_bytes == 0
+        )
 
     def _move(self, event: TaskEvent) -> None:
         self.state = next_state(self.task_id, self.state, event)

@@ -75,7 +75,7 @@ def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[
     if task.state is not TaskState.RUNNING:
         message = f"{partition} restores or moves right now: ask again in a moment"
         return _failed(FailureReason.NOT_ACTIVE, message)
-    position = task.positions.of(spec.name, level)
+    position = task.state_manager.positions.of(spec.name, level)
     missing = request.position_bound.missing(position, number)
     if missing:
         message = (

@@ -1,4 +1,4 @@
-"""The stores of one task with their changelogs, offsets and checkpoint files; no I/O with Kafka.
+"""The state of one task: stores, changelogs, offsets, positions, checkpoint files; no Kafka I/O.
 
 May import `cluster`; `core` and what is above it use it through `ProcessorStateManager`.
 """

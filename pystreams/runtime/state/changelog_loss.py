@@ -14,14 +14,18 @@ continue is the last copy of what that has lost. It is not touched until somebod
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import ChangelogLossError, RetriableClientError
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.loss_decisions import forget_decision, read_decision, write_decision
 from pystreams.runtime.state.managed_store import ManagedStore
-from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.runtime.state.told_losses import is_told, note_told
 
 ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and created again"
@@ -29,59 +33,148 @@ ANOTHER_TOPIC = "its offset is of another topic of that name: it was deleted and
 _log = get_logger("pystreams.restore")
 
 
-def first_offset_to_restore(
-    manager: ProcessorStateManager, changelog: TopicPartition, held: OffsetRange
-) -> int:
-    """Return where a store is restored from, after what has to be done to it before.
+@dataclass(frozen=True, slots=True)
+class ChangelogCheck:
+    """Looks at one store and what the broker holds of its changelog.
 
-    Args:
-        manager: The stores of the task.
-        changelog: The store's changelog.
-        held: What the broker holds of it.
-
-    Raises:
-        RetriableClientError: The store's last transaction can't be read yet; ask again.
-        ChangelogLossError: The store is the last copy, and nobody has decided about it.
+    Attributes:
+        task_id: Its task.
+        directory: The task's directory.
+        settings: What the store was opened with.
+        managed: The store.
+        rebuild: Wipes it, to be restored from the changelog's beginning.
     """
-    managed = manager.logged()[changelog]
-    position = managed.next_offset()
-    store, directory = managed.builder.name, manager.directory
-    decision = read_decision(directory, store)
-    if decision is None:
-        if position is None:
-            _tell_what_is_gone(manager, managed, held)
+
+    task_id: TaskId
+    directory: Path
+    settings: StoreSettings
+    managed: ManagedStore
+    rebuild: Callable[[], object]
+
+    @property
+    def _where(self) -> dict[str, str]:
+        """What all lines in the log begin with."""
+        managed = self.managed
+        return {
+            "task": str(self.task_id),
+            "store": managed.builder.name,
+            "changelog": str(managed.changelog),
+        }
+
+    def first_offset_to_restore(self, held: OffsetRange) -> int:
+        """Return where a store is restored from, after what has to be done to it before.
+
+        Args:
+            held: What the broker holds of its changelog.
+
+        Raises:
+            RetriableClientError: The store's last transaction can't be read yet; ask again.
+            ChangelogLossError: The store is the last copy, and nobody has decided about it.
+        """
+        managed, directory = self.managed, self.directory
+        position, store = managed.next_offset(), managed.builder.name
+        decision = read_decision(directory, store)
+        if decision is None:
+            if position is None:
+                self._tell_what_is_gone(held)
+                return held.beginning
+            reason = self._why_not_continued(position, held)
+            if reason is None:
+                return max(position, held.beginning)
+            if managed.expires and position < held.beginning:
+                self.rebuild()
+                self._tell_rebuilt(reason)
+                return held.beginning
+            decision = self.settings.changelog_loss_policy
+            if decision is ChangelogLossPolicy.STOP:
+                raise self._last_copy(reason, held)
+            write_decision(directory, store, decision)
+        else:
+            reason = f"so it was decided ({decision.value})"
+        note_told(directory, store, held.beginning, managed.identity, lost=True)
+        if decision is ChangelogLossPolicy.KEEP:
+            managed.logs_anew = decision
+            _log.warning(
+                "state store is kept and will be logged anew", **self._where, reason=reason
+            )
             return held.beginning
-        reason = _why_not_continued(manager, managed, position, held)
-        if reason is None:
-            return max(position, held.beginning)
-        if managed.expires and position < held.beginning:
-            manager.rebuild(changelog)
-            _tell_rebuilt(manager, managed, reason)
-            return held.beginning
-        decision = manager.settings.changelog_loss_policy
-        if decision is ChangelogLossPolicy.STOP:
-            raise _last_copy(manager, managed, reason, held)
-        write_decision(directory, store, decision)
-    else:
-        reason = f"so it was decided ({decision.value})"
-    note_told(directory, store, held.beginning, managed.identity, lost=True)
-    if decision is ChangelogLossPolicy.KEEP:
-        managed.logs_anew = decision
-        _log.warning(
-            "state store is kept and will be logged anew",
-            task=str(manager.task_id),
-            store=store,
-            changelog=str(changelog),
-            reason=reason,
-        )
+        self.rebuild()
+        self._tell_rebuilt(reason)
+        if decision is ChangelogLossPolicy.EMPTY:
+            managed.logs_anew = decision
+        else:
+            forget_decision(directory, store)
         return held.beginning
-    manager.rebuild(changelog)
-    _tell_rebuilt(manager, managed, reason)
-    if decision is ChangelogLossPolicy.EMPTY:
-        managed.logs_anew = decision
-    else:
-        forget_decision(directory, store)
-    return held.beginning
+
+    def _why_not_continued(self, next_offset: int, held: OffsetRange) -> str | None:
+        """Return why its changelog can't continue the store; tell if it has lost its beginning."""
+        if self.managed.identity.is_another:
+            return ANOTHER_TOPIC
+        if held.end < next_offset <= held.high_watermark:
+            # The store holds a transaction whose markers the broker has not written yet.
+            message = f"{self.managed.changelog}: a committed transaction is not readable yet"
+            raise RetriableClientError(message)
+        reason = why_not_continued(next_offset, held, exactly_once=self.settings.exactly_once)
+        if reason is None and self._is_news(held, lost=False):
+            _log.warning(
+                "changelog has lost its beginning, the state store here is whole: log it anew",
+                **self._where,
+                offsets_gone=held.beginning,
+                cure=f"stop, then {self._command(ChangelogLossPolicy.KEEP)}",
+            )
+        return reason
+
+    def _is_news(self, held: OffsetRange, *, lost: bool) -> bool:
+        """Return whether a changelog has lost its beginning since that was last told."""
+        if held.beginning == 0 or self.managed.expires:
+            return False
+        place = (self.directory, self.managed.builder.name, held.beginning, self.managed.identity)
+        if is_told(*place, lost=lost):
+            return False
+        note_told(*place, lost=lost)
+        return True
+
+    def _tell_what_is_gone(self, held: OffsetRange) -> None:
+        """Tell of a changelog without its beginning whose store is not here either."""
+        if not self._is_news(held, lost=True):
+            return
+        _log.error(
+            "state is lost: the changelog has lost its beginning, and there is no state store here",
+            **self._where,
+            offsets_gone=held.beginning,
+            reason="compaction never deletes the beginning: retention did, or somebody by hand. "
+            "What the changelog still holds is restored: all, if a store was logged anew since; "
+            "else the rest may be in the task's directory of another host, or come from the input "
+            "by a backfill",
+        )
+
+    def _tell_rebuilt(self, reason: str) -> None:
+        _log.warning("state store is rebuilt from its changelog", **self._where, reason=reason)
+
+    def _last_copy(self, reason: str, held: OffsetRange) -> ChangelogLossError:
+        managed = self.managed
+        last_offset = managed.committed_offset()
+        found = (
+            f"only the offsets {held.beginning} to {held.high_watermark - 1}"
+            if held.high_watermark > held.beginning
+            else "nothing any more"
+        )
+        return ChangelogLossError(
+            managed.builder.name,
+            f"task {self.task_id}: it holds all up to offset {last_offset} of {managed.changelog}, "
+            f"which holds {found}; {reason}. The store is the last copy of what is missing there, "
+            "and was not touched. Decide what becomes of it: "
+            f"{self._command(ChangelogLossPolicy.KEEP)} keeps it and logs it anew (what "
+            "the changelog holds goes over it); --choose restore wipes it and restores what the "
+            "changelog holds; --choose empty starts empty. Then start again. Or start once with "
+            "changelog.loss.policy=keep, restore or empty, for all such stores",
+        )
+
+    def _command(self, decision: ChangelogLossPolicy) -> str:
+        return (
+            f"pystreams recover TOPOLOGY --task {self.task_id} --store {self.managed.builder.name} "
+            f"--choose {decision.value} --execute"
+        )
 
 
 def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool) -> str | None:
@@ -106,97 +199,3 @@ def why_not_continued(next_offset: int, held: OffsetRange, *, exactly_once: bool
             "what is between was deleted, by retention or by hand"
         )
     return None
-
-
-def _why_not_continued(
-    manager: ProcessorStateManager, managed: ManagedStore, next_offset: int, held: OffsetRange
-) -> str | None:
-    """Return the same, and tell of a changelog that has lost what the store holds."""
-    if managed.identity.is_another:
-        return ANOTHER_TOPIC
-    if held.end < next_offset <= held.high_watermark:
-        # The store holds a transaction whose markers the broker has not written yet.
-        message = f"{managed.changelog}: a committed transaction is not readable yet"
-        raise RetriableClientError(message)
-    reason = why_not_continued(next_offset, held, exactly_once=manager.settings.exactly_once)
-    if reason is None and _is_news(manager, managed, held, lost=False):
-        _log.warning(
-            "changelog has lost its beginning, the state store here is whole: log it anew",
-            task=str(manager.task_id),
-            store=managed.builder.name,
-            changelog=str(managed.changelog),
-            offsets_gone=held.beginning,
-            cure=f"stop, then {_command(manager, managed, ChangelogLossPolicy.KEEP)}",
-        )
-    return reason
-
-
-def _is_news(
-    manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange, *, lost: bool
-) -> bool:
-    """Return whether a changelog has lost its beginning since that was last told."""
-    if held.beginning == 0 or managed.expires:
-        return False
-    place = (manager.directory, managed.builder.name, held.beginning, managed.identity)
-    if is_told(*place, lost=lost):
-        return False
-    note_told(*place, lost=lost)
-    return True
-
-
-def _tell_what_is_gone(
-    manager: ProcessorStateManager, managed: ManagedStore, held: OffsetRange
-) -> None:
-    """Tell of a changelog without its beginning whose store is not here either."""
-    if _is_news(manager, managed, held, lost=True):
-        _log.error(
-            "state is lost: the changelog has lost its beginning, and there is no state store here",
-            task=str(manager.task_id),
-            store=managed.builder.name,
-            changelog=str(managed.changelog),
-            offsets_gone=held.beginning,
-            reason="compaction never deletes the beginning: retention did, or somebody by hand. "
-            "What the changelog still holds is restored: all, if a store was logged anew since; "
-            "else the rest may be in the task's directory of another host, or come from the input "
-            "by a backfill",
-        )
-
-
-def _tell_rebuilt(manager: ProcessorStateManager, managed: ManagedStore, reason: str) -> None:
-    _log.warning(
-        "state store is rebuilt from its changelog",
-        task=str(manager.task_id),
-        store=managed.builder.name,
-        changelog=str(managed.changelog),
-        reason=reason,
-    )
-
-
-def _last_copy(
-    manager: ProcessorStateManager, managed: ManagedStore, reason: str, held: OffsetRange
-) -> ChangelogLossError:
-    last_offset = managed.committed_offset()
-    found = (
-        f"only the offsets {held.beginning} to {held.high_watermark - 1}"
-        if held.high_watermark > held.beginning
-        else "nothing any more"
-    )
-    return ChangelogLossError(
-        managed.builder.name,
-        f"task {manager.task_id}: it holds all up to offset {last_offset} of {managed.changelog}, "
-        f"which holds {found}; {reason}. The store is the last copy of what is missing there, and "
-        "was not touched. Decide what becomes of it: "
-        f"{_command(manager, managed, ChangelogLossPolicy.KEEP)} keeps it and logs it anew (what "
-        "the changelog holds goes over it); --choose restore wipes it and restores what the "
-        "changelog holds; --choose empty starts empty. Then start again. Or start once with "
-        "changelog.loss.policy=keep, restore or empty, for all such stores",
-    )
-
-
-def _command(
-    manager: ProcessorStateManager, managed: ManagedStore, decision: ChangelogLossPolicy
-) -> str:
-    return (
-        f"pystreams recover TOPOLOGY --task {manager.task_id} --store {managed.builder.name} "
-        f"--choose {decision.value} --execute"
-    )

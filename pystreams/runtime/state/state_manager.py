@@ -1,4 +1,6 @@
-"""The stores of one task and their changelogs: the only owner of changelog offsets.
+"""The state of one task: the only owner of its stores, changelogs, offsets and positions.
+
+Whoever holds it can be restored by a `Restorer`, which knows nothing else of a task.
 
 Offsets on their way: a store says what its committed data holds (`committed_offset`); restore
 moves it forward; after that a producer flush leaves the offset of the last acknowledged record
@@ -13,63 +15,30 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.metrics import AT_INFO, Recording
 from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
-from pystreams.runtime.state.bytes_ledger import BytesLedger, StoreBytes
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.state.bytes_ledger import StoreBytes
+from pystreams.runtime.state.changelog_loss import ChangelogCheck
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint, holds_state
 from pystreams.runtime.state.managed_store import ManagedStore
 from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
 from pystreams.runtime.state.store_positions import StorePositions
-from pystreams.serdes import Serde
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
-from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.contracts.key_value import StateStore, StateStoreContext
 from pystreams.stores.store_builder import StoreBuilder
 
 _DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
 
 _log = get_logger("pystreams.stores")
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """What all stores of a thread are opened with.
-
-    Attributes:
-        application_id: The application's id.
-        cache_enabled: Whether the record cache has any bytes to give.
-        read_cache_budget: What the read caches of the thread share, or None for no cache.
-        default_key_serde: For stores without a key serde of their own, or None.
-        default_value_serde: For stores without a value serde of their own, or None.
-        rocksdb_config_setter: The user's hook on RocksDB options, or None.
-        build: Makes a store from its builder; the test driver puts memory in RocksDB's place.
-        recording: How metrics are recorded.
-        exactly_once: Whether what is not committed must leave no trace in a store.
-        changelog_loss_policy: `changelog.loss.policy`.
-        ledger: Where it is kept what the stores of one thread hold together.
-    """
-
-    application_id: str
-    cache_enabled: bool
-    read_cache_budget: ReadCacheBudget | None = None
-    default_key_serde: Serde[Any] | None = None
-    default_value_serde: Serde[Any] | None = None
-    rocksdb_config_setter: Any = None
-    build: Callable[[StoreBuilder], StateStore] = lambda builder: builder.build()
-    recording: Recording = AT_INFO
-    exactly_once: bool = False
-    changelog_loss_policy: ChangelogLossPolicy = ChangelogLossPolicy.STOP
-    ledger: BytesLedger = field(default_factory=BytesLedger)
 
 
 class ProcessorStateManager:
@@ -81,11 +50,12 @@ class ProcessorStateManager:
             stores first.
         settings: What all stores are opened with.
         record: The task's record context.
-        positions: Which input the stores reflect.
+        fed_by_stores: Stores that hear of some input only through other stores of the task.
 
     Attributes:
         task_id: The task.
         directory: Its directory, once it is open.
+        positions: Which input the stores reflect; for any thread.
         settings: What all stores were opened with.
         restored_records: Changelog records applied so far.
     """
@@ -96,13 +66,14 @@ class ProcessorStateManager:
         stores: Sequence[tuple[StoreBuilder, str, bool]],
         settings: StoreSettings,
         record: RecordContext,
-        positions: StorePositions,
+        fed_by_stores: Collection[str] = (),
     ) -> None:
         self.task_id = task_id
         self.restored_records = 0
         self.settings = settings
         self._record = record
-        self._positions = positions
+        logged_stores = {builder.name for builder, _, logged in stores if logged}
+        self.positions = StorePositions(logged_stores, fed_by_stores)
         self.directory = Path()
         self._stores: dict[str, ManagedStore] = {}
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
@@ -152,6 +123,7 @@ class ProcessorStateManager:
         except BaseException:
             self.close()
             raise
+        self.positions.open({name: store.position for name, store in self.stores().items()})
 
     def store(self, name: str) -> Any:
         """Return a store by name, as processors see it."""
@@ -177,9 +149,28 @@ class ProcessorStateManager:
 
     # ------------------------------------------------------------------ restore
 
-    def logged(self) -> Mapping[TopicPartition, ManagedStore]:
-        """Return the stores that are logged, by changelog."""
-        return self._by_changelog
+    def changelogs(self) -> list[TopicPartition]:
+        """Return the changelogs of the stores that have one."""
+        return list(self._by_changelog)
+
+    def is_empty(self, changelog: TopicPartition) -> bool:
+        """Return whether a store holds nothing of its changelog yet."""
+        return self._by_changelog[changelog].committed_offset() is None
+
+    def identify(self, changelog: TopicPartition, topic_id: str | None) -> None:
+        """Take note of the id of the topic that is a changelog now; None if it has none."""
+        self._by_changelog[changelog].identity.is_now(topic_id)
+
+    def first_offset_to_restore(self, changelog: TopicPartition, held: OffsetRange) -> int:
+        """Return where a store is restored from, given what the broker holds of its changelog.
+
+        Raises:
+            RetriableClientError: The store's last transaction can't be read yet; ask again.
+            ChangelogLossError: The store is the last copy, and nobody has decided about it.
+        """
+        managed, rebuild = self._by_changelog[changelog], partial(self.rebuild, changelog)
+        check = ChangelogCheck(self.task_id, self.directory, self.settings, managed, rebuild)
+        return check.first_offset_to_restore(held)
 
     def restore_positions(self) -> dict[TopicPartition, int | None]:
         """Return for each changelog the next offset to restore, None for its beginning."""
@@ -216,6 +207,11 @@ class ProcessorStateManager:
         self._init(managed)
         return managed.builder.name
 
+    def to_log_anew(self) -> ManagedStore | None:
+        """Return the next store that is to be logged anew before the task starts, if any is."""
+        logged = self._by_changelog.values()
+        return next((managed for managed in logged if managed.logs_anew is not None), None)
+
     def set_offset(self, changelog: TopicPartition, last_offset: int | None) -> None:
         """Note for good that a store holds what its changelog does, up to an offset or nothing."""
         managed = self._by_changelog[changelog]
@@ -250,6 +246,7 @@ class ProcessorStateManager:
         """Log and forward what the record caches hold, upstream stores first."""
         for managed in self._stores.values():
             managed.store.flush_cache()
+        self.positions.flushed()
         self.measure()
 
     def cached_bytes(self) -> int:
@@ -285,6 +282,7 @@ class ProcessorStateManager:
                     managed.checkpoint.moved(last_offset)
             else:
                 store.rollback()
+        self.positions.committed()
         self.measure()
 
     def rollback(self) -> None:
@@ -303,6 +301,7 @@ class ProcessorStateManager:
                 managed.output.last_offset = None
             if holds_uncommitted and self.settings.exactly_once:
                 self._rebuild_because(managed, "it can't go back to the last commit")
+        self.positions.rolled_back()
         self.measure()
 
     def close(self) -> None:
@@ -383,7 +382,7 @@ class ProcessorStateManager:
                 rocksdb_config_setter=self.settings.rocksdb_config_setter,
                 default_key_serde=self.settings.default_key_serde,
                 default_value_serde=self.settings.default_value_serde,
-                position=partial(self._positions.uncommitted_of, managed.builder.name),
+                position=partial(self.positions.uncommitted_of, managed.builder.name),
                 exactly_once=self.settings.exactly_once,
                 changelog_identity=managed.identity,
             )

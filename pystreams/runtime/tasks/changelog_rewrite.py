@@ -19,7 +19,7 @@ from itertools import islice
 
 from pystreams.config import ChangelogLossPolicy
 from pystreams.errors import RetriableClientError, TransactionAbortableError
-from pystreams.ids import TaskId, TopicPartition
+from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ProducedRecord
 from pystreams.runtime.core.task import StreamTask
@@ -49,7 +49,7 @@ class Relogging:
 
     def wanted(self, task: StreamTask) -> bool:
         """Return whether a store of a task, which is restored, is to be logged anew."""
-        return any(managed.logs_anew for managed in task.state_manager.logged().values())
+        return task.state_manager.to_log_anew() is not None
 
     def active(self, task: StreamTask) -> bool:
         """Return whether stores of a task are being logged anew."""
@@ -61,11 +61,8 @@ class Relogging:
         Raises:
             RetriableClientError: The chunk could not be written; all of the store is written again.
         """
-        changelog, managed = next(
-            (changelog, managed)
-            for changelog, managed in task.state_manager.logged().items()
-            if managed.logs_anew is not None
-        )
+        managed = task.state_manager.to_log_anew()
+        assert managed is not None, "only a task of which that is wanted writes"
         producer = self._producers.of_task(task.task_id)
         if producer in self._to_abort:
             producer.abort()
@@ -79,7 +76,7 @@ class Relogging:
         if chunk:
             self._send(task, producer, managed, chunk)
             return
-        self._finish(task, changelog, managed)
+        self._finish(task, managed)
         self._left[task.task_id] = None
         if not self.wanted(task):
             del self._left[task.task_id]
@@ -113,9 +110,10 @@ class Relogging:
                 self._to_abort.add(producer)
             raise RetriableClientError(str(error)) from error
 
-    def _finish(self, task: StreamTask, changelog: TopicPartition, managed: ManagedStore) -> None:
-        manager, output = task.state_manager, managed.output
+    def _finish(self, task: StreamTask, managed: ManagedStore) -> None:
+        manager, output, changelog = task.state_manager, managed.output, managed.changelog
         assert output is not None, "a store with a changelog writes to it"
+        assert changelog is not None, "a store that is logged has a changelog"
         done, managed.logs_anew = managed.logs_anew, None
         if done is ChangelogLossPolicy.EMPTY:
             manager.rebuild(changelog)

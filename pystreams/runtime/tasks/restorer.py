@@ -24,9 +24,8 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
-from pystreams.runtime.state.changelog_loss import first_offset_to_restore
+from pystreams.runtime.state.state_manager import ProcessorStateManager
 
 _log = get_logger("pystreams.restore")
 
@@ -39,7 +38,7 @@ class _ChangelogRestore:
     """One changelog on its way into its store.
 
     Attributes:
-        task: The task the store belongs to.
+        state: The state the store belongs to.
         beginning: The first offset of the changelog when the restore began.
         next_offset: The next offset to read.
         end_offset: End of the changelog when the restore began, open transactions included:
@@ -48,12 +47,17 @@ class _ChangelogRestore:
         restored: Records applied so far.
     """
 
-    task: StreamTask
+    state: ProcessorStateManager
     beginning: int
     next_offset: int
     end_offset: int
     anew: bool
     restored: int = 0
+
+    @property
+    def remaining_records(self) -> int:
+        """Offsets still to go, at most."""
+        return max(self.end_offset - self.next_offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class RestoreProgress:
 
 
 class Restorer:
-    """Restores the tasks of one thread.
+    """Restores the state of one thread's tasks.
 
     Args:
         consumer: Makes the restore consumer, when first needed.
@@ -107,7 +111,7 @@ class Restorer:
     def progress(self) -> RestoreProgress:
         """Return how far the restore is; may be called from any thread."""
         restores = list(self._restores.values())
-        remaining = sum(max(one.end_offset - one.next_offset, 0) for one in restores)
+        remaining = sum(restore.remaining_records for restore in restores)
         return RestoreProgress(len(restores), self._restored_records, remaining)
 
     def remaining_records(self) -> dict[TaskId, int]:
@@ -116,19 +120,19 @@ class Restorer:
         May be called from any thread.
         """
         remaining: dict[TaskId, int] = {}
-        for one in list(self._restores.values()):
-            left = max(one.end_offset - one.next_offset, 0)
-            remaining[one.task.task_id] = remaining.get(one.task.task_id, 0) + left
+        for restore in list(self._restores.values()):
+            task_id = restore.state.task_id
+            remaining[task_id] = remaining.get(task_id, 0) + restore.remaining_records
         return remaining
 
-    def expect(self, tasks: Iterable[StreamTask]) -> None:
-        """Learn which tasks begin next: the ids of all their changelogs are asked at once."""
-        changelogs = (changelog for task in tasks for changelog in task.state_manager.logged())
+    def expect(self, states: Iterable[ProcessorStateManager]) -> None:
+        """Learn what begins next: the ids of all changelogs are asked at once."""
+        changelogs = (changelog for state in states for changelog in state.changelogs())
         self._expected_topics = {changelog.topic for changelog in changelogs}
         self._topic_ids.clear()
 
-    def begin(self, task: StreamTask) -> bool:
-        """Start to restore a task's stores.
+    def begin(self, state: ProcessorStateManager) -> bool:
+        """Start to restore a task's stores .
 
         Returns:
             True when there is nothing to restore.
@@ -137,20 +141,11 @@ class Restorer:
             RetriableClientError: The broker did not tell what the changelogs hold; call again.
             ChangelogLossError: A store holds more than its changelog.
         """
-        manager = task.state_manager
-        changelogs = list(manager.logged())
-        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
-        ids = self._ids_of({changelog.topic for changelog in changelogs})
-        found: dict[TopicPartition, _ChangelogRestore] = {}
-        for changelog in changelogs:
-            held = ranges[changelog]
-            manager.logged()[changelog].identity.is_now(ids[changelog.topic])
-            next_offset = first_offset_to_restore(manager, changelog, held)
-            if next_offset < held.high_watermark:
-                anew = manager.logged()[changelog].committed_offset() is None
-                found[changelog] = _ChangelogRestore(
-                    task, held.beginning, next_offset, held.high_watermark, anew
-                )
+        found = {
+            changelog: restore
+            for changelog, restore in self._look_at(state).items()
+            if restore.remaining_records
+        }
         if not found:
             return True
         if not self._restores:
@@ -161,15 +156,15 @@ class Restorer:
         for changelog, restore in found.items():
             _log.info(
                 "restoring",
-                task=str(task.task_id),
+                task=str(state.task_id),
                 changelog=str(changelog),
                 from_offset=restore.next_offset,
                 to_offset=restore.end_offset,
-                records=restore.end_offset - restore.next_offset,
+                records=restore.remaining_records,
             )
         return False
 
-    def poll(self, timeout_s: float) -> list[StreamTask]:
+    def poll(self, timeout_s: float) -> list[TaskId]:
         """Restore one batch.
 
         Args:
@@ -180,7 +175,7 @@ class Restorer:
         """
         if self._consumer is None or not self._restores:
             return []
-        finished: dict[TaskId, StreamTask] = {}
+        finished: dict[TaskId, None] = {}
         try:
             batches = self._consumer.poll(_BATCH_RECORDS, timeout_s)
         except OffsetOutOfRangeError as error:
@@ -198,18 +193,18 @@ class Restorer:
                 restore.next_offset = max(restore.next_offset, end_reached_at)
             if restore.next_offset >= restore.end_offset:
                 self._finish(changelog, restore)
-                finished[restore.task.task_id] = restore.task
+                finished[restore.state.task_id] = None
         if rebuilt:
             self._consumer.assign({})
         if finished or rebuilt:
             self._assign()
         self._log_progress()
-        busy = {restore.task.task_id for restore in self._restores.values()}
-        return [task for task_id, task in finished.items() if task_id not in busy]
+        busy = {restore.state.task_id for restore in self._restores.values()}
+        return [task_id for task_id in finished if task_id not in busy]
 
-    def forget(self, task: StreamTask) -> None:
-        """Stop restoring a task that goes away."""
-        gone = [changelog for changelog, restore in self._restores.items() if restore.task is task]
+    def forget(self, state: ProcessorStateManager) -> None:
+        """Stop restoring the stores of a task that goes away."""
+        gone = [key for key, restore in self._restores.items() if restore.state is state]
         for changelog in gone:
             del self._restores[changelog]
         if gone:
@@ -223,6 +218,21 @@ class Restorer:
             self._consumer = None
 
     # ------------------------------------------------------------------ inside
+
+    def _look_at(self, state: ProcessorStateManager) -> dict[TopicPartition, _ChangelogRestore]:
+        """Return from where to where a task's changelogs are to be read; nothing reads them yet."""
+        changelogs = state.changelogs()
+        ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
+        ids = self._ids_of({changelog.topic for changelog in changelogs})
+        found: dict[TopicPartition, _ChangelogRestore] = {}
+        for changelog in changelogs:
+            held = ranges[changelog]
+            state.identify(changelog, ids[changelog.topic])
+            next_offset = state.first_offset_to_restore(changelog, held)
+            found[changelog] = _ChangelogRestore(
+                state, held.beginning, next_offset, held.high_watermark, state.is_empty(changelog)
+            )
+        return found
 
     def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
         """Return the ids of topics, None for one that is not there."""
@@ -242,10 +252,9 @@ class Restorer:
         if restore is not None:
             with contextlib.suppress(RetriableClientError):  # Then the error comes again.
                 held = self._admin.offset_ranges([error.partition])[error.partition]
-                manager = restore.task.state_manager
                 if restore.anew:
-                    manager.rebuild(error.partition)
-                restore.next_offset = first_offset_to_restore(manager, error.partition, held)
+                    restore.state.rebuild(error.partition)
+                restore.next_offset = restore.state.first_offset_to_restore(error.partition, held)
                 restore.beginning, restore.end_offset = held.beginning, held.high_watermark
         # What came together with the error was not applied: all are read again from where they are.
         consumer.assign({})
@@ -256,9 +265,9 @@ class Restorer:
     ) -> bool:
         """Apply a batch; return False when its store was damaged and begins anew."""
         try:
-            restore.task.state_manager.restore(changelog, messages)
+            restore.state.restore(changelog, messages)
         except StateStoreCorruptedError as error:
-            restore.task.state_manager.rebuild_damaged(error)
+            restore.state.rebuild_damaged(error)
             restore.next_offset = restore.beginning
             return False
         last_offset = messages[-1].offset()
@@ -273,7 +282,7 @@ class Restorer:
         seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
         _log.info(
             "restored",
-            task=str(restore.task.task_id),
+            task=str(restore.state.task_id),
             changelog=str(changelog),
             records=restore.restored,
             seconds=round(seconds, 3),

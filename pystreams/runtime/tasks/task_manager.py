@@ -193,7 +193,7 @@ class TaskManager:
 
     def close(self, task: StreamTask) -> None:
         """Close a task, dropping what it has not committed, and free its directory."""
-        self._restorer.forget(task)
+        self._restorer.forget(task.state_manager)
         self._relogging.forget(task)
         self._pending.pop(task.task_id, None)
         self._told_ms.pop(task.task_id, None)
@@ -234,7 +234,7 @@ class TaskManager:
     def revive(self, tasks: Iterable[StreamTask]) -> None:
         """Roll tasks back to their last commit and let them go on from there."""
         for task in tasks:
-            self._restorer.forget(task)
+            self._restorer.forget(task.state_manager)
             self._relogging.forget(task)
             task.revive()
             self.active.forget(task)
@@ -258,7 +258,7 @@ class TaskManager:
             for task_id, not_before in list(self._pending.items())
             if now >= not_before and self._open(self.tasks[task_id], now)
         ]
-        self._restorer.expect(opened)
+        self._restorer.expect(task.state_manager for task in opened)
         for task, error in zip(opened, self._fence(opened), strict=True):
             try:
                 if error is not None:
@@ -272,11 +272,11 @@ class TaskManager:
 
     def restore(self, timeout_s: float) -> None:
         """Restore one batch and start the tasks that are done."""
-        for task in self._restorer.poll(timeout_s):
+        for task_id in self._restorer.poll(timeout_s):
             try:
-                self._start(task)
+                self._start(self.tasks[task_id])
             except RetriableClientError:
-                self._pending[task.task_id] = 0.0
+                self._pending[task_id] = 0.0
 
     def _tell_waiting(self, task: StreamTask, error: RetriableClientError, now: float) -> None:
         """Log that a task waits for the broker: at once, and every ten seconds."""
@@ -313,7 +313,7 @@ class TaskManager:
             return
         committed = self._consumer().committed(task.partitions)
         self._committed[task.task_id] = self._input_topics.of_present_topics(committed)
-        if self._restorer.begin(task):
+        if self._restorer.begin(task.state_manager):
             self._start(task)
 
     def _start(self, task: StreamTask) -> None:

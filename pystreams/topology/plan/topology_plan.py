@@ -104,6 +104,11 @@ class TopologyPlan:
         builders = [self.topology.stores[name] for name in subtopology.stores]
         return [builder for builder in builders if builder.logging]
 
+    def stores_of(self, subtopology: Subtopology) -> list[tuple[StoreBuilder, str, bool]]:
+        """Return each store of a sub-topology, its changelog's topic, and whether it is logged."""
+        builders = [self.topology.stores[name] for name in subtopology.stores]
+        return [(store, self.changelog_topic(store.name), store.logging) for store in builders]
+
     def stores_fed_by_stores(self, subtopology: Subtopology) -> frozenset[str]:
         """Return the stores with a processor below one that uses another store.
 

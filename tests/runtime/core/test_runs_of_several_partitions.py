@@ -26,7 +26,7 @@ from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.runtime.core.queues import message, queue_of
 

@@ -67,12 +67,12 @@ def keeping(*, logged: bool) -> Topology:
 
 def of(running: RunningTask, store: str, level: IsolationLevel) -> int | None:
     """Return the offset a store's position has of the input partition."""
-    return running.task.positions.of(store, level).offsets.get(running.input)
+    return running.task.state_manager.positions.of(store, level).offsets.get(running.input)
 
 
 def test_uncommitted_position_moves_with_a_run_and_the_committed_one_with_the_commit() -> None:
     running = RunningTask(counting())
-    assert running.task.positions.of("counts", UNCOMMITTED) == Position()
+    assert running.task.state_manager.positions.of("counts", UNCOMMITTED) == Position()
 
     running.run(("a", "x", 0), ("b", "x", 0), ("a", "x", 0), limit=2)
 
@@ -156,7 +156,7 @@ def test_a_restored_store_starts_at_the_committed_offset() -> None:
 def test_a_partition_committed_at_its_beginning_is_not_covered() -> None:
     running = RunningTask(counting(), committed=0)
 
-    assert running.task.positions.of("counts", UNCOMMITTED) == Position()
+    assert running.task.state_manager.positions.of("counts", UNCOMMITTED) == Position()
 
 
 def test_a_rollback_takes_the_position_back_to_the_commit() -> None:

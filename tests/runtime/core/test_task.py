@@ -40,7 +40,7 @@ from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.state.state_manager import StoreSettings
+from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 IN = TopicPartition("in", 0)
