@@ -1,6 +1,6 @@
 """The state of one task: the only owner of its stores, changelogs, offsets and positions.
 
-Whoever holds it can be restored by a `Restorer`, which knows nothing else of a task.
+Whoever holds it can be restored or kept warm by a `Restorer`, which knows nothing else of a task.
 
 Offsets on their way: a store says what its committed data holds (`committed_offset`); restore
 moves it forward; after that a producer flush leaves the offset of the last acknowledged record

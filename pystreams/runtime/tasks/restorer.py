@@ -5,6 +5,10 @@ A transaction that the last owner has left there is waited for: it may be commit
 the committed offsets cover it, even if its markers are still to be written. What becomes of a
 store that its changelog can't continue is said in `changelog_loss`.
 
+A changelog can also be followed: its store is kept beside what the owner commits there, until it
+is forgotten, or restored to the end to take over. While anything restores, what is followed waits.
+
+Source: Kafka Streams' `StoreChangelogReader` (RESTORING, UPDATE_STANDBY).
 Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 """
 
@@ -43,7 +47,7 @@ class _ChangelogRestore:
         next_offset: The next offset to read.
         end_offset: End of the changelog when the restore began, open transactions included:
             whether they commit is waited for.
-        anew: Whether the store was empty when the restore began.
+        anew: Whether the store was empty when the restore began, and the end is not reached yet.
         restored: Records applied so far.
     """
 
@@ -76,7 +80,7 @@ class RestoreProgress:
 
 
 class Restorer:
-    """Restores the state of one thread's tasks.
+    """Restores the state of one thread's tasks, or follows that of others'.
 
     Args:
         consumer: Makes the restore consumer, when first needed.
@@ -95,6 +99,7 @@ class Restorer:
         self._admin = admin
         self._clock = clock
         self._restores: dict[TopicPartition, _ChangelogRestore] = {}
+        self._followed: dict[TopicPartition, _ChangelogRestore] = {}
         self._expected_topics: set[str] = set()
         self._topic_ids: dict[str, str | None] = {}
         self._restored_records = 0
@@ -125,6 +130,19 @@ class Restorer:
             remaining[task_id] = remaining.get(task_id, 0) + restore.remaining_records
         return remaining
 
+    def lags(self) -> dict[TopicPartition, int]:
+        """Ask how many offsets the followed changelogs are ahead of their stores, at most.
+
+        Raises:
+            RetriableClientError: No answer in time.
+        """
+        followed = dict(self._followed)
+        ranges = self._admin.offset_ranges(list(followed)) if followed else {}
+        return {
+            changelog: max(ranges[changelog].high_watermark - restore.next_offset, 0)
+            for changelog, restore in followed.items()
+        }
+
     def expect(self, states: Iterable[ProcessorStateManager]) -> None:
         """Learn what begins next: the ids of all changelogs are asked at once."""
         changelogs = (changelog for state in states for changelog in state.changelogs())
@@ -132,7 +150,7 @@ class Restorer:
         self._topic_ids.clear()
 
     def begin(self, state: ProcessorStateManager) -> bool:
-        """Start to restore a task's stores .
+        """Start to restore a task's stores to the end; if they were followed, what is left.
 
         Returns:
             True when there is nothing to restore.
@@ -164,8 +182,18 @@ class Restorer:
             )
         return False
 
+    def follow(self, state: ProcessorStateManager) -> None:
+        """Keep a task's stores beside what is committed to their changelogs, without an end.
+
+        Raises:
+            RetriableClientError: The broker did not tell what the changelogs hold; call again.
+            ChangelogLossError: A store holds more than its changelog.
+        """
+        self._followed.update(self._look_at(state))
+        self._assign()
+
     def poll(self, timeout_s: float) -> list[TaskId]:
-        """Restore one batch.
+        """Restore one batch, or follow by one when nothing restores.
 
         Args:
             timeout_s: How long to wait for records (s); 0 when other tasks have work.
@@ -173,7 +201,8 @@ class Restorer:
         Returns:
             Tasks whose stores are all restored now.
         """
-        if self._consumer is None or not self._restores:
+        reading = self._reading()
+        if self._consumer is None or not reading:
             return []
         finished: dict[TaskId, None] = {}
         try:
@@ -183,7 +212,7 @@ class Restorer:
             return []
         rebuilt = False
         for changelog, messages, end_reached_at in batches:
-            restore = self._restores.get(changelog)
+            restore = reading.get(changelog)
             if restore is None:
                 continue
             if messages and not self._apply(changelog, restore, messages):
@@ -192,8 +221,10 @@ class Restorer:
             if end_reached_at is not None:
                 restore.next_offset = max(restore.next_offset, end_reached_at)
             if restore.next_offset >= restore.end_offset:
-                self._finish(changelog, restore)
-                finished[restore.state.task_id] = None
+                restore.anew = False
+                if reading is self._restores:
+                    self._finish(changelog, restore)
+                    finished[restore.state.task_id] = None
         if rebuilt:
             self._consumer.assign({})
         if finished or rebuilt:
@@ -203,24 +234,35 @@ class Restorer:
         return [task_id for task_id in finished if task_id not in busy]
 
     def forget(self, state: ProcessorStateManager) -> None:
-        """Stop restoring the stores of a task that goes away."""
-        gone = [key for key, restore in self._restores.items() if restore.state is state]
-        for changelog in gone:
-            del self._restores[changelog]
+        """Stop restoring or following the stores of a task that goes away."""
+        gone = [
+            (reads, changelog)
+            for reads in (self._restores, self._followed)
+            for changelog, restore in reads.items()
+            if restore.state is state
+        ]
+        for reads, changelog in gone:
+            del reads[changelog]
         if gone:
             self._assign()
 
     def close(self) -> None:
         """Release the restore consumer."""
         self._restores.clear()
+        self._followed.clear()
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
     # ------------------------------------------------------------------ inside
 
+    def _reading(self) -> dict[TopicPartition, _ChangelogRestore]:
+        """Return what is read now: what is followed waits for what restores."""
+        return self._restores or self._followed
+
     def _look_at(self, state: ProcessorStateManager) -> dict[TopicPartition, _ChangelogRestore]:
         """Return from where to where a task's changelogs are to be read; nothing reads them yet."""
+        self.forget(state)
         changelogs = state.changelogs()
         ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
         ids = self._ids_of({changelog.topic for changelog in changelogs})
@@ -248,7 +290,7 @@ class Restorer:
         A store that was being restored from nothing is restored anew; of another it is asked
         whether its changelog can still continue it.
         """
-        restore = self._restores.get(error.partition)
+        restore = self._reading().get(error.partition)
         if restore is not None:
             with contextlib.suppress(RetriableClientError):  # Then the error comes again.
                 held = self._admin.offset_ranges([error.partition])[error.partition]
@@ -268,13 +310,16 @@ class Restorer:
             restore.state.restore(changelog, messages)
         except StateStoreCorruptedError as error:
             restore.state.rebuild_damaged(error)
-            restore.next_offset = restore.beginning
+            # It is whole again when it is back where it was.
+            restore.end_offset = max(restore.end_offset, restore.next_offset)
+            restore.next_offset, restore.anew = restore.beginning, True
             return False
         last_offset = messages[-1].offset()
         assert last_offset is not None, "a consumed message has an offset"
         restore.next_offset = last_offset + 1
         restore.restored += len(messages)
-        self._restored_records += len(messages)
+        if changelog in self._restores:
+            self._restored_records += len(messages)
         return True
 
     def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
@@ -292,7 +337,7 @@ class Restorer:
         if self._consumer is None:
             self._consumer = self._make_consumer()
         self._consumer.assign(
-            {changelog: restore.next_offset for changelog, restore in self._restores.items()}
+            {changelog: restore.next_offset for changelog, restore in self._reading().items()}
         )
 
     def _log_progress(self) -> None:
