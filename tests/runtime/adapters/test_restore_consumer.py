@@ -69,6 +69,28 @@ def test_an_open_transaction_is_not_restored(exactly_once: Application) -> None:
     assert _restore(reader, {changelog}) == {changelog: ([], 0)}
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_changelog_is_read_on_beyond_its_end_as_transactions_are_decided(
+    exactly_once: Application, committed: bool
+) -> None:
+    changelog = TopicPartition(exactly_once.topic(), 0)
+    producer = exactly_once.transactional()
+    producer.begin_transaction()
+    producer.send(numbered(changelog.topic, 10))
+    flush(producer)
+    reader = exactly_once.restore_consumer()
+    reader.assign({changelog: 0})
+    before = _restore(reader, {changelog})
+    if committed:
+        producer.commit_transaction({}, None)
+    else:
+        producer.abort_transaction()
+
+    assert before == {changelog: ([], 0)}
+    decided = list(range(10)) if committed else []
+    assert _restore(reader, {changelog}) == {changelog: (decided, 11)}
+
+
 def test_partitions_come_and_go_while_others_are_read(application: Application) -> None:
     topic = application.topic(partitions=3)
     first, second, third = (TopicPartition(topic, number) for number in range(3))
