@@ -149,7 +149,7 @@ class StaticMessage:
 
 
 ProducedRecord = tuple[bytes | None, bytes | None, int, Headers]
-"""One record on its way to a topic: (value, key, timestamp in ms, headers)."""
+"""One record on its way to a topic: (key, value, timestamp in ms, headers), as steps have it."""
 
 
 class OutputBuffer:

@@ -50,7 +50,7 @@ def test_a_plain_store_logs_each_put_with_the_records_timestamp(home: Home) -> N
     store.put("a", 1)
     home.record.timestamp = 8
     store.delete("a")
-    assert home.changelog.records == [(packed(1), b"a", 7, ()), (None, b"a", 8, ())]
+    assert home.changelog.records == [(b"a", packed(1), 7, ()), (b"a", None, 8, ())]
 
 
 def test_a_timestamped_store_logs_the_plain_value_with_its_own_timestamp(home: Home) -> None:

@@ -230,7 +230,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
         if uncommitted > self.watched_bytes:
             self.note(uncommitted)
-        self._log((plain, key, timestamp, ()))
+        self._log((key, plain, timestamp, ()))
 
     def _write_cached(
         self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
@@ -281,14 +281,14 @@ class BufferedKeyValueStore(UncommittedBytes):
             self.cached_bytes = 0
             for key, (plain, timestamp, headers, previous, source) in pending.items():
                 if listener is None:
-                    log((plain, key, timestamp, ()))
+                    log((key, plain, timestamp, ()))
                     continue
                 old: bytes | None = None
                 if plain is None or send_old_values:
                     old = self.committed_get(key) if previous is ABSENT else previous
                     if plain is None and old is None:
                         continue
-                log((plain, key, timestamp, ()))
+                log((key, plain, timestamp, ()))
                 self._record.go_back_to(source, timestamp, headers)
                 listener(key, plain, old if send_old_values else None, timestamp, headers)
 

@@ -27,16 +27,16 @@ def log_to(
         record_context = headers_of
 
         def log_with_headers(record: ProducedRecord) -> None:
-            value, key, timestamp, _ = record
-            append((value, key and key[key_prefix_bytes:], timestamp, record_context.headers))
+            key, value, timestamp, _ = record
+            append((key and key[key_prefix_bytes:], value, timestamp, record_context.headers))
 
         return log_with_headers
     if not key_prefix_bytes:
         return append
 
     def log(record: ProducedRecord) -> None:
-        value, key, timestamp, headers = record
-        append((value, key and key[key_prefix_bytes:], timestamp, headers))
+        key, value, timestamp, headers = record
+        append((key and key[key_prefix_bytes:], value, timestamp, headers))
 
     return log
 

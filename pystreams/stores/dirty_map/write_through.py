@@ -70,7 +70,7 @@ class WriteThroughKeyValueStore(BufferedKeyValueStore):
         if stored is not None and dirty.get(key, stored) is None:
             self.gap.fill(key)
         dirty[key] = stored
-        self._log((plain, key, timestamp, ()))
+        self._log((key, plain, timestamp, ()))
         if len(dirty) >= _BATCH_RECORDS:
             self._write_through()
 

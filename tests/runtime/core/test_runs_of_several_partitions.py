@@ -94,7 +94,7 @@ def task_with(times: Times, start: int = 0) -> StreamTask:
 
 def results(task: StreamTask) -> list[str]:
     [output] = [output for output in task.outputs() if output.topic == "out"]
-    return [(value or b"").decode() for value, _, _, _ in output.records]
+    return [(value or b"").decode() for _, value, _, _ in output.records]
 
 
 def process_all(task: StreamTask, run_records: int) -> list[int]:

@@ -217,7 +217,7 @@ class RefusedRecords:
         failure = self._failure(error, topic, partition, record, writers)
         if topic in self._changelogs:
             raise failure
-        value, key, timestamp, headers = record
+        key, value, timestamp, headers = record
         source = _all_of(writers.values()).source()
         context = ErrorContext(
             stage="production",

@@ -220,7 +220,7 @@ class TimeOrderedBuffer(BufferedStateStore):
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed."""
         for key, stored in self._buffer.engine_range(None, None):
-            yield stored + _BUFFER_TIME, key, unpacked(key, stored).timestamp, ()
+            yield key, stored + _BUFFER_TIME, unpacked(key, stored).timestamp, ()
 
     def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""

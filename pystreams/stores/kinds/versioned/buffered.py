@@ -144,7 +144,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
             raise self._negative(timestamp)
         self._advance(timestamp)
         valid_to = self._writer.put(key, value, timestamp)
-        self._log_put((value, key, timestamp, ()))
+        self._log_put((key, value, timestamp, ()))
         return valid_to
 
     def delete(self, key: bytes, timestamp: int) -> Version | None:
