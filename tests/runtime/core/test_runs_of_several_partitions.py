@@ -168,7 +168,7 @@ def test_bytes_are_looked_at_in_the_order_of_processing(
 ) -> None:
     run = run_of(sizes)
     taken, _ = run_of(sizes).take(len(run))
-    of_run = [len(item[1] or "") + len(item[2]) + RECORD_OVERHEAD_BYTES for item in taken]
+    of_run = [len(key or "") + len(value) + RECORD_OVERHEAD_BYTES for key, value, *_ in taken]
     limit = min(limit, len(run))
     large = [at for at, size in enumerate(of_run) if size > small + RECORD_OVERHEAD_BYTES]
 
