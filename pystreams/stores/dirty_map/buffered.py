@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.stores.accounting.read_cache import ReadCache
 from pystreams.stores.accounting.uncommitted import UncommittedBytes
-from pystreams.stores.dirty_map.cached_writes import BytesFlushListener, CachedWrite
+from pystreams.stores.dirty_map.cached_writes import PREVIOUS, BytesFlushListener, CachedWrite
 from pystreams.stores.dirty_map.changelog import log_to
 from pystreams.stores.dirty_map.known_gap import KnownGap
 from pystreams.stores.dirty_map.merged_range import Entries, merged_range
@@ -260,10 +260,10 @@ class BufferedKeyValueStore(UncommittedBytes):
             self.cached_bytes += len(key) + size
         else:
             self.cached_bytes += growth
-            previous = entry[3]
+            previous = entry[PREVIOUS]
         record = self._record
         source = None if self._listener is None else record.metadata()
-        pending[key] = (plain, timestamp, record.headers, previous, source)
+        pending[key] = (plain, timestamp, record.headers, source, previous)
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.
@@ -279,7 +279,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         while self._pending:
             pending, self._pending = self._pending, {}
             self.cached_bytes = 0
-            for key, (plain, timestamp, headers, previous, source) in pending.items():
+            for key, (plain, timestamp, headers, source, previous) in pending.items():
                 if listener is None:
                     log((key, plain, timestamp, ()))
                     continue
