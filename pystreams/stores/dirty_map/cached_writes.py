@@ -12,5 +12,7 @@ CachedWrite = tuple[bytes | None, int, Headers, RecordMetadata | None, bytes | N
 
 PREVIOUS: Final = 4
 
-BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
-"""Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
+BytesFlushListener = Callable[
+    [bytes, bytes | None, bytes | None, int, Headers, RecordMetadata | None], None
+]
+"""Called with (key, new plain value, old stored value, timestamp in ms, headers, source)."""

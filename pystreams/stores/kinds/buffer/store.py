@@ -40,7 +40,7 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from pystreams.record import ConsumedMessage, Headers, ProducedRecord
+from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.dirty_map.restoring import Changes
 from pystreams.stores.kinds.buffer.waiting_record import (
     FRAME_BYTES,
@@ -207,9 +207,10 @@ class TimeOrderedBuffer(BufferedStateStore):
         for waiting in came:
             value = packed_waiting(waiting)
             buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
-            buffer.write(_key_of(waiting), value, value + _BUFFER_TIME, waiting[TIMESTAMP])
+            logged = value + _BUFFER_TIME
+            buffer.write(_key_of(waiting), value, logged, waiting[TIMESTAMP], NO_RECORD)
         for key, timestamp in left:
-            buffer.write(key, None, None, timestamp)
+            buffer.write(key, None, None, timestamp, NO_RECORD)
         self._forget_changes()
         self._keep(held)
 
