@@ -139,7 +139,7 @@ def measure(tasks: int, records: int, guarantee: str, directory: Path) -> dict[s
     feeding_ns = 0
     for number in range(records):
         fed_ns = time.thread_time_ns()
-        record = (b"value", f"key-{number % 1000}".encode(), number, ())
+        record = (f"key-{number % 1000}".encode(), b"value", number, ())
         broker.append("in", number % tasks, [record])
         consumer.pause([partitions[number % tasks - 1]])
         consumer.resume([partitions[number % tasks]])

@@ -149,7 +149,7 @@ class StaticMessage:
 
 
 ProducedRecord = tuple[bytes | None, bytes | None, int, Headers]
-"""One record on its way to a topic: (value, key, timestamp in ms, headers)."""
+"""One record on its way to a topic: (key, value, timestamp in ms, headers), as steps have it."""
 
 
 class OutputBuffer:
@@ -242,10 +242,11 @@ def _nothing_to_end() -> None:
     """No run is going on."""
 
 
-class RecordContext:
-    """What a task knows of the record it is processing; one object a task, changed in place.
+class PresentRecord:
+    """The record that a task is processing; what a store is told with each write.
 
-    Owned by the task's thread. Between records it keeps the last values.
+    Owned by the task's thread, and changed in place: who keeps of it what he needs later copies it.
+    Between records it keeps the last values.
 
     Attributes:
         message: The message being processed; None in a punctuation. Where a record cache is
@@ -253,30 +254,14 @@ class RecordContext:
         timestamp: Timestamp of the record at the current node (ms); operators may differ from the
             message's own.
         headers: Headers of the record at the current node.
-        stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
-        now_ms: Wall-clock time at the start of the current loop iteration (ms).
-        expired_records: Records that stores of the task dropped, being older than the retention.
-        growth: Where stores of the task say that they have used up their room.
     """
 
-    __slots__ = (
-        "expired_records",
-        "growth",
-        "headers",
-        "message",
-        "now_ms",
-        "stream_time",
-        "timestamp",
-    )
+    __slots__ = ("headers", "message", "timestamp")
 
     def __init__(self) -> None:
         self.message: ConsumedMessage | None = None
         self.timestamp = -1
         self.headers: Headers = ()
-        self.stream_time = -1
-        self.now_ms = 0
-        self.expired_records = 0
-        self.growth = GrowthWatch()
 
     def metadata(self) -> RecordMetadata | None:
         """Return the current record's coordinates, or None in a punctuation."""
@@ -297,3 +282,29 @@ class RecordContext:
         """
         self.message = source and StaticMessage(*source, None, None, timestamp, headers)
         self.timestamp, self.headers = timestamp, headers
+
+
+NO_RECORD = PresentRecord()
+"""Stands for the record of what a store writes on its own account."""
+
+
+class RecordContext(PresentRecord):
+    """What a task shares with its operators and stores: the record, the time, and two accounts.
+
+    One object a task.
+
+    Attributes:
+        stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
+        now_ms: Wall-clock time at the start of the current loop iteration (ms).
+        expired_records: Records that stores of the task dropped, being older than the retention.
+        growth: Where stores of the task say that they have used up their room.
+    """
+
+    __slots__ = ("expired_records", "growth", "now_ms", "stream_time")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stream_time = -1
+        self.now_ms = 0
+        self.expired_records = 0
+        self.growth = GrowthWatch()

@@ -120,7 +120,7 @@ class TestOutputTopic(Generic[K, V]):
         queue = self._queue()
         if not queue:
             raise StreamsError(f"topic {self._topic!r} holds no more records")
-        value, key, timestamp, headers = queue.pop(0)
+        key, value, timestamp, headers = queue.pop(0)
         return Record(
             None if key is None else self._deserialize_key(key),
             None if value is None else self._deserialize_value(value),

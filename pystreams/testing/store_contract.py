@@ -110,7 +110,7 @@ class StateStoreContract:
         topic, partition = _CHANGELOG
         return [
             StaticMessage(topic, partition, offset, key, value, timestamp)
-            for offset, (value, key, timestamp, _) in enumerate(self.changelog.records)
+            for offset, (key, value, timestamp, _) in enumerate(self.changelog.records)
         ]
 
     def _context(self, task: str) -> StateStoreContext:

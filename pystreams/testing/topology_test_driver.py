@@ -162,7 +162,7 @@ class TopologyTestDriver:
         if self._plan.source_of_topic(topic) is None:
             known = ", ".join(self._plan.source_topics())
             raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
-        self._enqueue(topic, (value, key, timestamp, headers))
+        self._enqueue(topic, (key, value, timestamp, headers))
         self._run()
 
     def produced_topic_names(self) -> set[str]:
@@ -170,7 +170,7 @@ class TopologyTestDriver:
         return {topic for topic, records in self._produced.items() if records}
 
     def produced_raw(self, topic: str) -> list[ProducedRecord]:
-        """Return what is unread of a topic, as (value, key, timestamp in ms, headers)."""
+        """Return what is unread of a topic, as (key, value, timestamp in ms, headers)."""
         return self._produced.get(topic, [])
 
     # ------------------------------------------------------------------ time, stores, end
@@ -275,7 +275,7 @@ class TopologyTestDriver:
         )
 
     def _enqueue(self, topic: str, record: ProducedRecord) -> None:
-        value, key, timestamp, headers = record
+        key, value, timestamp, headers = record
         offset = self._offsets.get(topic, 0)
         self._offsets[topic] = offset + 1
         message = StaticMessage(topic, 0, offset, key, value, timestamp, headers)

@@ -147,9 +147,9 @@ def with_event_times(rows: list[Row]) -> list[Row]:
             row.topic,
             row.partition,
             row.offset,
-            row.timestamp,
             row.key,
             row.value and row.value.decode(),
+            row.timestamp,
             (),
             0,
         )

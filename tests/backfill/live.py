@@ -57,7 +57,7 @@ def outcome_of(results: Sequence[Result]) -> Outcome:
         if result.kind is ResultKind.END:
             continue
         into = found.outputs if result.kind is ResultKind.OUTPUT else found.states
-        record = (result.value, result.key, result.timestamp, result.headers)
+        record = (result.key, result.value, result.timestamp, result.headers)
         into.setdefault(result.name, []).append(record)
     return found
 
@@ -66,7 +66,8 @@ def by_key(records: Sequence[ProducedRecord]) -> dict[bytes | None, list[Produce
     """The order that holds whatever the number of partitions is: that within a key."""
     found: dict[bytes | None, list[ProducedRecord]] = {}
     for record in records:
-        found.setdefault(record[1], []).append(record)
+        key, *_ = record
+        found.setdefault(key, []).append(record)
     return found
 
 

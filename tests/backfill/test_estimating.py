@@ -37,7 +37,7 @@ def broker_with(partitions: int = 1, **rates: float) -> SimulatedBroker:
 def fill(broker: SimulatedBroker, partition: int, count: int, size_bytes: int) -> None:
     """Append records with a key of two bytes, and values that fill them up to a size."""
     value = bytes(size_bytes - 2)
-    broker.append("in", partition, [(value, b"kk", number, ()) for number in range(count)])
+    broker.append("in", partition, [(b"kk", value, number, ()) for number in range(count)])
 
 
 def bounds_of(broker: SimulatedBroker, *partitions: int, **chosen: int) -> Bounds:
@@ -69,7 +69,7 @@ def test_few_records_stand_for_many() -> None:
 def test_headers_count_and_records_without_key_or_value_do_too() -> None:
     broker = broker_with()
     headers = (("name", b"12345"), ("empty", None))
-    broker.append("in", 0, [(None, b"k", 1, ()), (b"value", None, 2, headers)])
+    broker.append("in", 0, [(b"k", None, 1, ()), (None, b"value", 2, headers)])
 
     assert estimated(broker, bounds_of(broker, 0)).size_bytes == {"in": 1 + 5 + 4 + 5 + 5}
 
@@ -130,7 +130,7 @@ def test_history_that_ends_with_an_aborted_transaction_keeps_nobody_waiting() ->
     broker = broker_with()
     fill(broker, 0, 4, 10)
     epoch = broker.transactions.init("aborted")
-    broker.append("in", 0, [(b"v", b"k", 9, ())] * 3, ("aborted", epoch))
+    broker.append("in", 0, [(b"k", b"v", 9, ())] * 3, ("aborted", epoch))
     broker.transactions.end("aborted", epoch, commit=False)
     broker.transactions.complete_all()
 

@@ -89,7 +89,7 @@ class Scene:
 
     def open_transaction(self) -> int:
         epoch = self.broker.transactions.init("task")
-        self.broker.append(*LOG, [(b"v", b"k", 0, ())], ("task", epoch))
+        self.broker.append(*LOG, [(b"k", b"v", 0, ())], ("task", epoch))
         return epoch
 
 
@@ -99,7 +99,7 @@ def scene() -> Scene:
     broker.create_topic("in", 2)
     broker.create_topic("app-keys-changelog", 2)
     made = Scene(broker)
-    broker.append(*LOG, [(b"v", b"k", 0, ()), (b"v", b"k", 0, ())])
+    broker.append(*LOG, [(b"k", b"v", 0, ()), (b"k", b"v", 0, ())])
     made.commit(7)
     return made
 

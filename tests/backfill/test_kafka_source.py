@@ -51,7 +51,7 @@ def broker() -> SimulatedBroker:
         made.produce("in", b"k", b"v", number * 10)
     made.log(PARTITION).delete_before(3)
     epoch = made.transactions.init("open")
-    made.append("in", 0, [(b"v", b"k", 200, ())], ("open", epoch))
+    made.append("in", 0, [(b"k", b"v", 200, ())], ("open", epoch))
     return made
 
 

@@ -45,8 +45,8 @@ def broker() -> SimulatedBroker:
     made.create_topic("in", 2)
     made.create_topic("late", 1)
     for number in (0, 0, 0, 1, 1):
-        made.append("in", number, [(b"v", b"k", 1, ())])
-    made.append("late", 0, [(b"v", b"k", 1, ())] * 3)
+        made.append("in", number, [(b"k", b"v", 1, ())])
+    made.append("late", 0, [(b"k", b"v", 1, ())] * 3)
     return made
 
 
@@ -95,7 +95,7 @@ def test_records_before_the_first_offset_and_repartition_topics_are_no_lag(
     broker: SimulatedBroker, staging: Path
 ) -> None:
     broker.create_topic("app-by-value-repartition", 2)
-    broker.append("app-by-value-repartition", 0, [(b"v", b"k", 1, ())] * 50)
+    broker.append("app-by-value-repartition", 0, [(b"k", b"v", 1, ())] * 50)
     admin = SimulatedClients(broker, Lifeline("purge", broker.faults)).admin()
     admin.delete_records({IN_0: 2})
 

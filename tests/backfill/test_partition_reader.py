@@ -64,7 +64,7 @@ def test_polls_that_give_little_or_nothing_are_followed_by_others() -> None:
 def test_history_that_ends_with_an_aborted_transaction_comes_to_its_end() -> None:
     broker = broker_with(4)
     epoch = broker.transactions.init("aborted")
-    broker.append("in", 0, [(b"v", b"k", 9, ())] * 3, ("aborted", epoch))
+    broker.append("in", 0, [(b"k", b"v", 9, ())] * 3, ("aborted", epoch))
     broker.transactions.end("aborted", epoch, commit=False)
     broker.transactions.complete_all()
     end = broker.log(PARTITION).stable_end

@@ -184,7 +184,7 @@ def arena_of(results: list[Result], seed: int = 0) -> Arena:
     for topic, count in COUNTS.items():
         broker.create_topic(topic, count)
     for row in history():
-        record = (row.value, row.key, row.timestamp, row.headers)
+        record = (row.key, row.value, row.timestamp, row.headers)
         broker.append("in", row.partition, [record])
     plan = TopologyPlan(counting(), "app")
     return Arena(broker, plan, results, publication_of(plan, results, COUNTS))
@@ -321,7 +321,7 @@ def test_live_application_refuses_a_group_that_is_being_published(
 def test_live_application_goes_on_with_the_state(arena: Arena, tmp_path: Path) -> None:
     arena.publish(with_outputs=True)
     for index, key in enumerate(KEYS):
-        record = (f"group {index % 2}".encode(), key.encode(), 100 + index, ())
+        record = (key.encode(), f"group {index % 2}".encode(), 100 + index, ())
         arena.broker.append("in", index % 2, [record])
     process = SimulatedProcess(
         counting(), CONFIG, arena.broker, SimulatedDisk(tmp_path, arena.broker.faults)
@@ -506,7 +506,7 @@ def test_history_beyond_the_end_of_the_topic_is_refused(arena: Arena) -> None:
 def test_history_before_what_the_topic_still_holds_is_refused(arena: Arena) -> None:
     create_internal_topics(arena)
     for number in range(2):
-        arena.broker.append("in", number, [(b"v", b"k", 1, ())] * 5)
+        arena.broker.append("in", number, [(b"k", b"v", 1, ())] * 5)
         arena.broker.log(TopicPartition("in", number)).delete_before(14)
 
     assert "in-0 goes up to offset 12, and the partition holds 14 to 17" in refusal(arena)
@@ -520,7 +520,7 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
     broker = SimulatedBroker(ManualClock(), Faults(0))
     for topic in ("in", "middle", "out"):
         broker.create_topic(topic, 1)
-    broker.append("middle", 0, [(b"v", b"k", 1, ())] * held)
+    broker.append("middle", 0, [(b"k", b"v", 1, ())] * held)
     tasks = [
         TaskResults(
             TaskId(number, 0),
@@ -593,7 +593,7 @@ def test_changed_partition_count_is_refused(arena: Arena) -> None:
 
 def test_changelog_with_other_records_is_refused(arena: Arena) -> None:
     create_internal_topics(arena)
-    arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
+    arena.broker.append("app-keys-changelog", 1, [(b"k", b"v", 1, ())])
 
     assert "app-keys-changelog-1" in refusal(arena)
 
@@ -801,7 +801,7 @@ def test_old_changelogs_are_refused_in_the_words_of_the_command(
     arena: Arena, command: PublishingCommand
 ) -> None:
     create_internal_topics(arena)
-    arena.broker.append("app-keys-changelog", 1, [(b"v", b"k", 1, ())])
+    arena.broker.append("app-keys-changelog", 1, [(b"k", b"v", 1, ())])
 
     assert names_only(refusal(made_by(command, arena)), command)
 

@@ -76,7 +76,7 @@ class Stopped:
         )
 
     def write(self, topic: str, partition: int, key: bytes | None) -> int:
-        return self.broker.append(topic, partition, [(b"v", key, 1000, ())]) or 0
+        return self.broker.append(topic, partition, [(key, b"v", 1000, ())]) or 0
 
     def commit(self, topic: str, partition: int, offset: int, time: int = 1000) -> None:
         committed = CommittedOffset(offset, encode_partition_time(time))
@@ -153,7 +153,7 @@ def test_repartition_topic_must_be_empty(stopped: Stopped, topology: Any) -> Non
 
 def test_marker_behind_the_last_record_is_no_lag(stopped: Stopped) -> None:
     epoch = stopped.broker.transactions.init("producer")
-    stopped.broker.append("in", 0, [(b"v", b"k", 1000, ())], ("producer", epoch))
+    stopped.broker.append("in", 0, [(b"k", b"v", 1000, ())], ("producer", epoch))
     stopped.broker.transactions.end("producer", epoch, commit=True)
     stopped.broker.settle()
     stopped.commit("in", 0, 2)
@@ -171,7 +171,7 @@ def test_marker_behind_the_last_record_is_no_lag(stopped: Stopped) -> None:
 )
 def test_open_transaction_is_refused(stopped: Stopped, topic: str, told: str) -> None:
     epoch = stopped.broker.transactions.init("producer")
-    stopped.broker.append(topic, 0, [(b"v", b"k", 1000, ())], ("producer", epoch))
+    stopped.broker.append(topic, 0, [(b"k", b"v", 1000, ())], ("producer", epoch))
 
     with pytest.raises(RescaleRefusedError, match=told):
         stopped.planned(counting())

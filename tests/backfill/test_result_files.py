@@ -25,7 +25,7 @@ from pystreams.backfill.tasks.result_files import (
 def batch(
     first: int, count: int = 3, *, kind: ResultKind = ResultKind.OUTPUT, name: str = "out"
 ) -> ResultBatch:
-    records = [(b"v%d" % number, b"k", number, ()) for number in range(first, first + count)]
+    records = [(b"k", b"v%d" % number, number, ()) for number in range(first, first + count)]
     return ResultBatch(kind, 2, name, [number % 4 for number in range(count)], first, records)
 
 
@@ -54,8 +54,8 @@ def files_in(attempt: Path) -> set[str]:
 
 def test_rows_come_back_as_they_were_with_their_nulls_and_headers(attempt: Path) -> None:
     records = [
-        (b"v", None, 50, (("h", b"1"), ("h", None))),
-        (None, b"k", -1, ()),
+        (None, b"v", 50, (("h", b"1"), ("h", None))),
+        (b"k", None, -1, ()),
         (b"", b"", 7, ()),
     ]
     given = ResultBatch(ResultKind.STATE, 2, "counts", [2, 2, 2], 40, records)
@@ -127,7 +127,7 @@ def test_order_is_kept_over_row_groups_and_files(attempt: Path) -> None:
 
 
 def test_rows_with_large_values_lie_in_groups_that_can_be_read_one_by_one(attempt: Path) -> None:
-    records = [(bytes(1000), b"k", 1, ())] * 100
+    records = [(b"k", bytes(1000), 1, ())] * 100
     large = ResultBatch(ResultKind.OUTPUT, 2, "out", [0] * 100, 0, records)
 
     move_into_place(attempt, [written(attempt, [large], row_group_bytes=10_000)])
@@ -185,7 +185,7 @@ from pathlib import Path
 from pystreams.backfill.tasks.result_files import ResultFiles
 from pystreams.backfill.plan.rows import ResultBatch, ResultKind
 
-records = [(b"v", b"k", 50, ()), (None, None, -1, ())]
+records = [(b"k", b"v", 50, ()), (None, None, -1, ())]
 with ResultFiles(Path(sys.argv[1]), Path(sys.argv[1])) as files:
     files.write(ResultBatch(ResultKind.STATE, 2, "counts", [2, 2], 40, records))
     files.finish()

@@ -292,7 +292,7 @@ def test_worker_that_is_late_for_its_stage_leaves_only_what_the_next_driver_clea
         attempt = staging.new_attempt(0)
         attempt.mkdir()
         late = ResultFiles(attempt, staging.path)
-        late.write(ResultBatch(ResultKind.OUTPUT, 0, "out", [0], 0, [(b"v", b"k", 1, ())]))
+        late.write(ResultBatch(ResultKind.OUTPUT, 0, "out", [0], 0, [(b"k", b"v", 1, ())]))
         staging.finish_stage(stage(7), attempt)
     late.finish()
     was_made_again = attempt.exists()

@@ -40,9 +40,9 @@ class DumpedStore(OffsetKeepingStore):
         self._sql("create table if not exists times (k blob primary key, t int)")
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
-        found = self._sql("select v, k, t from entries natural join times order by k")
-        for value, key, time in found.fetchall():
-            yield bytes(value), bytes(key), time, ()
+        found = self._sql("select k, v, t from entries natural join times order by k")
+        for key, value, time in found.fetchall():
+            yield bytes(key), bytes(value), time, ()
 
     def put(self, key: str, value: str | None) -> None:
         super().put(key, value)

@@ -74,7 +74,7 @@ def scene(directory: Path, *, now_ms: int, gap_ms: int = 0) -> Arena:
             for number, days_before in enumerate((19, 10, 0)):
                 time_ms, key = end_ms - days_before * DAY_MS, b"key of %d" % partition
                 rows.append(Row(topic, partition, number, time_ms, key, b"%d" % number))
-                broker.append(topic, partition, [(b"%d" % number, key, time_ms, ())])
+                broker.append(topic, partition, [(key, b"%d" % number, time_ms, ())])
     broker.create_topic("out", 2)
     plan = TopologyPlan(topology(), "app")
     config = {"application.id": "app", "statestore.cache.max.bytes": 0}

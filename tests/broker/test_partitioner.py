@@ -32,7 +32,7 @@ def test_the_producer_chooses_the_partitions_that_java_chose(
     expected = {}
     for vector in GOLDEN["keys"]:
         key = base64.b64decode(vector["key"])
-        output.records.append((b"", key, 1, ()))
+        output.records.append((key, b"", 1, ()))
         expected[key] = vector["partitions"][str(count)]
 
     producer.send(output)

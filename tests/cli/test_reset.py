@@ -32,7 +32,7 @@ def admin() -> SimulatedAdmin:
     faults = Faults(0)
     broker = SimulatedBroker(ManualClock(), faults)
     broker.create_topic("in", 2)
-    broker.append("in", 0, [(b"v", b"k", second * 1000, ()) for second in range(5)])
+    broker.append("in", 0, [(b"k", b"v", second * 1000, ()) for second in range(5)])
     broker.log(PARTITIONS[0]).delete_before(1)
     return SimulatedAdmin(broker, Lifeline("reset", faults))
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from pystreams import Headers
-
 pytestmark = pytest.mark.contract
 
 ENGINES = list(StoreEngine)
@@ -428,7 +426,7 @@ def test_a_flush_logs_and_forwards_the_last_update_of_each_session(
     heard: list[tuple[Windowed[str], int | None, int | None, int]] = []
 
     def listener(
-        key: Windowed[str], new: int | None, old: int | None, timestamp: int, _: Headers
+        key: Windowed[str], new: int | None, old: int | None, timestamp: int, *_: object
     ) -> None:
         heard.append((key, new, old, timestamp))
 

@@ -133,7 +133,7 @@ def run(
             {
                 topic: [
                     Produced(key, value, timestamp, tuple(headers))
-                    for value, key, timestamp, headers in driver.produced_raw(topic)
+                    for key, value, timestamp, headers in driver.produced_raw(topic)
                 ]
                 for topic in sorted(driver.produced_topic_names())
             },

@@ -89,7 +89,7 @@ def run(case: JoinCase) -> tuple[list[Result], list[Logged]]:
             (key, value)
             for topic in sorted(driver.produced_topic_names())
             if topic.endswith("-Buffer-changelog") or "SHARED-" in topic
-            for value, key, _, _ in driver.produced_raw(topic)
+            for key, value, _, _ in driver.produced_raw(topic)
         ]
     return [(record.key, record.value, record.timestamp) for record in out], waiting
 

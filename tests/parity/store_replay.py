@@ -158,6 +158,6 @@ class Replay:
         if not records and operation.name in _WRITES:
             transcript.changelog.add(self._doing.dropped(operation, timestamp, self._puts))
         for record in records:
-            value, key, record_timestamp, _ = record
+            key, value, record_timestamp, _ = record
             transcript.changelog.add(logged(key, value, record_timestamp))
         records.clear()

@@ -135,7 +135,7 @@ def calls_of_a_record(root: Path, partitions: int, config: dict[str, Any]) -> Co
     broker, process = running(keeping(caching=caching), root, partitions, clock, **config)
 
     def one_record(number: int) -> None:
-        broker.append("in", number % partitions, [(b"value", b"key", number, ())])
+        broker.append("in", number % partitions, [(b"key", b"value", number, ())])
         while not process.step():
             pass
         for _ in range(3):
@@ -182,8 +182,8 @@ def test_topics_that_alternate_cost_no_more_looks_at_the_clock_than_one_after_th
             joining(), tmp_path / name, 1, clock, processing_guarantee="exactly_once_v2"
         )
         for number in range(500):
-            broker.append("in", 0, [(b"left", b"key", 2 * number, ())])
-            broker.append("more", 0, [(b"right", b"key", 2 * number + apart_ms, ())])
+            broker.append("in", 0, [(b"key", b"left", 2 * number, ())])
+            broker.append("more", 0, [(b"key", b"right", 2 * number + apart_ms, ())])
         before, processed = clock.looks, 0
         while processed < 1000:
             processed += process.step()

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.simulation
 EOS = ["exactly_once", "exactly_once_v2"]
 LATE_AT_ONCE = replace(NO_FAULTS, background=1)
 IN, OUT = TopicPartition("in", 0), TopicPartition("out", 0)
-RECORD = (b"v", b"k", 0, ())
+RECORD = (b"k", b"v", 0, ())
 
 
 class KeepsItsEpoch(SimulatedProducer):

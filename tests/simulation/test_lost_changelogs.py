@@ -42,7 +42,7 @@ def delete_changelog(application: OnDisk) -> None:
 def cut_off(application: OnDisk) -> None:
     """Somebody counted `c` five times after the store had stopped; only the fifth is left."""
     log = application.app.broker.log(CHANGELOG)
-    counts = [(count.to_bytes(8, "big"), b"c", 0, ()) for count in range(1, 6)]
+    counts = [(b"c", count.to_bytes(8, "big"), 0, ()) for count in range(1, 6)]
     application.app.broker.append(CHANGELOG.topic, 0, counts)
     log.delete_before(log.high_watermark - 1)
 

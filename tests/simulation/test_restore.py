@@ -235,7 +235,7 @@ def test_a_restore_that_waits_for_a_transaction_nobody_ends_says_where_it_stands
     app.broker.settle()
     log = app.broker.log(CHANGELOG)
     forgotten = log.high_watermark
-    log.append([(b"x", b"a", 0, ())], transaction=999)
+    log.append([(b"a", b"x", 0, ())], transaction=999)
     process.start()
     with capture_logs() as logs:
         until_ms = app.clock.monotonic_ms() + 40_000

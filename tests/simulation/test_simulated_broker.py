@@ -35,7 +35,7 @@ T0 = TopicPartition("t", 0)
 
 
 def record(key: str, value: str | None = "v") -> ProducedRecord:
-    return (None if value is None else value.encode(), key.encode(), 0, ())
+    return (key.encode(), None if value is None else value.encode(), 0, ())
 
 
 def keys(log: PartitionLog) -> list[str]:

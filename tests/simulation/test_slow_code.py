@@ -124,9 +124,9 @@ def test_a_slow_topic_beside_a_fast_one_of_the_same_task_does_not_make_runs_long
     process = app.process(topology=builder.build())
     process.start()
     times = range(3000)
-    app.broker.append("in", 0, [(b"x", b"fast", time, ()) for time in times])
+    app.broker.append("in", 0, [(b"fast", b"x", time, ()) for time in times])
     slow_times = [*times[1500:2500:100], *times[-10:]]
-    app.broker.append("slow", 0, [(b"x", b"slow", time, ()) for time in slow_times])
+    app.broker.append("slow", 0, [(b"slow", b"x", time, ()) for time in slow_times])
     for _ in range(PATIENCE):
         polled_ms = app.clock.monotonic_ms()
         process.step()

@@ -74,7 +74,7 @@ class SqliteStore(StateStore):
         self._write(key.encode(), raw)
         if self._context.changelog is not None:
             timestamp = self._context.record.timestamp
-            self._context.changelog.records.append((raw, key.encode(), timestamp, ()))
+            self._context.changelog.records.append((key.encode(), raw, timestamp, ()))
 
     def put_if_absent(self, key: str, value: str) -> str | None:
         existing = self.get(key)

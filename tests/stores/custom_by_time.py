@@ -84,7 +84,7 @@ class DictStore(StateStore):
             if timestamp is None:
                 timestamp = self._context.record.timestamp
             raw = None if value is None else value.encode()
-            self._context.changelog.records.append((raw, key, timestamp, ()))
+            self._context.changelog.records.append((key, raw, timestamp, ()))
 
 
 def text_of(message: ConsumedMessage) -> str | None:

@@ -83,7 +83,7 @@ class Scores(ScoreReads, TypedStateStore[str, int]):
         if score is not None and best is not None and self._decode(best) >= score:
             return
         raw = None if score is None else self._serialize_value(score)
-        self._write(key, raw, raw, self._record.timestamp)
+        self._write(key, raw, raw, self._record.timestamp, self._record)
 
     def read_only(self, isolation_level: IsolationLevel) -> ScoresView:
         parts = self._view_parts()

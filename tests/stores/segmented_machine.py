@@ -214,7 +214,7 @@ class SegmentedStoreMachine(MortalMachine):
     def commit_to_kafka(self) -> None:
         self.store.flush_cache()
         records = self.home.changelog.records
-        for value, key, timestamp, _ in records:
+        for key, value, timestamp, _ in records:
             self.log.append(Message(key, value, len(self.log), timestamp))
         records.clear()
 

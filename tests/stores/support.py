@@ -74,7 +74,7 @@ class Home:
 
     def logged(self) -> list[tuple[bytes | None, bytes | None, int]]:
         """(key, value, timestamp) of what the store logged, oldest first."""
-        return [(key, value, timestamp) for value, key, timestamp, _ in self.changelog.records]
+        return [(key, value, timestamp) for key, value, timestamp, _ in self.changelog.records]
 
 
 def built(spec: StoreSpec) -> Any:

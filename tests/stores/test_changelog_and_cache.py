@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pystreams import StoreEngine, ValueAndTimestamp, serdes
+from pystreams.record import RecordMetadata, StaticMessage
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def listen(store: Any, *, send_old_values: bool = True) -> list[Heard]:
     heard: list[Heard] = []
 
     def listener(
-        key: str, new: int | None, old: int | None, timestamp: int, headers: Headers
+        key: str, new: int | None, old: int | None, timestamp: int, headers: Headers, _: object
     ) -> None:
         heard.append((key, new, old, timestamp, headers))
 
@@ -50,7 +51,7 @@ def test_a_plain_store_logs_each_put_with_the_records_timestamp(home: Home) -> N
     store.put("a", 1)
     home.record.timestamp = 8
     store.delete("a")
-    assert home.changelog.records == [(packed(1), b"a", 7, ()), (None, b"a", 8, ())]
+    assert home.changelog.records == [(b"a", packed(1), 7, ()), (b"a", None, 8, ())]
 
 
 def test_a_timestamped_store_logs_the_plain_value_with_its_own_timestamp(home: Home) -> None:
@@ -212,6 +213,21 @@ def test_the_logged_record_comes_before_what_the_listener_does(home: Home) -> No
     store.put("b", 1)
     store.flush_cache()
     assert seen == [1, 2]
+
+
+def test_the_listener_is_told_where_the_last_record_of_a_key_came_from(home: Home) -> None:
+    store: Any = home.open(memory(caching=True))
+    sources: list[object] = []
+    store.set_flush_listener(lambda *change: sources.append(change[-1]), send_old_values=True)
+    for offset in (1, 2):
+        home.record.message = StaticMessage("in", 0, offset, None, None, 5)
+        store.put("a", offset)
+    home.record.message = None
+    store.put("b", 1)
+    home.record.message = StaticMessage("in", 0, 3, None, None, 5)
+    store.flush_cache()
+    assert sources == [RecordMetadata("in", 0, 2), None]
+    assert home.record.message.offset() == 3, "the listener says whose record is processed"
 
 
 def test_what_the_listener_writes_into_the_store_is_flushed_as_well(home: Home) -> None:

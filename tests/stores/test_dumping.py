@@ -100,7 +100,7 @@ def test_restored_dump_is_the_store(kind: str, seed: int, tmp_path: Path) -> Non
     copy: Any = Home(tmp_path / "second").open_builder(builder)
     messages = [
         Message(key, value, message_offset=offset, timestamp_ms=timestamp)
-        for offset, (value, key, timestamp, _) in enumerate(records)
+        for offset, (key, value, timestamp, _) in enumerate(records)
     ]
     for first in range(0, len(messages), 100):
         copy.restore(messages[first : first + 100])
@@ -126,7 +126,7 @@ def test_versions_that_began_before_the_history_are_kept(tmp_path: Path) -> None
     copy.restore(
         [
             Message(key, value, message_offset=offset, timestamp_ms=timestamp)
-            for offset, (value, key, timestamp, _) in enumerate(store.changelog_records())
+            for offset, (key, value, timestamp, _) in enumerate(store.changelog_records())
         ]
     )
 

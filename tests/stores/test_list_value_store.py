@@ -177,7 +177,7 @@ def test_changelog_records_of_a_dump_restore_the_lists(home: Home) -> None:
     store.commit({CHANGELOG: 1})
 
     assert list(store.changelog_records()) == [
-        (with_value(with_value(None, b"1"), b"2"), b"a", 50, ())
+        (b"a", with_value(with_value(None, b"1"), b"2"), 50, ())
     ]
     store.close()
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pystreams import IsolationLevel, StoreEngine
+from pystreams.record import NO_RECORD
 from pystreams.stores.typed_stores.views import view_of
 from tests.contract.every_kind import KINDS, RETENTION_MS, STEP_MS, Slots
 from tests.stores.support import CHANGELOG, Home, spec_of
@@ -97,13 +98,13 @@ def test_range_deletes_beside_readers_leave_out_no_key_that_stays(
     kept, delete_every = 40, 5
     opened: Any = Home(tmp_path).open(spec_of(engine))
     store = opened._buffer
-    store.write(key_of(0), b"0", b"0", 0)
+    store.write(key_of(0), b"0", b"0", 0, NO_RECORD)
     store.commit({CHANGELOG: 0})
     progress = Progress()
 
     def put(number: int) -> None:
         value = b"%d" % number
-        store.write(key_of(number), value, value, 0)
+        store.write(key_of(number), value, value, 0, NO_RECORD)
         if number % delete_every == 0:
             store.delete_below(key_of(max(0, number - kept)))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pystreams.record import NO_RECORD
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.dirty_map.write_through import WriteThroughKeyValueStore
 from pystreams.stores.engines.memory import MemoryEngine
@@ -34,17 +35,17 @@ class Beside:
 
     def put(self) -> None:
         key, value = self.key(), b"%d" % self.random.random()
-        self.store.write(key, value, value, 0)
+        self.store.write(key, value, value, 0, NO_RECORD)
         self.now[key] = value
 
     def delete_from_the_beginning(self) -> None:
         for number in range(self.random.randrange(KEYS)):
-            self.store.write(key_of(number), None, None, 0)
+            self.store.write(key_of(number), None, None, 0, NO_RECORD)
             self.now.pop(key_of(number), None)
 
     def delete(self) -> None:
         key = self.key()
-        self.store.write(key, None, None, 0)
+        self.store.write(key, None, None, 0, NO_RECORD)
         self.now.pop(key, None)
 
     def read(self) -> None:
@@ -62,7 +63,7 @@ class Beside:
     def delete_what_is_read(self) -> None:
         """As one who works off a store: each entry goes while the iterator stands on it."""
         for key, _ in self.store.range(None, None):
-            self.store.write(key, None, None, 0)
+            self.store.write(key, None, None, 0, NO_RECORD)
             del self.now[key]
             if self.random.random() < 0.3:
                 break

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pystreams import StateStore, Stores, Window, Windowed, serdes
+from pystreams.record import NO_RECORD
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.kinds.buffer.kind import BUFFER
@@ -307,10 +308,10 @@ def test_walked_keys_are_counted_where_nothing_is_remembered(
     )
     store.init(Home(tmp_path).context())
     for number in range(MANY):
-        store.write(b"%09d" % number, b"v", b"v", 0)
+        store.write(b"%09d" % number, b"v", b"v", 0, NO_RECORD)
     store.commit({CHANGELOG: 0})
     for number in range(1, MANY):
-        store.write(b"%09d" % number, None, None, 0)
+        store.write(b"%09d" % number, None, None, 0, NO_RECORD)
     walked.forget()
 
     assert [key for key, _ in store.range(None, None)] == [b"%09d" % 0]

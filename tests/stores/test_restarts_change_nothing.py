@@ -155,7 +155,7 @@ class Life:
     def commit(self, *, with_store: bool = True) -> None:
         self.store.flush_cache()
         records = self._home.changelog.records
-        for value, key, timestamp, _ in records:
+        for key, value, timestamp, _ in records:
             self._changelog.append(Message(key, value, len(self._changelog), timestamp))
         records.clear()
         if with_store and self._changelog:

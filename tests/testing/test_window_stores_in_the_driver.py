@@ -74,4 +74,4 @@ def test_a_processor_counts_in_windows_and_old_ones_are_forgotten(
             (Windowed("a", Window(start, start + MINUTE_MS)), ValueAndTimestamp(1, start))
         ]
         logged = driver.produced_raw("app-per-minute-changelog")
-        assert logged[-1][1] == window_key(b"a", start)
+        assert logged[-1][0] == window_key(b"a", start)

@@ -135,7 +135,7 @@ def test_changelog_is_named_after_the_store(words: KGroupedStream[str, str], dri
 
     driver.create_input_topic("words", STRING, STRING).pipe_input("a", "x", 5)
 
-    assert driver.produced_raw("app-counts-changelog") == [(LONG.serializer("")(1), b"a", 5, ())]
+    assert driver.produced_raw("app-counts-changelog") == [(b"a", LONG.serializer("")(1), 5, ())]
 
 
 def test_store_options_reach_the_store(words: KGroupedStream[str, str]) -> None:
@@ -172,4 +172,4 @@ def test_update_carries_the_headers_of_its_record(
 
     driver.pipe_raw("words", b"a", b"x", 42, (("trace", b"1"),))
 
-    assert driver.produced_raw("out") == [(b"1", b"a", 42, (("trace", b"1"),))]
+    assert driver.produced_raw("out") == [(b"a", b"1", 42, (("trace", b"1"),))]

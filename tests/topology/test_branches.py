@@ -101,4 +101,4 @@ def test_branches_keep_the_serdes_of_the_stream(words: KStream[str, str], drive:
     driver = drive(default_key_serde="json", default_value_serde="json")
     driver.create_input_topic("words", STRING, STRING).pipe_input("a", "tea")
 
-    assert [record[:2] for record in driver.produced_raw("out")] == [(b"tea", b"a")]
+    assert [record[:2] for record in driver.produced_raw("out")] == [(b"a", b"tea")]

@@ -156,7 +156,7 @@ def test_timestamp_and_headers_pass_through_operations(
 
     driver.pipe_raw("words", b"a", b"x", 42, (("trace", b"1"),))
 
-    assert driver.produced_raw("out") == [(b"X", b"a", 42, (("trace", b"1"),))]
+    assert driver.produced_raw("out") == [(b"a", b"X", 42, (("trace", b"1"),))]
 
 
 def test_the_topic_can_be_chosen_by_record(words: KStream[str, str], drive: Any) -> None:

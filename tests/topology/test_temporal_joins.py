@@ -205,7 +205,7 @@ def test_buffer_is_a_store_of_the_join_with_a_changelog() -> None:
 
     assert "KSTREAM-JOIN-0000000003-Buffer" in driven.driver.get_all_state_stores()
     changelog = "test-driver-KSTREAM-JOIN-0000000003-Buffer-changelog"
-    ((value, key, _, _),) = driven.driver.produced_raw(changelog)
+    ((key, value, _, _),) = driven.driver.produced_raw(changelog)
     assert key is not None
     assert value is not None
     assert (key[:9].hex(), value[-8:].hex()) == ("00" + f"{5:016x}", "0" * 16)

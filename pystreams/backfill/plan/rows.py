@@ -98,7 +98,7 @@ class ResultBatch:
         name: A topic or a store, see `ResultKind`.
         partitions: The partition each belongs to.
         sequence: The first one's place among the task's results of that kind and name.
-        records: Value, key, timestamp and headers of each.
+        records: Key, value, timestamp and headers of each.
     """
 
     kind: ResultKind
@@ -111,7 +111,7 @@ class ResultBatch:
     def rows(self) -> Iterator[Result]:
         """Return them one by one."""
         numbered = enumerate(zip(self.partitions, self.records, strict=True), self.sequence)
-        for sequence, (partition, (value, key, timestamp, headers)) in numbered:
+        for sequence, (partition, (key, value, timestamp, headers)) in numbered:
             yield Result(
                 self.kind,
                 self.task,

@@ -36,7 +36,7 @@ def _check(builder: StoreBuilder) -> None:
         raise TopologyError(
             f"store {builder.name!r} has a changelog, and its class {type(store).__qualname__} "
             "does not write changelog_records(), by which a backfill hands state over: write it "
-            "(it gives what restore() would take, as value, key, time and headers); or make the "
+            "(it gives what restore() would take, as key, value, time and headers); or make the "
             "builder's `logging` False, where the store may be empty after the backfill; or start "
             "the application live, from the beginning of its topics, without a backfill"
         )

@@ -57,7 +57,7 @@ class RowBatches:
                 if buffer is None:
                     is_changelog = row.kind == ResultKind.STATE
                     buffer = buffers[place] = OutputBuffer(*place, is_changelog=is_changelog)
-                buffer.records.append((row.value, row.key, row.timestamp, row.headers))
+                buffer.records.append((row.key, row.value, row.timestamp, row.headers))
                 records += 1
                 size_bytes += payload_bytes(row.key, row.value, row.headers) + _ROW_BYTES
             if records >= self.records_max or size_bytes >= self.size_max_bytes:

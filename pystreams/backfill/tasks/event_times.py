@@ -107,9 +107,9 @@ class _Asking:
                 topic,
                 partition,
                 offset,
-                timestamp,
                 key,
                 value,
+                timestamp,
                 tuple(headers or ()),
                 self._now_ms,
             )

@@ -230,7 +230,7 @@ class HistoryTask:
         for begin in range(0, len(output.records), RESULTS_PER_BATCH):
             records = output.records[begin : begin + RESULTS_PER_BATCH]
             if output.partition is None:
-                keys = [record[1] for record in records]
+                keys = [key for key, *_ in records]
                 partitions = self._settings.partitions_of(topic, keys, number)
             else:
                 partitions = [output.partition] * len(records)

@@ -225,7 +225,7 @@ def arrow_batch(results: ResultBatch) -> pa.RecordBatch:
     records = results.records
     count = len(records)
     # A column at a time: `zip` of thousands of records costs five times as much.
-    values, keys, timestamps, headers = ([record[at] for record in records] for at in range(4))
+    keys, values, timestamps, headers = ([record[at] for record in records] for at in range(4))
     columns = [
         _integers(results.partitions, np.int32),
         _integers(np.arange(results.sequence, results.sequence + count), np.int64),

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Self
 
 from pystreams.errors import ProcessingError
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.origin import InputRange
-from pystreams.record import Headers
+from pystreams.record import ConsumedMessage, Headers
 
 _log = get_logger("pystreams.errors")
 
@@ -48,9 +49,9 @@ class ErrorContext:
         topic: Source topic, or None.
         partition: Its partition, or None.
         offset: The source record's offset, or None.
-        timestamp: Timestamp (ms) of the source record, or of the refused one; or None.
-        key: Its key's bytes, or None.
+        key: Bytes of the key of the source record, or of the refused one; or None.
         value: Its value's bytes, or None.
+        timestamp: Its timestamp (ms), or None.
         headers: Its headers.
         output_topic: The topic that has refused it, or None.
         output_partition: The partition it was going to, or None.
@@ -67,13 +68,29 @@ class ErrorContext:
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
-    timestamp: int | None = None
     key: bytes | None = None
     value: bytes | None = None
+    timestamp: int | None = None
     headers: Headers = ()
     output_topic: str | None = None
     output_partition: int | None = None
     made_of: tuple[InputRange, ...] = ()
+
+    @classmethod
+    def of(cls, stage: str, task_id: TaskId, node: str, message: ConsumedMessage) -> Self:
+        """Return the context of a record that a task has consumed."""
+        return cls(
+            stage,
+            task_id,
+            node,
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            key=message.key(),
+            value=message.value(),
+            timestamp=message.timestamp()[1],
+            headers=tuple(message.headers() or ()),
+        )
 
 
 ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse]

@@ -288,18 +288,7 @@ class OperatorContext:
         message = self.record.message
         if message is None:
             return ErrorContext(stage, self.task_id, node)
-        return ErrorContext(
-            stage,
-            self.task_id,
-            node,
-            message.topic(),
-            message.partition(),
-            message.offset(),
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            tuple(message.headers() or ()),
-        )
+        return ErrorContext.of(stage, self.task_id, node, message)
 
 
 def _is_about_the_record(error: Exception) -> bool:

@@ -26,10 +26,14 @@ from pystreams.topology.contracts.extractors import (
 )
 from pystreams.topology.contracts.operator import Step
 
-Item = tuple[int, Any, Any, Headers, ConsumedMessage]
-"""One decoded record: (timestamp in ms, key, value, headers, message)."""
+Item = tuple[Any, Any, int, Headers, ConsumedMessage]
+"""One decoded record, as steps take it: (key, value, timestamp in ms, headers), and its message.
 
-_TIMESTAMP = itemgetter(0)
+A plain tuple: `zip` makes thousands of them at once.
+"""
+
+timestamp_of: Callable[[Item], int] = itemgetter(2)
+message_of: Callable[[Item], ConsumedMessage] = itemgetter(4)
 
 _log = get_logger("pystreams.processing")
 
@@ -154,7 +158,7 @@ class RecordQueue:
             (0 if key is None else len(key)) + (0 if value is None else len(value))
             for key, value in zip(raw_keys, raw_values, strict=True)
         ]
-        items = list(zip(timestamps, keys, values, headers, messages, strict=True))
+        items = list(zip(keys, values, timestamps, headers, messages, strict=True))
         if self._extractor is not fail_on_invalid_timestamp or min(timestamps, default=0) < 0:
             items, sizes = self._extract_timestamps(items, sizes)
         self._items.extend(items)
@@ -164,14 +168,14 @@ class RecordQueue:
             # Everything was skipped: the next commit moves past it.
             self.next_offset = self._end_offset
         elif self.next_offset is None:
-            self.next_offset = _offset(self._items[0][4])
+            self.next_offset = self._first_offset()
 
     def run_length_to_time(self, limit: int, time: int) -> int:
         """Return how many of the next records end with the first one at or after `time` (ms)."""
         start = self._position
         stop = min(start + limit, len(self._items))
         for position in range(start, stop):
-            if self._items[position][0] >= time:
+            if timestamp_of(self._items[position]) >= time:
                 return position - start + 1
         return stop - start
 
@@ -201,16 +205,16 @@ class RecordQueue:
         self._before_take = (start, self.partition_time)
         self._position = start + len(taken)
         drained = self._position == len(self._items)
-        self.next_offset = self._end_offset if drained else _offset(self._items[self._position][4])
-        self.partition_time = max(self.partition_time, max(map(_TIMESTAMP, taken)))
+        self.next_offset = self._end_offset if drained else self._first_offset()
+        self.partition_time = max(self.partition_time, max(map(timestamp_of, taken)))
         return taken
 
     def put_back(self, count: int) -> None:
         """Let the last `count` records of the last `take` wait again."""
         start, partition_time = self._before_take
         self._position -= count
-        kept = map(_TIMESTAMP, self._items[start : self._position])
-        self.next_offset = _offset(self._items[self._position][4])
+        kept = map(timestamp_of, self._items[start : self._position])
+        self.next_offset = self._first_offset()
         self.partition_time = max(partition_time, max(kept, default=-1))
 
     def clear(self) -> None:
@@ -219,6 +223,10 @@ class RecordQueue:
         self._sizes.clear()
         self._position = 0
         self.next_offset = None
+
+    def _first_offset(self) -> int:
+        """Return the offset of the first record that waits."""
+        return _offset(message_of(self._items[self._position]))
 
     def _drop_taken(self) -> None:
         if self._position:
@@ -250,18 +258,7 @@ class RecordQueue:
 
     def _refuse(self, message: ConsumedMessage, part: str, error: Exception) -> None:
         topic, partition, offset = self.partition.topic, self.partition.partition, _offset(message)
-        context = ErrorContext(
-            "deserialization",
-            self._task_id,
-            self._node,
-            topic,
-            partition,
-            offset,
-            message.timestamp()[1],
-            message.key(),
-            message.value(),
-            tuple(message.headers() or ()),
-        )
+        context = ErrorContext.of("deserialization", self._task_id, self._node, message)
         if ask(self._handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped += 1
             return
@@ -290,11 +287,11 @@ class RecordQueue:
         kept: list[Item] = []
         kept_sizes: list[int] = []
         topic, partition = self.partition
-        highest = max(map(_TIMESTAMP, self._items), default=self.partition_time)
+        highest = max(map(timestamp_of, self._items), default=self.partition_time)
         highest = max(highest, self.partition_time)
-        for (timestamp, key, value, headers, message), size in zip(items, sizes, strict=True):
+        for (key, value, timestamp, headers, message), size in zip(items, sizes, strict=True):
             record = ConsumerRecord(
-                topic, partition, _offset(message), timestamp, key, value, headers, self.now_ms
+                topic, partition, _offset(message), key, value, timestamp, headers, self.now_ms
             )
             try:
                 extracted = self._extractor(record, highest)
@@ -307,7 +304,7 @@ class RecordQueue:
                 self.dropped += 1
                 continue
             highest = max(highest, extracted)
-            kept.append((extracted, key, value, headers, message))
+            kept.append((key, value, extracted, headers, message))
             kept_sizes.append(size)
         if first_skipped is not None:
             self._tell_skipped(*first_skipped, more=len(items) - len(kept) - 1)

@@ -19,7 +19,13 @@ from typing import Protocol
 
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, Item, RecordQueue
+from pystreams.runtime.core.record_queue import (
+    RECORD_OVERHEAD_BYTES,
+    Item,
+    RecordQueue,
+    message_of,
+    timestamp_of,
+)
 from pystreams.topology.contracts.operator import Step
 
 _ROUNDING = 1e-9
@@ -111,7 +117,8 @@ class QueueRun:
 
     def ends(self) -> Iterable[tuple[RecordQueue, ConsumedMessage, ConsumedMessage]]:
         """See `Run`."""
-        yield self._queue, self._taken[0][4], self._taken[self._count - 1][4]
+        first, last = self._taken[0], self._taken[self._count - 1]
+        yield self._queue, message_of(first), message_of(last)
 
 
 class MergedRun:
@@ -127,7 +134,7 @@ class MergedRun:
     def __init__(self, queues: Sequence[RecordQueue], limit: int) -> None:
         self._queues = queues
         parts = [queue.waiting(limit) for queue in queues]
-        times = [list(accumulate((item[0] for item in part), max)) for part in parts]
+        times = [list(accumulate(map(timestamp_of, part), max)) for part in parts]
         last_time, first_drained = min(
             (of_queue[-1], number) for number, of_queue in enumerate(times)
         )
@@ -151,7 +158,7 @@ class MergedRun:
     def length_to_time(self, time: int) -> int:
         """See `Run`."""
         for position, item in enumerate(self._items):
-            if item[0] >= time:
+            if timestamp_of(item) >= time:
                 return position + 1
         return len(self._items)
 
@@ -210,7 +217,7 @@ class MergedRun:
         backwards = sources[::-1]
         for queue in self.taken():
             first, last = sources.index(queue), len(sources) - 1 - backwards.index(queue)
-            yield queue, items[first][4], items[last][4]
+            yield queue, message_of(items[first]), message_of(items[last])
 
     def _counts(self, count: int) -> dict[RecordQueue, int]:
         """Return how many of the first `count` records are of each queue that has some of them."""

@@ -30,7 +30,7 @@ from pystreams.runtime.cluster.committed_offsets import (
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import Item, RecordQueue
+from pystreams.runtime.core.record_queue import Item, RecordQueue, message_of
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.store_damage import tells_damage
@@ -258,7 +258,7 @@ class StreamTask:
         taken, steps = run.take(len(run) if count is None else count)
         self._taken = taken
         given = len(taken)
-        for (timestamp, key, value, headers, message), step in zip(taken, steps, strict=False):
+        for (key, value, timestamp, headers, message), step in zip(taken, steps, strict=False):
             record.message = message
             if timestamp > record.stream_time:
                 record.stream_time = timestamp
@@ -360,7 +360,7 @@ class StreamTask:
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the present record, at no cost to others."""
         for position, item in enumerate(self._taken):
-            if item[4] is self.record.message:
+            if message_of(item) is self.record.message:
                 del self._taken[position + 1 :]
                 return
 

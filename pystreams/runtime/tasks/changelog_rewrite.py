@@ -95,7 +95,7 @@ class Relogging:
         output = managed.output
         assert output is not None, "a store with a changelog writes to it"
         if managed.logs_anew is ChangelogLossPolicy.EMPTY:
-            chunk = [(None, key, time, headers) for _, key, time, headers in chunk]
+            chunk = [(key, None, time, headers) for key, _, time, headers in chunk]
         try:
             output.records.extend(chunk)
             producer.send([output])

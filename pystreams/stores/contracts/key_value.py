@@ -27,7 +27,7 @@ from pystreams.stores.contracts.state_store import StateStoreContext as StateSto
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pystreams.record import Headers
+    from pystreams.record import Headers, RecordMetadata
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -114,7 +114,7 @@ class KeyValueStore(KeyValueWrites[K, V], Protocol[K, V]):
 
         Args:
             listener: Called by `flush_cache`, on the task's thread, right after the key's update
-                was logged; it sets the record context for what it forwards.
+                was logged; it sets the task's record for what it forwards.
             send_old_values: Whether to look up and pass the value before the first of the updates.
 
         Returns:
@@ -133,6 +133,7 @@ class FlushListener(Protocol[K_contra, V_contra]):
         old_value: V_contra | None,
         timestamp: int,
         headers: Headers,
+        source: RecordMetadata | None,
         /,
     ) -> None:
         """Forward the change.
@@ -144,6 +145,7 @@ class FlushListener(Protocol[K_contra, V_contra]):
             timestamp: The new value's timestamp in a timestamped store, else that of the record
                 whose processing made the last update (ms).
             headers: Headers of that record.
+            source: Where that record came from; None for what a punctuation has written.
         """
 
 

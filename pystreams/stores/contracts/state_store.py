@@ -19,7 +19,7 @@ order. Under exactly-once (`StateStoreContext.exactly_once`) its `init` raises
 A store logs its own changes, one record a write, as bytes and milliseconds; a value of None is a
 deletion. `restore` gets them back:
 
-    context.changelog.records.append((value, key, context.record.timestamp, ()))
+    context.changelog.records.append((key, value, context.record.timestamp, ()))
 
 Spec: KIP-892 "Changed Interfaces"; KIP-1035 "Public Interfaces"; KIP-844 (`transactional`).
 """

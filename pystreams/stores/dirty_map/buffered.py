@@ -25,10 +25,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pystreams.record import ConsumedMessage, ProducedRecord, RecordContext
+from pystreams.record import ConsumedMessage, PresentRecord, ProducedRecord
 from pystreams.stores.accounting.read_cache import ReadCache
 from pystreams.stores.accounting.uncommitted import UncommittedBytes
-from pystreams.stores.dirty_map.cached_writes import BytesFlushListener, CachedWrite
+from pystreams.stores.dirty_map.cached_writes import PREVIOUS, BytesFlushListener, CachedWrite
 from pystreams.stores.dirty_map.changelog import log_to
 from pystreams.stores.dirty_map.known_gap import KnownGap
 from pystreams.stores.dirty_map.merged_range import Entries, merged_range
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
     from pystreams.stores.contracts.key_value import KeyValueEngine, StateStoreContext
     from pystreams.stores.contracts.position import Position
+
+BytesWrite = Callable[[bytes, bytes | None, bytes | None, int, PresentRecord], None]
+"""Writes (key, stored value, plain value, timestamp in ms), given the record that led to it."""
 
 ABSENT: Any = object()
 """What `dirty.get` gives for a key that has no uncommitted write (None is a deletion)."""
@@ -74,7 +77,8 @@ class BufferedKeyValueStore(UncommittedBytes):
         engine_get: Committed bytes of a key; like the next two, for any thread.
         engine_range: Iterates over committed bytes.
         engine_num_entries: About how many keys are committed.
-        write: `write(key, stored, plain, timestamp)`; None for both values deletes the key.
+        write: `write(key, stored, plain, timestamp, record)`, with the record that led to it; None
+            for both values deletes the key.
         cached_bytes: Bytes of keys and values neither logged nor forwarded yet.
         metadata: What is committed beside the data.
         generation: Counts changes of the engine's content and drops of the dirty map; raised after
@@ -94,7 +98,6 @@ class BufferedKeyValueStore(UncommittedBytes):
         "_logs_headers",
         "_pending",
         "_read_cache",
-        "_record",
         "_restored",
         "_send_old_values",
         "_spec_caching",
@@ -137,7 +140,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.dirty_get: Callable[[bytes, Any], Any] = self.dirty.get
         self.cached_bytes = self.generation = 0
         self.caches = self.is_open = self._send_old_values = False
-        self.write: Callable[[bytes, bytes | None, bytes | None, int], None] = self._write_logged
+        self.write: BytesWrite = self._write_logged
         self._engine = engine
         self._directory = Path()
         self.engine_get = self.committed_get = engine.get
@@ -155,7 +158,6 @@ class BufferedKeyValueStore(UncommittedBytes):
         self._delete_below: bytes | None = None
         self._listener: BytesFlushListener | None = None
         self._log: Callable[[ProducedRecord], None] = log_to(None)
-        self._record = RecordContext()
 
     @property
     def persistent(self) -> bool:
@@ -170,13 +172,12 @@ class BufferedKeyValueStore(UncommittedBytes):
         """
         self._directory = context.task_directory / "rocksdb" / self.name
         self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
-        self._record = context.record
         headers_of = context.record if self._logs_headers else None
         prefix = self.key_prefix_bytes
         self._log = log_to(context.changelog, key_prefix_bytes=prefix, headers_of=headers_of)
         self.caches = self._spec_caching and context.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
-        self.count_from_zero(self._record.growth)
+        self.count_from_zero(context.record.growth)
         self.gap.forget()
         self._read_cache = None
         if self.persistent and context.read_cache_budget is not None:
@@ -214,7 +215,12 @@ class BufferedKeyValueStore(UncommittedBytes):
         return self._engine.approximate_num_entries() + len(self.dirty)
 
     def _write_logged(
-        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        record: PresentRecord,
     ) -> None:
         """Write one key and log it at once."""
         dirty = self.dirty
@@ -230,10 +236,15 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
         if uncommitted > self.watched_bytes:
             self.note(uncommitted)
-        self._log((plain, key, timestamp, ()))
+        self._log((key, plain, timestamp, ()))
 
     def _write_cached(
-        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        record: PresentRecord,
     ) -> None:
         """Write one key and remember to log and forward it at the next flush.
 
@@ -260,10 +271,9 @@ class BufferedKeyValueStore(UncommittedBytes):
             self.cached_bytes += len(key) + size
         else:
             self.cached_bytes += growth
-            previous = entry[3]
-        record = self._record
+            previous = entry[PREVIOUS]
         source = None if self._listener is None else record.metadata()
-        pending[key] = (plain, timestamp, record.headers, previous, source)
+        pending[key] = (plain, timestamp, record.headers, source, previous)
 
     def flush_cache(self) -> None:
         """Log the last value of each key written since the last flush, and tell the listener.
@@ -279,18 +289,18 @@ class BufferedKeyValueStore(UncommittedBytes):
         while self._pending:
             pending, self._pending = self._pending, {}
             self.cached_bytes = 0
-            for key, (plain, timestamp, headers, previous, source) in pending.items():
+            for key, (plain, timestamp, headers, source, previous) in pending.items():
                 if listener is None:
-                    log((plain, key, timestamp, ()))
+                    log((key, plain, timestamp, ()))
                     continue
                 old: bytes | None = None
                 if plain is None or send_old_values:
                     old = self.committed_get(key) if previous is ABSENT else previous
                     if plain is None and old is None:
                         continue
-                log((plain, key, timestamp, ()))
-                self._record.go_back_to(source, timestamp, headers)
-                listener(key, plain, old if send_old_values else None, timestamp, headers)
+                log((key, plain, timestamp, ()))
+                old = old if send_old_values else None
+                listener(key, plain, old, timestamp, headers, source)
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Write the dirty map and the offsets to the engine in one batch, then clear the map.

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pystreams.record import Headers, RecordMetadata
 
-CachedWrite = tuple[bytes | None, int, Headers, bytes | None, RecordMetadata | None]
-"""(plain value, timestamp in ms, headers, stored value before, where the record came from)."""
+CachedWrite = tuple[bytes | None, int, Headers, RecordMetadata | None, bytes | None]
+"""(plain value, timestamp in ms, headers, where the record came from, stored value before)."""
 
-BytesFlushListener = Callable[[bytes, bytes | None, bytes | None, int, Headers], None]
-"""Called with (key, new plain value, old stored value, timestamp in ms, headers)."""
+PREVIOUS: Final = 4
+
+BytesFlushListener = Callable[
+    [bytes, bytes | None, bytes | None, int, Headers, RecordMetadata | None], None
+]
+"""Called with (key, new plain value, old stored value, timestamp in ms, headers, source)."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pystreams.record import OutputBuffer, ProducedRecord, RecordContext
+from pystreams.record import OutputBuffer, PresentRecord, ProducedRecord
 
 
 def log_to(
     changelog: OutputBuffer | None,
     *,
     key_prefix_bytes: int = 0,
-    headers_of: RecordContext | None = None,
+    headers_of: PresentRecord | None = None,
 ) -> Callable[[ProducedRecord], None]:
     """Return the function that logs one record.
 
@@ -24,19 +24,19 @@ def log_to(
         return _discard
     append = changelog.records.append
     if headers_of is not None:
-        record_context = headers_of
+        present = headers_of
 
         def log_with_headers(record: ProducedRecord) -> None:
-            value, key, timestamp, _ = record
-            append((value, key and key[key_prefix_bytes:], timestamp, record_context.headers))
+            key, value, timestamp, _ = record
+            append((key and key[key_prefix_bytes:], value, timestamp, present.headers))
 
         return log_with_headers
     if not key_prefix_bytes:
         return append
 
     def log(record: ProducedRecord) -> None:
-        value, key, timestamp, headers = record
-        append((value, key and key[key_prefix_bytes:], timestamp, headers))
+        key, value, timestamp, headers = record
+        append((key and key[key_prefix_bytes:], value, timestamp, headers))
 
     return log
 

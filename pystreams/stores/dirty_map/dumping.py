@@ -30,4 +30,4 @@ def dumped(
     value_prefix = buffer.value_prefix_bytes
     for stored_key, stored in buffer.engine_range(start, None):
         time = unpack_long(stored)[0] if value_prefix else time_of(stored_key)
-        yield stored[value_prefix:], stored_key[key_prefix:], time, ()
+        yield stored_key[key_prefix:], stored[value_prefix:], time, ()

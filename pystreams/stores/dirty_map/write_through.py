@@ -31,6 +31,7 @@ from pystreams.stores.files.metadata import CLOSED, OPEN, STATUS, pack_long
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
+    from pystreams.record import PresentRecord
     from pystreams.stores.contracts.key_value import StateStoreContext
 
 _BATCH_RECORDS = 100
@@ -63,22 +64,32 @@ class WriteThroughKeyValueStore(BufferedKeyValueStore):
         self._mark(OPEN)
 
     def _write_logged(
-        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        record: PresentRecord,
     ) -> None:
         """Write one key and log it at once."""
         dirty = self.dirty
         if stored is not None and dirty.get(key, stored) is None:
             self.gap.fill(key)
         dirty[key] = stored
-        self._log((plain, key, timestamp, ()))
+        self._log((key, plain, timestamp, ()))
         if len(dirty) >= _BATCH_RECORDS:
             self._write_through()
 
     def _write_cached(
-        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        record: PresentRecord,
     ) -> None:
         """Write one key; it is logged, forwarded and written through at the next flush."""
-        super()._write_cached(key, stored, plain, timestamp)
+        super()._write_cached(key, stored, plain, timestamp, record)
         self.uncommitted_bytes = self.max_uncommitted_bytes = 0
 
     def flush_cache(self) -> None:

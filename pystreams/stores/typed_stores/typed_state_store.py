@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, Headers, ProducedRecord, RecordContext
+from pystreams.record import (
+    ConsumedMessage,
+    Headers,
+    ProducedRecord,
+    RecordContext,
+    RecordMetadata,
+)
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.dirty_map.dumping import dumped
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
     from pystreams.stores.contracts.key_value import FlushListener, StateStoreContext
     from pystreams.stores.contracts.position import Position
-    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+    from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore, BytesWrite
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -239,7 +245,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         self._record = RecordContext()
         self._serialize_key = _unbound
         self._serialize_value: Callable[[Any], bytes] = _unbound
-        self._write: Callable[[bytes, bytes | None, bytes | None, int], None]
+        self._write: BytesWrite
         self._shut()
 
     def init(self, context: StateStoreContext) -> None:
@@ -281,7 +287,12 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         skipped = self._buffer.value_prefix_bytes
 
         def typed(
-            key: bytes, new: bytes | None, old: bytes | None, timestamp: int, headers: Headers
+            key: bytes,
+            new: bytes | None,
+            old: bytes | None,
+            timestamp: int,
+            headers: Headers,
+            source: RecordMetadata | None,
         ) -> None:
             try:
                 own_key = typed_key(key)
@@ -289,7 +300,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
                 old_value = None if old is None else deserialize(old[skipped:])
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 self._raise_undecodable(error, key)
-            listener(own_key, new_value, old_value, timestamp, headers)
+            listener(own_key, new_value, old_value, timestamp, headers, source)
 
         return self._buffer.set_flush_listener(typed, send_old_values=send_old_values)
 

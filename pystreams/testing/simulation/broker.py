@@ -135,8 +135,9 @@ class SimulatedBroker:
         """
         last: int | None = None
         for record in records:
+            key, *_ = record
             place = (
-                self.partition_for(topic, record[1])
+                self.partition_for(topic, key)
                 if partition is None
                 else TopicPartition(topic, partition)
             )
@@ -158,7 +159,7 @@ class SimulatedBroker:
         headers: Headers = (),
     ) -> None:
         """Append one record, as a producer outside of the application would."""
-        self.append(topic, None, [(value, key, timestamp, headers)])
+        self.append(topic, None, [(key, value, timestamp, headers)])
 
     def committed_records(self, topic: str) -> list[StaticMessage]:
         """Return all committed records of a topic, partition by partition."""

@@ -32,6 +32,11 @@ class LogEntry:
     record: ProducedRecord | None
     transaction: int | None
 
+    @property
+    def key(self) -> bytes | None:
+        """The record's key; that of a marker is of no interest."""
+        return None if self.record is None else self.record[0]
+
 
 class PartitionLog:
     """The records of one partition.
@@ -82,7 +87,7 @@ class PartitionLog:
         """
         stable = self.stable_end
         last: dict[bytes | None, int] = {
-            entry.record[1]: entry.offset
+            entry.key: entry.offset
             for entry in self._entries
             if entry.record is not None and entry.offset < stable and self._readable(entry)
         }
@@ -91,7 +96,7 @@ class PartitionLog:
             entry
             for entry in self._entries
             if entry.offset >= min(stable, self.high_watermark - 1)
-            or (entry.record is not None and last.get(entry.record[1]) == entry.offset)
+            or (entry.record is not None and last.get(entry.key) == entry.offset)
         ]
         return before - len(self._entries)
 
@@ -152,6 +157,6 @@ class PartitionLog:
 
     def _message(self, entry: LogEntry) -> StaticMessage:
         assert entry.record is not None, "markers are not shown"
-        value, key, timestamp, headers = entry.record
+        key, value, timestamp, headers = entry.record
         topic, partition = self.partition
         return StaticMessage(topic, partition, entry.offset, key, value, timestamp, headers)

@@ -22,18 +22,18 @@ class ConsumerRecord:
         topic: Topic it was read from.
         partition: Its partition.
         offset: Its offset.
-        timestamp: The message's timestamp (ms); -1 when it has none.
         key: The key, deserialized.
         value: The value, deserialized.
+        timestamp: The message's timestamp (ms); -1 when it has none.
         now_ms: Wall-clock time at the start of the loop iteration (ms).
     """
 
     topic: str
     partition: int
     offset: int
-    timestamp: int
     key: Any
     value: Any
+    timestamp: int
     headers: Headers
     now_ms: int
 

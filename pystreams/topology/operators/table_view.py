@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from pystreams.record import Headers
+from pystreams.record import Headers, RecordMetadata
 from pystreams.stores.contracts.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -195,9 +195,17 @@ def must_forward(node: NodeContext, store: Any, *, send_old_values: bool) -> boo
     Returns:
         True if the operator itself must forward each change: the store does not cache.
     """
-    forward = node.forward
+    forward, go_back_to = node.forward, node.task.record.go_back_to
 
-    def on_flush(key: Any, new: Any, old: Any, timestamp: int, headers: Headers) -> None:
+    def on_flush(
+        key: Any,
+        new: Any,
+        old: Any,
+        timestamp: int,
+        headers: Headers,
+        source: RecordMetadata | None,
+    ) -> None:
+        go_back_to(source, timestamp, headers)
         forward(key, (new, old), timestamp, headers)
 
     return not store.set_flush_listener(on_flush, send_old_values=send_old_values)

@@ -75,8 +75,8 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
             record = (
-                None if value is None else serialize_value(value),
                 None if key is None else serialize_key(key),
+                None if value is None else serialize_value(value),
                 timestamp,
                 headers,
             )
@@ -129,8 +129,8 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             again = _again(task, name, topic, (serialize_key, key), (serialize_value, value))
             if again is None:
                 return
-            raw_value, raw_key = again
-        output.records.append((raw_value, raw_key, timestamp, headers))
+            raw_key, raw_value = again
+        output.records.append((raw_key, raw_value, timestamp, headers))
 
     return step
 
@@ -145,7 +145,7 @@ def _again(
     """Serialize once more what has failed, to learn which part it was.
 
     Returns:
-        Value and key, where they can be serialized after all: what a serde asks elsewhere, a
+        Key and value, where they can be serialized after all: what a serde asks elsewhere, a
         registry for one, may answer now. None when the production handler drops the record.
     """
     try:
@@ -156,4 +156,4 @@ def _again(
     except SerializationError as error:
         task.report_serialization_error(error, node)
         return None
-    return raw_value, raw_key
+    return raw_key, raw_value

@@ -167,7 +167,7 @@ def numbered(topic: str, count: int, partition: int | None = 0, start: int = 0) 
     """Return a buffer of records whose values are numbers: with a partition, a changelog's."""
     output = OutputBuffer(topic, partition, is_changelog=partition is not None)
     output.records.extend(
-        (str(number).encode(), b"key", 1000 + number, ()) for number in range(start, start + count)
+        (b"key", str(number).encode(), 1000 + number, ()) for number in range(start, start + count)
     )
     return output
 

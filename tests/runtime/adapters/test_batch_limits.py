@@ -89,7 +89,7 @@ def test_many_records_that_are_too_large_cost_one_question() -> None:
     cluster.clock.advance_ms(SECONDS_LATER_MS)
     cluster.questions.clear()
     for _ in range(100):
-        assert sizes.oversized("out", (b"x" * 30 * KIB, b"key", 1, ())) == 20 * KIB
+        assert sizes.oversized("out", (b"key", b"x" * 30 * KIB, 1, ())) == 20 * KIB
     assert cluster.questions == [{"out"}]
 
 
@@ -98,8 +98,8 @@ def test_limit_that_was_raised_is_known_seconds_later() -> None:
     sizes = cluster.sizes("out")
     cluster.limits["out"] = 50 * KIB
     cluster.clock.advance_ms(SECONDS_LATER_MS)
-    assert sizes.oversized("out", (b"x" * 30 * KIB, b"key", 1, ())) is None
-    assert sizes.oversized("out", (b"x" * 60 * KIB, b"key", 1, ())) == 50 * KIB
+    assert sizes.oversized("out", (b"key", b"x" * 30 * KIB, 1, ())) is None
+    assert sizes.oversized("out", (b"key", b"x" * 60 * KIB, 1, ())) == 50 * KIB
 
 
 def test_refused_batches_of_an_unknown_topic_become_smaller_each_time() -> None:
@@ -144,13 +144,13 @@ def test_records_above_a_limit_that_can_not_be_asked_for_are_left_to_the_broker(
         sizes.narrow(TOO_LARGE, "out")
         sizes.settings()
     output = OutputBuffer("out")
-    output.records.extend((b"x" * size * KIB, b"key", 1, ()) for size in (200, 1, 300))
+    output.records.extend((b"key", b"x" * size * KIB, 1, ()) for size in (200, 1, 300))
     cluster.questions.clear()
 
     for _ in range(2):
         RefusedRecords(log_and_fail, sizes).sift(output)
 
-    assert [len(value or b"") // KIB for value, *_ in output.records] == [200, 1, 300]
+    assert [len(value or b"") // KIB for _, value, *_ in output.records] == [200, 1, 300]
     assert len(cluster.questions) == (1 if known else 0)
 
 
@@ -162,7 +162,7 @@ def test_producer_goes_on_one_by_one_in_place_of_another() -> None:
 
     successor = cluster.sizes(**mine)
     assert batch_bytes(successor) == 1
-    assert not successor.had_neighbours(INVALID, (b"value", b"key", 1, ()))
+    assert not successor.had_neighbours(INVALID, (b"key", b"value", 1, ()))
     assert batch_bytes(cluster.sizes(**{"client.id": "another"})) == MIB
 
     successor.widen()

@@ -33,7 +33,7 @@ def test_the_last_offset_of_a_changelog_is_known_after_the_flush(application: Ap
     flush(producer)
     assert (first.last_offset, second.last_offset, free.last_offset) == (4, 2, None)
 
-    first.records.append((None, b"key", 5, ()))
+    first.records.append((b"key", None, 5, ()))
     producer.send(first)
     flush(producer)
     assert (first.last_offset, second.last_offset) == (5, 2)
@@ -42,11 +42,11 @@ def test_the_last_offset_of_a_changelog_is_known_after_the_flush(application: Ap
 def test_records_arrive_as_they_were_sent(application: Application) -> None:
     topic = application.topic()
     sent = [
-        (b"value", b"key", 1_700_000_000_000, ()),
-        (None, b"deleted", 1, (("name", b"one"), ("name", None))),
+        (b"key", b"value", 1_700_000_000_000, ()),
+        (b"deleted", None, 1, (("name", b"one"), ("name", None))),
         (b"", b"", 2, ()),
-        (b"no key", None, 3, ()),
-        (b"at the epoch", b"key", 0, ()),
+        (None, b"no key", 3, ()),
+        (b"key", b"at the epoch", 0, ()),
     ]
     output = OutputBuffer(topic, 0)
     output.records.extend(sent)
@@ -55,17 +55,17 @@ def test_records_arrive_as_they_were_sent(application: Application) -> None:
     flush(producer)
 
     found = [
-        (message.value(), message.key(), message.timestamp()[1], tuple(message.headers() or ()))
+        (message.key(), message.value(), message.timestamp()[1], tuple(message.headers() or ()))
         for message in _messages(application, topic, len(sent))
     ]
     assert found[:-1] == sent[:-1]
-    assert found[-1] == (b"at the epoch", b"key", 1, ()), "librdkafka can't send the time 0"
+    assert found[-1] == (b"key", b"at the epoch", 1, ()), "librdkafka can't send the time 0"
 
 
 def test_records_go_where_kafka_would_put_their_keys(application: Application) -> None:
     topic = application.topic(partitions=8)
     output = OutputBuffer(topic)
-    output.records.extend((b"", f"key-{number}".encode(), 1, ()) for number in range(6))
+    output.records.extend((f"key-{number}".encode(), b"", 1, ()) for number in range(6))
     producer = application.producer()
     producer.send(output)
     flush(producer)
@@ -151,7 +151,7 @@ def test_a_changelog_record_is_never_dropped(
     application = make_application(handler)
     topic = application.topic(max_message_bytes="1000")
     output = OutputBuffer(topic, 0, is_changelog=True)
-    output.records.append((b"x" * 5000, b"key", 1, ()))
+    output.records.append((b"key", b"x" * 5000, 1, ()))
     producer = application.producer(topics=[topic])
     with pytest.raises(ProductionError, match=topic):
         producer.send(output)
@@ -167,7 +167,7 @@ def test_a_record_for_a_partition_that_the_user_has_chosen_may_be_dropped(
     topic = application.topic(max_message_bytes="1000" if limit == "broker" else "1000000")
     producer = application.producer(topics=[topic])
     output = OutputBuffer(topic, 0)
-    output.records.extend((value, b"key", 1, ()) for value in (b"1", b"x" * 5000, b"2"))
+    output.records.extend((b"key", value, 1, ()) for value in (b"1", b"x" * 5000, b"2"))
     producer.send(output)
     flush(producer)
     assert numbers(_messages(application, topic, 2)) == [1, 2]
@@ -191,7 +191,7 @@ def test_tasks_that_go_back_are_not_told_where_their_last_records_went(
     flush(producer.port)
     assert output.last_offset is None
 
-    output.records.append((b"5", b"key", 1, ()))
+    output.records.append((b"key", b"5", 1, ()))
     producer.send([output])
     flush(producer.port)
     assert output.last_offset == 5
@@ -220,7 +220,7 @@ def test_closing_throws_away_what_was_not_sent(
 
 def _send(producer: confluent_producer.ConfluentProducer, topic: str, value: bytes) -> None:
     output = OutputBuffer(topic)
-    output.records.append((value, b"key", 1, ()))
+    output.records.append((b"key", value, 1, ()))
     producer.send(output)
     flush(producer)
 

@@ -21,7 +21,7 @@ from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
 from pystreams.runtime.core.error_handlers import ErrorHandler
 from pystreams.testing.simulation.clock import ManualClock
 
-WRONG: ProducedRecord = (b"a secret", None, 1, ())
+WRONG: ProducedRecord = (None, b"a secret", 1, ())
 INVALID = KafkaError(KafkaError.INVALID_RECORD)
 TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
 

@@ -148,7 +148,7 @@ def test_a_record_that_is_too_large_ends_the_transaction_before_it_is_sent(
     producer = application.transactional(topics=[topic])
     producer.begin_transaction()
     output = OutputBuffer(topic)
-    output.records.append((b"x" * 5000, b"key", 1, ()))
+    output.records.append((b"key", b"x" * 5000, 1, ()))
     with pytest.raises(ProductionError, match=f"{topic}.*too large.*max.request.size"):
         producer.send(output)
     producer.abort_transaction()
@@ -216,7 +216,7 @@ def test_many_producers_commit_side_by_side(application: Application) -> None:
     with ThreadPoolExecutor(4) as pool:
         for round_number in range(20):
             for output in outputs:
-                output.records.extend((b"1", b"key", 1, ()) for _ in range(10))
+                output.records.extend((b"key", b"1", 1, ()) for _ in range(10))
             offsets = list(pool.map(commit, producers, outputs))
             assert offsets == [round_number * 11 + 9] * 6
 

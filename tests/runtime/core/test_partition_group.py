@@ -34,7 +34,7 @@ def drain(group: PartitionGroup, limit: int = 100) -> list[tuple[str | None, int
     while (run := group.next_run(limit)) is not None:
         assert 1 <= len(run) <= limit
         items, _ = run.take(len(run))
-        order += [(item[4].topic(), item[0]) for item in items]
+        order += [(message.topic(), timestamp) for _, _, timestamp, _, message in items]
     return order
 
 

@@ -17,7 +17,7 @@ from pystreams import (
     log_and_skip_on_invalid_timestamp,
     use_partition_time_on_invalid_timestamp,
 )
-from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
+from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES, message_of, timestamp_of
 from tests.runtime.core.queues import BAD, TASK, message, queue_of
 
 # ------------------------------------------------------------------ decoding
@@ -29,9 +29,9 @@ def test_records_come_out_decoded_in_offset_order() -> None:
 
     taken = queue.take(10)
 
-    assert [(time, key, value) for time, key, value, _, _ in taken] == [
-        (10, "k", "a"),
-        (5, "k", "b"),
+    assert [(key, value, time) for key, value, time, _, _ in taken] == [
+        ("k", "a", 10),
+        ("k", "b", 5),
     ]
 
 
@@ -39,7 +39,7 @@ def test_null_keys_and_values_are_not_given_to_the_serde() -> None:
     queue = queue_of()
     queue.add([message(0, value=None, key=None)])
 
-    assert queue.take(1)[0][1:3] == (None, None)
+    assert queue.take(1)[0][:2] == (None, None)
 
 
 @pytest.mark.parametrize("part", ["key", "value"])
@@ -67,7 +67,7 @@ def test_a_handler_sees_the_raw_record_and_may_go_on_without_it() -> None:
     queue = queue_of(handler=handler)
     queue.add([message(1), message(2, 44, BAD), message(3)])
 
-    assert [item[4].offset() for item in queue.take(9)] == [1, 3]
+    assert [message_of(item).offset() for item in queue.take(9)] == [1, 3]
     assert queue.dropped == 1
     [context] = seen
     assert (context.stage, context.task_id, context.offset) == ("deserialization", TASK, 2)
@@ -97,7 +97,7 @@ def test_a_negative_timestamp_may_drop_the_record() -> None:
     queue = queue_of(extractor=log_and_skip_on_invalid_timestamp)
     queue.add([message(0, 5), message(1, -1), message(2, 6)])
 
-    assert [item[0] for item in queue.take(9)] == [5, 6]
+    assert list(map(timestamp_of, queue.take(9))) == [5, 6]
     assert queue.dropped == 1
     assert queue.next_offset == 3
 
@@ -144,7 +144,7 @@ def test_the_partition_time_that_was_committed_replaces_a_negative_timestamp() -
     queue.partition_time = 8
     queue.add([message(4, -1)])
 
-    assert queue.take(1)[0][0] == 8
+    assert timestamp_of(queue.take(1)[0]) == 8
 
 
 def test_a_negative_timestamp_may_become_the_highest_of_the_partition_so_far() -> None:
@@ -153,7 +153,7 @@ def test_a_negative_timestamp_may_become_the_highest_of_the_partition_so_far() -
     queue.take(1)
     queue.add([message(1, -1), message(2, 20), message(3, -1), message(4, 3), message(5, -1)])
 
-    assert [item[0] for item in queue.take(9)] == [9, 20, 20, 3, 20]
+    assert list(map(timestamp_of, queue.take(9))) == [9, 20, 20, 3, 20]
 
 
 def test_an_extractor_sees_coordinates_and_the_time_of_the_iteration() -> None:
@@ -167,7 +167,7 @@ def test_an_extractor_sees_coordinates_and_the_time_of_the_iteration() -> None:
     queue.now_ms = 77
     queue.add([message(4, 1, b"x")])
 
-    assert queue.take(1)[0][0] == 77
+    assert timestamp_of(queue.take(1)[0]) == 77
     assert (seen[0].topic, seen[0].offset, seen[0].value) == ("t", 4, "x")
 
 
@@ -249,7 +249,7 @@ def test_offsets_never_pass_a_waiting_record_nor_stay_behind_all_taken(
                 waiting.append(offset)
             offset += 1
         queue.add(messages)
-        taken = [item[4].offset() for item in queue.take(next(steps))]
+        taken = [message_of(item).offset() for item in queue.take(next(steps))]
         assert taken == waiting[: len(taken)]
         del waiting[: len(taken)]
         assert len(queue) == len(waiting)

@@ -94,7 +94,7 @@ def task_with(times: Times, start: int = 0) -> StreamTask:
 
 def results(task: StreamTask) -> list[str]:
     [output] = [output for output in task.outputs() if output.topic == "out"]
-    return [(value or b"").decode() for value, _, _, _ in output.records]
+    return [(value or b"").decode() for _, value, _, _ in output.records]
 
 
 def process_all(task: StreamTask, run_records: int) -> list[int]:
@@ -168,7 +168,7 @@ def test_bytes_are_looked_at_in_the_order_of_processing(
 ) -> None:
     run = run_of(sizes)
     taken, _ = run_of(sizes).take(len(run))
-    of_run = [len(item[1] or "") + len(item[2]) + RECORD_OVERHEAD_BYTES for item in taken]
+    of_run = [len(key or "") + len(value) + RECORD_OVERHEAD_BYTES for key, value, *_ in taken]
     limit = min(limit, len(run))
     large = [at for at, size in enumerate(of_run) if size > small + RECORD_OVERHEAD_BYTES]
 

@@ -160,7 +160,7 @@ def sent(task: StreamTask, topic: str = "out") -> list[ProducedRecord]:
 
 
 def values(task: StreamTask) -> list[str]:
-    return [(value or b"").decode() for value, _, _, _ in sent(task)]
+    return [(value or b"").decode() for _, value, _, _ in sent(task)]
 
 
 # ------------------------------------------------------------------ punctuation
@@ -580,7 +580,7 @@ def test_a_revived_task_has_forgotten_records_writes_and_outputs() -> None:
     task.start({}, 0)
     add(task, (0, "a"))
     process_all(task)
-    assert [value for value, _, _, _ in sent(task)] == [serdes.LONG.serializer("out")(1)]
+    assert [value for _, value, _, _ in sent(task)] == [serdes.LONG.serializer("out")(1)]
 
 
 def test_processors_are_closed_and_made_anew_by_a_revival() -> None:

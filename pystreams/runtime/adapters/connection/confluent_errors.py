@@ -248,7 +248,7 @@ def refusal(
     Differs from Kafka: it names the record's key, as nothing else tells which one it is; Kafka does
     so at the level TRACE (KAFKA-7510). Values are never shown.
     """
-    value, key, _, _ = record
+    key, value, _, _ = record
     where = repr(topic) if partition is None else f"{topic!r} (partition {partition})"
     which = "without a key" if key is None else f"with the key {key[:_SHOWN_KEY_BYTES]!r}"
     about = f"{len(key or b'') + len(value or b'')} bytes of key and value"

@@ -200,7 +200,7 @@ class BatchSize:
         limit = self.limited[topic] - _LEAST_OVERHEAD_BYTES
         return any(
             headers or len(value or b"") + len(key or b"") > limit
-            for value, key, _, headers in records
+            for key, value, _, headers in records
         )
 
     def oversized(self, topic: str, record: ProducedRecord) -> int | None:
@@ -217,7 +217,7 @@ class BatchSize:
 
 def least_bytes(record: ProducedRecord) -> int:
     """Return what a record takes, alone in a batch and not compressed, at the very least."""
-    value, key, _, headers = record
+    key, value, _, headers = record
     size = _LEAST_OVERHEAD_BYTES + len(value or b"") + len(key or b"")
     for name, content in headers:
         size += _LEAST_HEADER_OVERHEAD_BYTES + len(name.encode()) + len(content or b"")

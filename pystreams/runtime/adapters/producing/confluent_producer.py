@@ -130,7 +130,7 @@ class ConfluentProducer:
         topic = output.topic
         waiting = iter(records)
         try:
-            for value, key, timestamp, headers in waiting:
+            for key, value, timestamp, headers in waiting:
                 try:
                     # To librdkafka a timestamp of 0 means "now"; 1 is the nearest it can send.
                     if headers:
@@ -139,7 +139,7 @@ class ConfluentProducer:
                     else:
                         produce(topic, value, key, partition, None, None, timestamp or 1)
                 except (BufferError, KafkaException):
-                    self._produce_one(output, partition, (value, key, timestamp, headers), None)
+                    self._produce_one(output, partition, (key, value, timestamp, headers), None)
         except StreamsError:
             del records[: len(records) - length_hint(waiting) - 1]
             raise
@@ -154,7 +154,7 @@ class ConfluentProducer:
     ) -> None:
         """Produce one record with patience: waits for room, asks the handler about refusals."""
         topic = output.topic
-        value, key, timestamp, given = record
+        key, value, timestamp, given = record
         headers: Any = list(given) or None
         deadline_s = time.monotonic() + _ANSWER_TIMEOUT_S
         while True:

@@ -104,5 +104,5 @@ def _failure(error: KafkaError, message: Message) -> Failure:
     headers: Any = tuple(message.headers() or ())
     known, timestamp = message.timestamp()
     sent = timestamp if known != TIMESTAMP_NOT_AVAILABLE else -1
-    record = (message.value(), message.key(), sent, headers)
+    record = (message.key(), message.value(), sent, headers)
     return Failure(error, message.topic() or "", message.partition(), record)

@@ -217,7 +217,7 @@ class RefusedRecords:
         failure = self._failure(error, topic, partition, record, writers)
         if topic in self._changelogs:
             raise failure
-        value, key, timestamp, headers = record
+        key, value, timestamp, headers = record
         source = _all_of(writers.values()).source()
         context = ErrorContext(
             stage="production",
@@ -225,9 +225,9 @@ class RefusedRecords:
             topic=source.topic,
             partition=source.partition,
             offset=source.offset,
-            timestamp=None if timestamp < 0 else timestamp,
             key=key,
             value=value,
+            timestamp=None if timestamp < 0 else timestamp,
             headers=headers,
             output_topic=topic,
             output_partition=partition,

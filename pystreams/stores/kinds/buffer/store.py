@@ -40,14 +40,18 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from pystreams.record import ConsumedMessage, Headers, ProducedRecord
+from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.dirty_map.restoring import Changes
 from pystreams.stores.kinds.buffer.waiting_record import (
     FRAME_BYTES,
     LAST_SEQUENCE,
     NO_ORIGIN,
+    PLACE,
+    SIZE_BYTES,
+    TIMESTAMP,
     Origin,
     Waiting,
+    as_stored,
     bytes_of,
     key_in_order,
     packed_waiting,
@@ -133,7 +137,8 @@ class TimeOrderedBuffer(BufferedStateStore):
         if timestamp <= self._latest_before:
             self._pass_earlier_lives(key, timestamp)
         self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
-        size_bytes = FRAME_BYTES + len(key) + len(value) + len(origin[0])  # Topics are ASCII.
+        topic, _, _ = origin
+        size_bytes = FRAME_BYTES + len(key) + len(value) + len(topic)  # Topics are ASCII.
         if headers:
             size_bytes += bytes_of(headers)
         place = key + _pack_sequence(sequence)
@@ -153,22 +158,24 @@ class TimeOrderedBuffer(BufferedStateStore):
 
         What is in memory is gone at once; of the rest each part, once it is asked for.
         """
-        if timestamp >= self._beyond[0]:
+        if timestamp >= self._beyond[TIMESTAMP]:
             return self._leave_in_parts(timestamp)
         if self._late:
             return self._take_below((timestamp + 1, b""), timestamp)
         in_order = self._in_order
-        if not in_order or in_order[0][0] > timestamp:
+        if not in_order or in_order[0][TIMESTAMP] > timestamp:
             return ()
         leaving, buffer, newest = [], self._buffer, self._newest
-        while in_order and in_order[0][0] <= timestamp:
+        while True:
             waiting = in_order.popleft()
             leaving.append(waiting)
-            if waiting[6] and waiting is not newest:
-                buffer.uncommitted_bytes -= waiting[6]
+            size_bytes = waiting[SIZE_BYTES]
+            if size_bytes and waiting is not newest:
+                buffer.uncommitted_bytes -= size_bytes
             else:
                 self._note_left(waiting, timestamp)
-        return leaving
+            if not in_order or in_order[0][TIMESTAMP] > timestamp:
+                return leaving
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -194,15 +201,16 @@ class TimeOrderedBuffer(BufferedStateStore):
         buffer = self._buffer
         left = self._left + [(_key_of(waiting), time) for waiting, time in self._through]
         held = sorted([*self._in_order, *self._late])
-        came = [waiting for waiting in held if waiting[6]]
+        came = [waiting for waiting in held if waiting[SIZE_BYTES]]
         came += [waiting for waiting, _ in self._through]
         came.sort(key=_sequence_bytes)
         for waiting in came:
             value = packed_waiting(waiting)
-            buffer.uncommitted_bytes -= waiting[6]
-            buffer.write(_key_of(waiting), value, value + _BUFFER_TIME, waiting[0])
+            buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
+            logged = value + _BUFFER_TIME
+            buffer.write(_key_of(waiting), value, logged, waiting[TIMESTAMP], NO_RECORD)
         for key, timestamp in left:
-            buffer.write(key, None, None, timestamp)
+            buffer.write(key, None, None, timestamp, NO_RECORD)
         self._forget_changes()
         self._keep(held)
 
@@ -220,11 +228,11 @@ class TimeOrderedBuffer(BufferedStateStore):
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed."""
         for key, stored in self._buffer.engine_range(None, None):
-            yield stored + _BUFFER_TIME, key, unpacked(key, stored).timestamp, ()
+            yield key, stored + _BUFFER_TIME, unpacked(key, stored).timestamp, ()
 
     def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""
-        while timestamp >= self._beyond[0]:
+        while timestamp >= self._beyond[TIMESTAMP]:
             yield from self._take_below(self._beyond, timestamp)
             self._read_on()
         yield from self._take_below((timestamp + 1, b""), timestamp)
@@ -242,12 +250,12 @@ class TimeOrderedBuffer(BufferedStateStore):
         return leaving
 
     def _note_left(self, waiting: Waiting, timestamp: int) -> None:
-        if not waiting[6]:
+        if not waiting[SIZE_BYTES]:
             self._left.append((_key_of(waiting), timestamp))
         elif waiting is self._newest:
             self._through.append((waiting, timestamp))
         else:
-            self._buffer.uncommitted_bytes -= waiting[6]
+            self._buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
 
     def _read_on(self) -> None:
         """Read the next part of what the store alone has."""
@@ -260,7 +268,7 @@ class TimeOrderedBuffer(BufferedStateStore):
             found.append(waiting)
             room_bytes -= _held_bytes(waiting)
             if room_bytes <= 0:
-                self._beyond = (waiting[0], waiting[1] + b"\x00")
+                self._beyond = (waiting[TIMESTAMP], waiting[PLACE] + b"\x00")
                 break
         entries.close()
         in_order = self._in_order
@@ -272,13 +280,14 @@ class TimeOrderedBuffer(BufferedStateStore):
     def _keep(self, held: list[Waiting]) -> None:
         """Keep in memory what there is room for; all of it is stored now."""
         beyond = self._beyond
-        kept = [(*one[:6], 0) if one[6] else one for one in held if one < beyond]
+        below = (waiting for waiting in held if waiting < beyond)
+        kept = [as_stored(waiting) if waiting[SIZE_BYTES] else waiting for waiting in below]
         if sum(map(_held_bytes, kept)) > self._kept_bytes:
             room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
                 room_bytes -= _held_bytes(waiting)
                 if room_bytes < 0:
-                    self._beyond = waiting[:2]
+                    self._beyond = (waiting[TIMESTAMP], waiting[PLACE])
                     del kept[number:]
                     break
         self._in_order = deque(kept)
@@ -327,11 +336,11 @@ def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
 
 
 def _key_of(waiting: Waiting) -> bytes:
-    return key_in_order(waiting[0], waiting[1])
+    return key_in_order(waiting[TIMESTAMP], waiting[PLACE])
 
 
 def _sequence_bytes(waiting: Waiting) -> bytes:
-    return waiting[1][-4:]
+    return waiting[PLACE][-4:]
 
 
 def _held_bytes(waiting: Waiting) -> int:

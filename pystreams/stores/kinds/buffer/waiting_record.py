@@ -17,7 +17,7 @@ Spec: KIP-923; Kafka BufferValue, ProcessorRecordContext.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pystreams.record import Headers
 
@@ -65,9 +65,18 @@ Waiting = tuple[int, bytes, bytes, bytes, Headers, Origin, int]
 """A record as a buffer has it in memory: a plain tuple, because one is made for each that waits.
 
 (timestamp in ms, key and sequence number, key, value, headers, origin, bytes that are to be stored
-or 0 when they are). The first two are the order of stored keys. It does not keep the message it
-came of, which may be much larger.
+or 0 when they are). The first two are the order of stored keys, in which tuples compare: so the
+timestamp stands before the key here. It does not keep the message it came of, which may be much
+larger.
 """
+
+TIMESTAMP: Final = 0
+PLACE: Final = 1
+KEY: Final = 2
+VALUE: Final = 3
+HEADERS: Final = 4
+ORIGIN: Final = 5
+SIZE_BYTES: Final = 6
 
 
 class WaitingMessage:
@@ -83,31 +92,34 @@ class WaitingMessage:
 
     def topic(self) -> str:
         """Return the topic."""
-        return self.waiting[5][0]
+        topic, _, _ = self.waiting[ORIGIN]
+        return topic
 
     def partition(self) -> int:
         """Return the partition."""
-        return self.waiting[5][1]
+        _, partition, _ = self.waiting[ORIGIN]
+        return partition
 
     def offset(self) -> int:
         """Return the offset."""
-        return self.waiting[5][2]
+        _, _, offset = self.waiting[ORIGIN]
+        return offset
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self.waiting[2]
+        return self.waiting[KEY]
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self.waiting[3]
+        return self.waiting[VALUE]
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
-        return (1, self.waiting[0])
+        return (1, self.waiting[TIMESTAMP])
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         """Return the headers, or None when there are none."""
-        return list(self.waiting[4]) or None
+        return list(self.waiting[HEADERS]) or None
 
 
 def record_of(waiting: Waiting) -> WaitingRecord:
@@ -121,6 +133,11 @@ def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
     origin = (record.topic, record.partition, record.offset)
     return timestamp, stored_key[_KEY_HEAD.size :], key, value, headers, origin, 0
+
+
+def as_stored(waiting: Waiting) -> Waiting:
+    """Return a record as one whose bytes are stored."""
+    return (*waiting[:SIZE_BYTES], 0)
 
 
 def stored_key(record: WaitingRecord, sequence: int) -> bytes:

@@ -30,7 +30,7 @@ from pystreams.stores.dirty_map.restoring import Changes, RestoredChanges, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pystreams.record import ConsumedMessage
+    from pystreams.record import ConsumedMessage, PresentRecord
     from pystreams.stores.contracts.key_value import KeyValueEngine, StateStoreContext
 
 
@@ -113,7 +113,12 @@ class BufferedLruStore(BufferedKeyValueStore):
         return self.dirty.get(key, default)
 
     def _write_logged(
-        self, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+        self,
+        key: bytes,
+        stored: bytes | None,
+        plain: bytes | None,
+        timestamp: int,
+        record: PresentRecord,
     ) -> None:
         """Write one key and log it at once, after the one that has to make place for it."""
         uses = self._uses
@@ -124,9 +129,9 @@ class BufferedLruStore(BufferedKeyValueStore):
         else:
             if len(uses) >= self._max_entries:
                 eldest, _ = uses.popitem(last=False)
-                super()._write_logged(eldest, None, None, self._record.timestamp)
+                super()._write_logged(eldest, None, None, record.timestamp, record)
             uses[key] = None
-        super()._write_logged(key, stored, plain, timestamp)
+        super()._write_logged(key, stored, plain, timestamp, record)
 
     def _restored_within_size(self, messages: Sequence[ConsumedMessage]) -> Changes:
         """Return the changes of a batch, with the evictions that its puts cause one by one."""

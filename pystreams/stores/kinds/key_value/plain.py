@@ -51,11 +51,12 @@ class TypedKeyValueStore(TypedStore[K, V]):
             raw_key = self._serialize_key(key)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
+        record = self._record
         if value is None:
-            self._write(raw_key, None, None, self._record.timestamp)
+            self._write(raw_key, None, None, record.timestamp, record)
             return
         try:
             raw = self._serialize_value(value)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw = serialize_or_raise(self._serialize_value, value, self._topic, "value")
-        self._write(raw_key, raw, raw, self._record.timestamp)
+        self._write(raw_key, raw, raw, record.timestamp, record)

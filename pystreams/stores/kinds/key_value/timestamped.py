@@ -76,13 +76,14 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw_key = serialize_or_raise(self._serialize_key, key, self._topic, "key")
         if value is None:
-            self._write(raw_key, None, None, self._record.timestamp)
+            record = self._record
+            self._write(raw_key, None, None, record.timestamp, record)
             return
         try:
             plain = self._serialize_value(value)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             plain = serialize_or_raise(self._serialize_value, value, self._topic, "value")
-        self._write(raw_key, _PACK_LONG(timestamp) + plain, plain, timestamp)
+        self._write(raw_key, _PACK_LONG(timestamp) + plain, plain, timestamp, self._record)
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """Return the value of a key with its timestamp, or None."""
@@ -128,13 +129,14 @@ class AdaptedTimestampedKeyValueStore(TypedTimestampedKeyValueStore[K, V]):
         """Write a value; its timestamp goes to the changelog only."""
         raw_key = self._key_bytes(key)
         if value is None:
-            self._write(raw_key, None, None, self._record.timestamp)
+            record = self._record
+            self._write(raw_key, None, None, record.timestamp, record)
             return
         try:
             plain = self._serialize_value(value)
         except Exception:  # noqa: BLE001 - a serde may raise anything
             plain = serialize_or_raise(self._serialize_value, value, self._topic, "value")
-        self._write(raw_key, plain, plain, timestamp)
+        self._write(raw_key, plain, plain, timestamp, self._record)
 
     def _decoder(
         self, deserialize: Callable[[bytes], V]

@@ -76,17 +76,20 @@ class ListValueStore(TypedStateStore[K, V]):
         except Exception:  # noqa: BLE001 - a serde may raise anything
             raw = serialize_or_raise(self._serialize_value, value, self._topic, "value")
         values = with_value(self._buffer.get(raw_key), raw)
-        self._write(raw_key, values, values, self._record.timestamp)
+        record = self._record
+        self._write(raw_key, values, values, record.timestamp, record)
 
     def delete(self, key: K) -> None:
         """Delete the values of a key; the deletion is logged even if it has none."""
-        self._write(self._key_bytes(key), None, None, self._record.timestamp)
+        record = self._record
+        self._write(self._key_bytes(key), None, None, record.timestamp, record)
 
     def discard(self, key: K) -> None:
         """Delete the values of a key, if it has any."""
         raw_key = self._key_bytes(key)
         if self._buffer.get(raw_key) is not None:
-            self._write(raw_key, None, None, self._record.timestamp)
+            record = self._record
+            self._write(raw_key, None, None, record.timestamp, record)
 
     def all(self) -> Generator[tuple[K, Iterator[V]], None, None]:
         """Iterate over (key, its values) in order of key bytes.

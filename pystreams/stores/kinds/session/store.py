@@ -92,7 +92,8 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         if prefix is None:
             self._drop_expired(end)
         else:
-            self._write(prefix + raw_session, raw, raw, self._record.timestamp)
+            record = self._record
+            self._write(prefix + raw_session, raw, raw, record.timestamp, record)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; one that does not exist may be removed.
@@ -104,7 +105,8 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         raw_session, end = self._raw(session)
         prefix = self._live_prefix(end)
         if prefix is not None:
-            self._write(prefix + raw_session, None, None, self._record.timestamp)
+            record = self._record
+            self._write(prefix + raw_session, None, None, record.timestamp, record)
 
     def read_only(self, isolation_level: IsolationLevel) -> SessionView[K, V]:
         """Return a view that other threads may read; its serde functions are its own.

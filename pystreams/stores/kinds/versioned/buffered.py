@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, ProducedRecord
+from pystreams.record import NO_RECORD, ConsumedMessage, ProducedRecord, RecordContext
 from pystreams.stores.contracts.versioned import PUT_RETURN_CODE_NOT_PUT
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.dirty_map.changelog import log_to
@@ -75,6 +75,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self.metadata.stream_time = lambda: self._segments.stream_time
         self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
         self._log_put: Callable[[ProducedRecord], None] = log_to(None)
+        self._record = RecordContext()
         self._warned_of_expired_put = False
         self._warned_of_expired_read = False
 
@@ -88,6 +89,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
                 interval or by another kind of store; says why and what to do.
         """
         super().init(context)
+        self._record = context.record
         self._log = log_to(None)  # Of rows: they are not what the changelog has.
         try:
             self._check_and_note_layout()
@@ -144,7 +146,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
             raise self._negative(timestamp)
         self._advance(timestamp)
         valid_to = self._writer.put(key, value, timestamp)
-        self._log_put((value, key, timestamp, ()))
+        self._log_put((key, value, timestamp, ()))
         return valid_to
 
     def delete(self, key: bytes, timestamp: int) -> Version | None:
@@ -190,7 +192,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
     # Inside
 
     def _write_row(self, stored_key: bytes, row: bytes | None) -> None:
-        self.write(stored_key, row, row, 0)
+        self.write(stored_key, row, row, 0, NO_RECORD)
 
     def _advance(self, timestamp: int) -> None:
         segments = self._segments

@@ -34,10 +34,11 @@ def dumped_versions(
         segment_ids: Its live segments, ascending.
         history_begins: The oldest time (ms) that history retention covers.
     """
-    early = [record for record in _records(buffer, segment_ids) if record[2] < history_begins]
-    yield from sorted(early, key=itemgetter(2))
+    records = _records(buffer, segment_ids)
+    early = [record for record in records if _timestamp(record) < history_begins]
+    yield from sorted(early, key=_timestamp)
     for record in _records(buffer, segment_ids):
-        if record[2] >= history_begins:
+        if _timestamp(record) >= history_begins:
             yield record
 
 
@@ -50,9 +51,14 @@ def _records(
         versions = sorted(version for _, found in rows for version in found)
         for version, following in zip(versions, [*versions[1:], None], strict=True):
             begins, ends, value = version
-            yield value, key, begins, ()
+            yield key, value, begins, ()
             if ends is not None and (following is None or following[0] > ends):
-                yield None, key, ends, ()
+                yield key, None, ends, ()
+
+
+def _timestamp(record: ProducedRecord) -> int:
+    _, _, timestamp, _ = record
+    return timestamp
 
 
 def _rows(buffer: BufferedKeyValueStore, segment_id: int) -> Iterator[tuple[bytes, list[_Version]]]:

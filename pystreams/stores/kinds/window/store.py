@@ -176,7 +176,8 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         if prefix is None:
             self._drop_expired(start)
         else:
-            self._write(prefix + raw_key + _PACK_SUFFIX(start, sequence), stored, plain, timestamp)
+            stored_key = prefix + raw_key + _PACK_SUFFIX(start, sequence)
+            self._write(stored_key, stored, plain, timestamp, self._record)
 
     def _value_bytes(self, value: Any) -> bytes:
         try:
