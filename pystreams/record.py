@@ -245,8 +245,8 @@ def _nothing_to_end() -> None:
 class PresentRecord:
     """The record that a task is processing; what a store is told with each write.
 
-    Owned by the task's thread, and changed in place: who keeps of it what he needs later copies it.
-    Between records it keeps the last values.
+    Owned by the task's thread and changed in place: copy what you keep. Between records it has the
+    last values.
 
     Attributes:
         message: The message being processed; None in a punctuation. Where a record cache is
@@ -289,7 +289,7 @@ NO_RECORD = PresentRecord()
 
 
 class RecordContext(PresentRecord):
-    """What a task shares with its operators and stores: the record, the time, and two accounts.
+    """What a task shares with its operators and stores: its record, its time, what stores report.
 
     One object a task.
 

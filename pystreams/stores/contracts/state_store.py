@@ -87,7 +87,8 @@ class StateStoreContext:
         task_id: The task that owns the store.
         task_directory: `<state.dir>/<application.id>/<task id>`; exists and is locked by the task.
         changelog: Where the store appends its changelog records; None when logging is off.
-        record: The task's record context: timestamp of what is being processed.
+        record: What the task is processing (its `timestamp` and `headers`), the task's stream time,
+            and where a store counts what it drops (`expired_records`).
         changelog_topic: Topic name used to bind serdes; what it would be if logging is off.
         cache_enabled: Whether the runtime gave this store a share of the record cache; a store
             whose spec asks for caching caches only if this is true as well.

@@ -35,7 +35,8 @@ class LogEntry:
     @property
     def key(self) -> bytes | None:
         """The record's key; that of a marker is of no interest."""
-        return None if self.record is None else self.record[0]
+        key, *_ = self.record or (None,)
+        return key
 
 
 class PartitionLog:
