@@ -55,7 +55,7 @@ def test_a_followed_store_does_not_hold_what_is_not_decided(
     app.run_until_processed(owner)
     app.broker.settle()
     log = app.broker.log(CHANGELOG)
-    log.append([(b"x" * 8 + b"\0" * 8, b"open", 0, ())], transaction=999)
+    log.append([(b"open", b"x" * 8 + b"\0" * 8, 0, ())], transaction=999)
     for _ in range(20):
         follower.poll()
     before = stored_counts(other)
@@ -142,7 +142,7 @@ def test_a_promotion_waits_for_the_transaction_that_the_owner_has_left(tmp_path:
     app.broker.settle()
     follower.catch_up()
     log = app.broker.log(CHANGELOG)
-    log.append([(b"x" * 8 + b"\0" * 8, b"open", 0, ())], transaction=999)
+    log.append([(b"open", b"x" * 8 + b"\0" * 8, 0, ())], transaction=999)
     follower.restorer.expect([follower.state])
     assert not follower.restorer.begin(follower.state)
     waiting = [follower.poll() for _ in range(20)]
