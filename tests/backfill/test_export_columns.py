@@ -15,7 +15,7 @@ from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.spark.changelog_state import current_state
 from pystreams.stores.contracts.spec import Retention
 from pystreams.stores.kinds.buffer.kind import BUFFER
-from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from pystreams.stores.kinds.custom.kind import CUSTOM
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.keys import session_key
@@ -25,6 +25,7 @@ from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.kinds.window.kind import WINDOW
 from tests.backfill.logged_stores import frame
 from tests.stores.support import Message
+from tests.stores.waiting import packed, stored_key
 
 AT_MS = 1_700_000_000_000
 LONG = struct.Struct(">q").pack

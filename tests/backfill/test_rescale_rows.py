@@ -16,10 +16,11 @@ from pystreams.backfill.rescaling.moved_rows import moved_rows
 from pystreams.backfill.spark.failures import failure_in
 from pystreams.kernel.partitioner import partition_of
 from pystreams.stores.kinds.buffer.kind import BUFFER
-from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message
+from tests.stores.waiting import packed, stored_key
 
 
 def subtopology(one: StoreChangelog, old: int, new: int) -> MovedSubtopology:

@@ -16,6 +16,8 @@ from tests.simulation.following import TASK, Follower
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pystreams.testing.simulation import SimulatedProcess
+
 pytestmark = pytest.mark.simulation
 
 ALL = ["at_least_once", "exactly_once", "exactly_once_v2"]
@@ -23,6 +25,13 @@ ALL = ["at_least_once", "exactly_once", "exactly_once_v2"]
 
 def keys(count: int) -> list[str]:
     return [f"key-{number}" for number in range(count)]
+
+
+def process(app: Application, owner: SimulatedProcess, *records: str) -> None:
+    """Let records be counted, and what that commits be decided."""
+    app.feed(*records)
+    app.run_until_processed(owner)
+    app.broker.settle()
 
 
 @pytest.mark.parametrize("guarantee", ALL)
@@ -34,9 +43,7 @@ def test_a_followed_store_holds_what_its_owner_has_committed_from_one_commit_to_
     owner.start()
     follower = Follower(app, other)
     for _ in range(5):
-        app.feed("a", "b", "a")
-        app.run_until_processed(owner)
-        app.broker.settle()
+        process(app, owner, "a", "b", "a")
         follower.catch_up()
 
         assert stored_counts(other) == stored_counts(owner) != {}
@@ -51,9 +58,7 @@ def test_a_followed_store_does_not_hold_what_is_not_decided(
     owner, other = app.process("p0"), app.process("p1")
     owner.start()
     follower = Follower(app, other)
-    app.feed("a")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "a")
     log = app.broker.log(CHANGELOG)
     log.append([(b"open", b"x" * 8 + b"\0" * 8, 0, ())], transaction=999)
     for _ in range(20):
@@ -107,22 +112,16 @@ def test_a_followed_store_is_promoted_by_a_restore_that_ends(tmp_path: Path) -> 
     owner, other = app.process("p0"), app.process("p1")
     owner.start()
     follower = Follower(app, other)
-    app.feed(*keys(30))
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, *keys(30))
     follower.catch_up()
-    app.feed("late")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "late")
     followed = follower.applied_records()
     follower.restorer.expect([follower.state])
     at_end = follower.restorer.begin(follower.state)
     finished = []
     while follower.restorer.active:
         finished += follower.poll()
-    app.feed("of the next owner")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "of the next owner")
     for _ in range(20):
         finished += follower.poll()
 
@@ -137,9 +136,7 @@ def test_a_promotion_waits_for_the_transaction_that_the_owner_has_left(tmp_path:
     owner, other = app.process("p0"), app.process("p1")
     owner.start()
     follower = Follower(app, other)
-    app.feed("a")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "a")
     follower.catch_up()
     log = app.broker.log(CHANGELOG)
     log.append([(b"open", b"x" * 8 + b"\0" * 8, 0, ())], transaction=999)
@@ -158,9 +155,7 @@ def test_what_is_followed_waits_for_what_is_restored(tmp_path: Path) -> None:
     app = Application(tmp_path, partitions=2)
     owner, other, third = (app.process(name) for name in ("p0", "p1", "p2"))
     owner.start()
-    app.feed(*keys(40))
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, *keys(40))
     app.faults.rates = replace(NO_FAULTS, short_poll=1)
     follower, restored = Follower(app, other), Follower(app, third, TaskId(0, 1))
     restored.restorer.forget(restored.state)
@@ -182,13 +177,9 @@ def test_a_store_that_was_followed_to_the_end_is_not_wiped_when_its_changelog_is
     owner, other = app.process("p0"), app.process("p1")
     owner.start()
     follower = Follower(app, other)
-    app.feed("a", "b")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "a", "b")
     follower.catch_up()
-    app.feed("c", "c")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "c", "c")
     log = app.broker.log(CHANGELOG)
     log.delete_before(log.high_watermark)
     with pytest.raises(ChangelogLossError, match="last copy"):
@@ -206,13 +197,9 @@ def test_a_followed_store_that_is_damaged_is_rebuilt_from_what_its_changelog_has
     owner, other = app.process("p0"), app.process("p1")
     owner.start()
     follower = Follower(app, other)
-    app.feed(*keys(30))
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, *keys(30))
     follower.catch_up()
-    app.feed("late")
-    app.run_until_processed(owner)
-    app.broker.settle()
+    process(app, owner, "late")
     app.faults.fail_next("write", StateStoreCorruptedError("counts", "a checksum is wrong"))
     app.faults.rates = replace(NO_FAULTS, short_poll=1)
     follower.poll()

@@ -11,9 +11,9 @@ import pytest
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
 from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer, restored_records
-from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, packed, stored_key, unpacked
+from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, unpacked
 from tests.stores.support import CHANGELOG, Home, Message
-from tests.stores.waiting import HELD_BYTES, let_leave, put
+from tests.stores.waiting import HELD_BYTES, let_leave, packed, put, stored_key
 
 
 def opened(home: Home, **limits: int) -> TimeOrderedBuffer:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, record_of
+from pystreams.stores.kinds.buffer.waiting_record import (
+    Waiting,
+    WaitingRecord,
+    key_in_order,
+)
+from pystreams.stores.kinds.buffer.waiting_record import packed as packed_waiting
 
 if TYPE_CHECKING:
     from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
@@ -21,4 +26,20 @@ def put(buffer: TimeOrderedBuffer, record: WaitingRecord) -> None:
 
 def let_leave(buffer: TimeOrderedBuffer, timestamp: int) -> list[WaitingRecord]:
     """Let leave what is due at a time (ms)."""
-    return [record_of(waiting) for waiting in buffer.leave_until(timestamp)]
+    return [_record_of(waiting) for waiting in buffer.leave_until(timestamp)]
+
+
+def packed(record: WaitingRecord) -> bytes:
+    """Return the value a record is stored as."""
+    key, value, timestamp, headers, topic, partition, offset = record
+    return packed_waiting((timestamp, b"", key, value, headers, (topic, partition, offset), 0))
+
+
+def stored_key(record: WaitingRecord, sequence: int) -> bytes:
+    """Return the key a record is stored under."""
+    return key_in_order(record.timestamp, record.key + sequence.to_bytes(4, "big"))
+
+
+def _record_of(waiting: Waiting) -> WaitingRecord:
+    timestamp, _, key, value, headers, origin, _ = waiting
+    return WaitingRecord(key, value, timestamp, headers, *origin)

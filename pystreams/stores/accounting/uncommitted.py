@@ -44,12 +44,6 @@ class UncommittedBytes:
         self._bound_bytes = bound_bytes
         self.watched_bytes = min(bound_bytes, self.max_uncommitted_bytes)
 
-    def hold(self, count_bytes: int) -> None:
-        """Count bytes that will be written before the commit."""
-        self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + count_bytes
-        if uncommitted > self.watched_bytes:
-            self.note(uncommitted)
-
     def note(self, uncommitted_bytes: int) -> None:
         """Raise the high-water mark, and say so when the bound is exceeded."""
         if uncommitted_bytes > self.max_uncommitted_bytes:

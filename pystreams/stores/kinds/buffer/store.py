@@ -54,7 +54,7 @@ from pystreams.stores.kinds.buffer.waiting_record import (
     as_stored,
     bytes_of,
     key_in_order,
-    packed_waiting,
+    packed,
     sequence_of,
     time_of,
     unpacked,
@@ -205,7 +205,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         came += [waiting for waiting, _ in self._through]
         came.sort(key=_sequence_bytes)
         for waiting in came:
-            value = packed_waiting(waiting)
+            value = packed(waiting)
             buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
             logged = value + _BUFFER_TIME
             buffer.write(_key_of(waiting), value, logged, waiting[TIMESTAMP], NO_RECORD)

@@ -122,12 +122,6 @@ class WaitingMessage:
         return list(self.waiting[HEADERS]) or None
 
 
-def record_of(waiting: Waiting) -> WaitingRecord:
-    """Return a record as its stored bytes have it."""
-    timestamp, _, key, value, headers, origin, _ = waiting
-    return WaitingRecord(key, value, timestamp, headers, *origin)
-
-
 def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     """Return the record of an entry of the store."""
     key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
@@ -138,11 +132,6 @@ def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
 def as_stored(waiting: Waiting) -> Waiting:
     """Return a record as one whose bytes are stored."""
     return (*waiting[:SIZE_BYTES], 0)
-
-
-def stored_key(record: WaitingRecord, sequence: int) -> bytes:
-    """Return the key a record is stored under."""
-    return key_in_order(record.timestamp, record.key + _INT.pack(sequence))
 
 
 def key_in_order(timestamp: int, key_and_sequence: bytes) -> bytes:
@@ -167,19 +156,9 @@ def bytes_of(headers: Headers) -> int:
     return sum(2 * _INT.size + len(name.encode()) + len(header or b"") for name, header in headers)
 
 
-def packed(record: WaitingRecord) -> bytes:
+def packed(waiting: Waiting) -> bytes:
     """Return the value a record is stored as."""
-    _, value, timestamp, headers, topic, partition, offset = record
-    return _packed(value, timestamp, headers, (topic, partition, offset))
-
-
-def packed_waiting(waiting: Waiting) -> bytes:
-    """Return the same of a record in memory."""
     timestamp, _, _, value, headers, origin, _ = waiting
-    return _packed(value, timestamp, headers, origin)
-
-
-def _packed(value: bytes, timestamp: int, headers: Headers, origin: Origin) -> bytes:
     topic, partition, offset = origin
     encoded_topic = topic.encode()
     head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))
