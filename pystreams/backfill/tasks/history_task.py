@@ -189,11 +189,13 @@ class HistoryTask:
     def _keep_to_limits(self) -> None:
         """Flush caches and commit stores as a thread would that has the whole budget."""
         manager, settings = self._task.state_manager, self._settings
-        if manager.cached_bytes() > settings.cache_max_bytes:
+        uncommitted_bytes, cached_bytes = manager.measure()
+        if cached_bytes > settings.cache_max_bytes:
             manager.flush_caches()
+            uncommitted_bytes = manager.uncommitted_bytes()
         limit = settings.uncommitted_max_bytes
         asked = self._task.commit_requested
-        if asked or (limit >= 0 and manager.uncommitted_bytes() > limit // 2):
+        if asked or (limit >= 0 and uncommitted_bytes > limit // 2):
             self._commit()
         self._forget_logged()
 
