@@ -136,6 +136,7 @@ def task_settings(
         ),
         num_partitions=num_partitions,
         outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
+        window_emit_interval_ms=config.window_emit_interval_ms,
         topic_entries=topic_entries,
     )
 

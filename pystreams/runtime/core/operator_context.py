@@ -6,7 +6,7 @@ life is left over. It implements `TaskContext` of the topology.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, RecordContext
+from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
@@ -55,6 +56,7 @@ class TaskSettings:
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
         outer_join_emit_interval_ms: See `TaskContext`.
+        window_emit_interval_ms: See `TaskContext`.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
     """
 
@@ -68,6 +70,7 @@ class TaskSettings:
     stores: StoreSettings
     num_partitions: Callable[[str], int]
     outer_join_emit_interval_ms: int = 1000
+    window_emit_interval_ms: int = 1000
     topic_entries: Callable[[str], bytes] = lambda _: b""
 
 
@@ -87,6 +90,8 @@ class OperatorContext:
         task_id: The task.
         record: The task's record context.
         outer_join_emit_interval_ms: See `TaskContext`.
+        window_emit_interval_ms: See `TaskContext`.
+        committed_numbers: What operators commit with the offsets; the task reads and writes it.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
@@ -106,6 +111,10 @@ class OperatorContext:
         self.task_id = task_id
         self.record = record
         self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
+        self.window_emit_interval_ms = settings.window_emit_interval_ms
+        self.committed_numbers = CommittedNumbers()
+        self.committed_number = self.committed_numbers.committed
+        self.commit_number = self.committed_numbers.commit
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()
@@ -246,10 +255,12 @@ class OperatorContext:
             node=node,
         ) from error
 
-    def record_dropped(self, node: str, reason: str) -> None:
+    def record_dropped(
+        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+    ) -> None:
         """Count a record dropped by an operation's semantics, and warn of it now and then."""
         self.dropped_records += 1
-        self._drop_warnings.add(node, reason)
+        self._drop_warnings.add(node, reason, details)
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
