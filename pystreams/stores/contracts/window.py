@@ -143,7 +143,17 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
 
     `fetch_with_timestamp` and `put_with_timestamp` are `fetch` and `put` without the
     `ValueAndTimestamp` object, for operators that call them once a record.
+
+    Attributes:
+        stream_time: The highest start (ms) the store was written with; -1 before the first.
+        segment_interval_ms: What goes away at once, in stream time.
     """
+
+    stream_time: int
+    segment_interval_ms: int
+
+    def keep_from(self, time: int) -> None:
+        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes."""
 
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""

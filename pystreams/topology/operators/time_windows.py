@@ -66,6 +66,7 @@ class _TimeWindows:
         self._forwards = False
         if operator.emit is EmitStrategy.ON_WINDOW_CLOSE:
             self._final = FinalResults(node, operator.store)
+            task.on_init(self._keep)
         else:
             self._forwards = must_forward(node, store, send_old_values=self._send_old_values)
 
@@ -114,12 +115,22 @@ class _TimeWindows:
         last_start = close_time - size_ms
         if last_start < 0:
             return
-        first_start = max(0, final.closed_until - size_ms) + 1 if final.closed_until >= 0 else 0
-        if first_start > 0 and not self._begins_between(first_start, last_start):
-            return
-        for windowed, row in self._store.fetch_all(first_start, last_start):
-            self._forward(windowed, (row.value, None), row.timestamp, headers)
+        first_start = self._first_unsent()
+        if first_start == 0 or self._begins_between(first_start, last_start):
+            for windowed, row in self._store.fetch_all(first_start, last_start):
+                self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Let the store keep the windows that are still to be sent on."""
+        self._store.keep_from(self._first_unsent())
+
+    def _first_unsent(self) -> int:
+        """Return the earliest start (ms) of a window that may be still to be sent on."""
+        assert self._final is not None, "only final results are sent on later"
+        closed_until = self._final.closed_until
+        return 0 if closed_until < 0 else max(0, closed_until - self._windows.size_ms) + 1
 
     def _begins_between(self, first: int, last: int) -> bool:
         """Return whether a window begins in a stretch of time (ms, both inclusive)."""
