@@ -143,14 +143,15 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
 
     `fetch_with_timestamp` and `put_with_timestamp` are `fetch` and `put` without the
     `ValueAndTimestamp` object, for operators that call them once a record.
-
-    Attributes:
-        stream_time: The highest start (ms) the store was written with; -1 before the first.
-        segment_interval_ms: What goes away at once, in stream time.
     """
 
-    stream_time: int
-    segment_interval_ms: int
+    @property
+    def stream_time(self) -> int:
+        """The highest start (ms) the store was written with; -1 before the first."""
+
+    @property
+    def segment_interval_ms(self) -> int:
+        """What goes away at once, in stream time."""
 
     def keep_from(self, time: int) -> None:
         """Keep what starts at a time (ms) or later until told otherwise, however old it becomes."""
