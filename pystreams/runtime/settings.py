@@ -15,6 +15,7 @@ from pystreams.runtime.state.bytes_ledger import BytesLedger
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.contracts.key_value import StateStore
+from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import BY_NAME as EXTRACTORS
 
@@ -124,14 +125,16 @@ def task_settings(
         production_handler=handler_of(config.production_exception_handler),
         max_task_idle_ms=config.max_task_idle_ms,
         stores=StoreSettings(
-            application_id=config.application_id,
-            cache_enabled=config.statestore_cache_max_bytes > 0,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            rocksdb_config_setter=config.rocksdb_config_setter,
+            StoreEnvironment(
+                application_id=config.application_id,
+                exactly_once=config.processing_guarantee.exactly_once,
+                default_key_serde=config.default_key_serde,
+                default_value_serde=config.default_value_serde,
+                cache_enabled=config.statestore_cache_max_bytes > 0,
+                rocksdb_config_setter=config.rocksdb_config_setter,
+            ),
             build=build,
             recording=recording,
-            exactly_once=config.processing_guarantee.exactly_once,
             changelog_loss_policy=config.changelog_loss_policy,
         ),
         num_partitions=num_partitions,
@@ -142,6 +145,7 @@ def task_settings(
 
 def of_one_thread(settings: TaskSettings, read_cache_max_bytes: int) -> TaskSettings:
     """Return the settings of a thread's tasks: its stores share a ledger, and a read cache."""
-    budget, ledger = ReadCacheBudget(read_cache_max_bytes), BytesLedger()
-    stores = replace(settings.stores, read_cache_budget=budget, ledger=ledger)
+    budget = ReadCacheBudget(read_cache_max_bytes)
+    environment = replace(settings.stores.environment, read_cache_budget=budget)
+    stores = replace(settings.stores, environment=environment, ledger=BytesLedger())
     return replace(settings, stores=stores)

@@ -179,7 +179,7 @@ class TopologyTestDriver:
         """Move the wall clock on (ms) and fire the punctuations that makes due."""
         self._now_ms += advance_ms
         for task in self._tasks:
-            task.record.now_ms = self._now_ms
+            task.time.now_ms = self._now_ms
             task.punctuate_wall_clock(self._now_ms)
             self._commit(task)
         self._run()
@@ -282,7 +282,7 @@ class TopologyTestDriver:
         part = self._plan.subtopology_of_topic(topic)
         assert part is not None, "only topics the topology reads are enqueued"
         task = self._tasks[part.id]
-        task.record.now_ms = self._now_ms
+        task.time.now_ms = self._now_ms
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])

@@ -5,6 +5,7 @@ What a backfill, an export and a move do with it is in `tests.backfill.test_a_ki
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,13 +49,11 @@ class TestScores(StateStoreContract):
     engine = StoreEngine.ROCKSDB
     transactional = True
     values: ClassVar = (1, 2, 3, 4, 5)
+    environment = replace(StateStoreContract.environment, default_value_serde=serdes.LONG)
 
     def make_store(self) -> Any:
         builder = scores_builder(self.engine)
         return (builder if self.transactional else builder.with_transactional_disabled()).build()
-
-    def open_store(self, task: str = "0_0", **changes: Any) -> Any:
-        return super().open_store(task, default_value_serde=serdes.LONG, **changes)
 
     def put_entry(self, store: Scores, key: str, value: int) -> None:
         store.put(key, 0, None)

@@ -93,7 +93,7 @@ class HistoryTask:
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
-        self._task.record.now_ms = settings.now_ms
+        self._task.time.now_ms = settings.now_ms
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
 

@@ -20,7 +20,7 @@ from pystreams.errors import (
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
-from pystreams.record import OutputBuffer, RecordContext
+from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
@@ -78,14 +78,16 @@ class OperatorContext:
         task_id: The task.
         plan: The topology's plan.
         settings: What all tasks share.
-        record: The task's record context.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
         store: Returns a store of the task by name.
         end_run: Called when a stream-time punctuation is scheduled: it is due after this record.
 
     Attributes:
         application_id: The application's id.
         task_id: The task.
-        record: The task's record context.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
         outer_join_emit_interval_ms: See `TaskContext`.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
@@ -98,20 +100,22 @@ class OperatorContext:
         task_id: TaskId,
         plan: TopologyPlan,
         settings: TaskSettings,
-        record: RecordContext,
+        record: PresentRecord,
+        time: TaskTime,
         store: Callable[[str], Any],
         end_run: Callable[[], None] = lambda: None,
     ) -> None:
         self.application_id = plan.application_id
         self.task_id = task_id
         self.record = record
+        self.time = time
         self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()
         self.commit_requested = False
         self.dropped_records = 0
-        self._drop_warnings = DropWarnings(task_id, record)
+        self._drop_warnings = DropWarnings(task_id, record, time)
         self._end_run = end_run
         self._plan = plan
         self._settings = settings
@@ -258,7 +262,7 @@ class OperatorContext:
         if kind is PunctuationType.STREAM_TIME:
             self._end_run()
         return self.punctuations.schedule(
-            node, interval_ms, kind, punctuator, now_ms=self.record.now_ms
+            node, interval_ms, kind, punctuator, now_ms=self.time.now_ms
         )
 
     def request_commit(self) -> None:

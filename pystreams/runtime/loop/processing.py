@@ -76,7 +76,7 @@ class Processing:
             task = self._manager.task_of(partition)
             # What arrives for a task that does not run yet is read again when it starts.
             if task is not None and task.state is TaskState.RUNNING:
-                task.record.now_ms = now_ms
+                task.time.now_ms = now_ms
                 task.add_records(partition, messages)
                 self._active.note(task)
 
@@ -125,7 +125,7 @@ class Processing:
                 if not self._commit():
                     break
                 before = self._expected_bytes()
-            task.record.now_ms = now_ms
+            task.time.now_ms = now_ms
             with _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
             growth.observe_punctuations(self._expected_bytes() - before)
@@ -161,7 +161,7 @@ class Processing:
         if not cached:
             return
         for task in self._active.uncommitted():
-            task.record.now_ms = self._now_ms
+            task.time.now_ms = self._now_ms
             with _left_to_the_commit(task):
                 task.flush_caches()
             self._active.note(task)
@@ -171,7 +171,7 @@ class Processing:
         """Return what a task is to process next, None when it is not ready."""
         if not task.ready(self._now_ms):
             return None
-        task.record.now_ms = self._now_ms
+        task.time.now_ms = self._now_ms
         return task.next_run(max(map(self._pace.run_records, task.partitions)))
 
     def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
-from pystreams.record import Headers, OutputBuffer, RecordContext
+from pystreams.record import Headers, OutputBuffer, PresentRecord, TaskTime
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
@@ -37,14 +37,16 @@ class TaskContext(Protocol):
 
     Attributes:
         application_id: The application's id.
-        record: The task's record context.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
         outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
             streams waits until it looks again for what has found no match.
     """
 
     application_id: str
     task_id: TaskId
-    record: RecordContext
+    record: PresentRecord
+    time: TaskTime
     outer_join_emit_interval_ms: int
 
     def store(self, name: str) -> Any:

@@ -104,6 +104,7 @@ class _OuterJoin:
         self._name = node.name
         self._forward = node.forward
         self._record = task.record
+        self._task_time = task.time
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
         self._look_interval_ms = task.outer_join_emit_interval_ms
@@ -196,7 +197,7 @@ class _OuterJoin:
                 return False
         elif time.earliest + waits_ms >= time.stream_time:
             return False
-        now_ms = self._record.now_ms
+        now_ms = self._task_time.now_ms
         if now_ms < time.next_look_ms:
             return False
         time.next_look_ms = now_ms + self._look_interval_ms
