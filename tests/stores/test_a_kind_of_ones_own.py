@@ -126,9 +126,7 @@ def test_its_changelog_restores_it_and_is_a_compacted_topic(tmp_path: Path) -> N
 
 
 def test_it_is_loaded_in_bulk(tmp_path: Path) -> None:
-    made = build_bulk_loaded_store(scores_builder().spec)
-    assert made is not None
-    store, engine = made
+    store, engine = build_bulk_loaded_store(scores_builder().spec)
     home = Home(tmp_path)
     store.init(home.context())
     key = b"ann" + (DAY_MS).to_bytes(8, "big")

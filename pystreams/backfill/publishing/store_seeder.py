@@ -39,10 +39,10 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.state_directory import LOCK_FILE, StateDirectory
 from pystreams.stores.build import build_bulk_loaded_store
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.files.checkpoint_file import sync_directory
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -187,12 +187,9 @@ class StateSeeder:
 
     def _build(self, directory: Path, task_id: TaskId, builder: StoreBuilder, end: int) -> bool:
         """Build a store below a directory; return False for one that a restore has to fill."""
-        if not isinstance(builder, StoreSpecBuilder):
+        if builder.engine is not StoreEngine.ROCKSDB:
             return False
-        made = build_bulk_loaded_store(builder.spec, self._run_entries)
-        if made is None:
-            return False
-        store, engine = made
+        store, engine = build_bulk_loaded_store(builder.spec, self._run_entries)
         changelog = self._changelog(task_id, builder.name)
         place = repeat(changelog.topic), repeat(changelog.partition), repeat(end - 1)
         records = 0

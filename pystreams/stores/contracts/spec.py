@@ -153,6 +153,13 @@ class StoreKind:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver, whose `get_<form>` gives one.
+
+        "" where only `get_state_store` does; `get_key_value_store` then tries, too.
+        """
+        return ""
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query of a store; None if its view can't."""
         return self.answers.get(type(query))

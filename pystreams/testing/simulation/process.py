@@ -15,7 +15,6 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,8 +26,7 @@ from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.key_value import StateStore
-from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
-from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
@@ -208,9 +206,7 @@ class SimulatedProcess:
 
     def _build(self, builder: StoreBuilder) -> StateStore:
         """Put a simulated engine under each store but those in memory."""
-        if not isinstance(builder, StoreSpecBuilder) or _in_memory(builder.spec):
-            return builder.build()
-        if self._real_stores:
+        if self._real_stores or builder.engine is StoreEngine.IN_MEMORY:
             return builder.build()
         lifeline = self._lifeline
         segmented = builder.store_kind.segmented
@@ -219,8 +215,4 @@ class SimulatedProcess:
             faults = self._broker.faults
             return SimulatedEngine(name, self.disk, lifeline, faults, segmented=segmented)
 
-        return replace(builder, spec=replace(builder.spec, engine_factory=engine)).build()
-
-
-def _in_memory(spec: StoreSpec) -> bool:
-    return spec.engine is StoreEngine.IN_MEMORY and spec.engine_factory is None
+        return builder.over(engine).build()

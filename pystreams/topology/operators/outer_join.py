@@ -86,10 +86,6 @@ class OuterJoinOperator:
     after_ms: int
     grace_period_ms: int
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: what is held back."""
-        return store == self.held_back
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         return _OuterJoin(self, node).step
