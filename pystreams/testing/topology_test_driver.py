@@ -47,7 +47,6 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 K = TypeVar("K")
 V = TypeVar("V")
-S = TypeVar("S")
 
 
 class TopologyTestDriver:

@@ -7,7 +7,7 @@ life is left over. It implements `TaskContext` of the topology.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.errors import (
@@ -34,13 +34,14 @@ from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.tasks")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
     """What all tasks of an application share.
 
@@ -54,7 +55,7 @@ class TaskSettings:
         max_task_idle_ms: See `PartitionGroup`.
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
-        outer_join_emit_interval_ms: See `TaskContext`.
+        operators: What operators need of the configuration.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
     """
 
@@ -67,7 +68,7 @@ class TaskSettings:
     max_task_idle_ms: int
     stores: StoreSettings
     num_partitions: Callable[[str], int]
-    outer_join_emit_interval_ms: int = 1000
+    operators: OperatorSettings = field(default_factory=OperatorSettings)
     topic_entries: Callable[[str], bytes] = lambda _: b""
 
 
@@ -88,7 +89,7 @@ class OperatorContext:
         task_id: The task.
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
-        outer_join_emit_interval_ms: See `TaskContext`.
+        settings: What operators need of the configuration.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
@@ -109,7 +110,7 @@ class OperatorContext:
         self.task_id = task_id
         self.record = record
         self.time = time
-        self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
+        self.settings = settings.operators
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()

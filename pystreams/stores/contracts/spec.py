@@ -7,7 +7,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -233,6 +233,7 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
+    _: KW_ONLY
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_timestamped: bool = False

@@ -22,8 +22,8 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.spec import StoreEngine
@@ -195,10 +195,12 @@ class SimulatedProcess:
                 self.disk, self._lifeline, f"{self.process_id}-{index}"
             ),
             clock=self._broker.clock,
-            process_id=self.process_id,
-            group_instance_id=self.process_id,
-            identity_survives=self._lives > 1,
-            client_id=client_id,
+            identity=ProcessIdentity(
+                process_id=self.process_id,
+                client_id=client_id,
+                group_instance_id=self.process_id,
+                survives=self._lives > 1,
+            ),
             partition_counts=counts_of,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=InlineExecutor,

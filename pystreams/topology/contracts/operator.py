@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pystreams.errors import SerializationError
@@ -32,6 +33,18 @@ Step = Callable[[Any, Any, int, Headers], None]
 """Handles one record: (key, value, timestamp in ms, headers)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What operators need of the configuration.
+
+    Attributes:
+        outer_join_emit_interval_ms: How long, on the wall clock, a left or outer join of two
+            streams waits until it looks again for what has found no match.
+    """
+
+    outer_join_emit_interval_ms: int = 1000
+
+
 class TaskContext(Protocol):
     """What operators may ask of the task they are compiled for; the runtime implements it.
 
@@ -39,15 +52,14 @@ class TaskContext(Protocol):
         application_id: The application's id.
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
-        outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
-            streams waits until it looks again for what has found no match.
+        settings: What operators need of the configuration.
     """
 
     application_id: str
     task_id: TaskId
     record: PresentRecord
     time: TaskTime
-    outer_join_emit_interval_ms: int
+    settings: OperatorSettings
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""

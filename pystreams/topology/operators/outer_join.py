@@ -103,7 +103,7 @@ class _OuterJoin:
         self._task_time = task.time
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
-        self._look_interval_ms = task.outer_join_emit_interval_ms
+        self._look_interval_ms = task.settings.outer_join_emit_interval_ms
         self._other_store = task.store(side.other_store)
         self._fetch = self._other_store.fetch
         self._held_back: HeldBack = task.store(side.held_back)
