@@ -60,12 +60,18 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """Runs an operator between its parents and its children."""
+    """Runs an operator between its parents and its children.
+
+    Attributes:
+        stores: Names of the stores it is connected to.
+        looks_into: Of these, the stores that it never writes into.
+    """
 
     name: str
     operator: Operator
     parents: tuple[str, ...]
     stores: tuple[str, ...] = ()
+    looks_into: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
