@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pystreams.kernel.loggers import get_logger
+from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
@@ -140,7 +141,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_order", "_segments", "_warned_of_expired")
+    __slots__ = ("_dropped", "_order", "_segments", "_warned_of_expired")
 
     def __init__(
         self,
@@ -152,6 +153,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     ) -> None:
         self._segments = segments
         self._order = order
+        self._dropped = DroppedRecords()
         self._warned_of_expired = False
         buffer.metadata.stream_time = lambda: segments.stream_time
         super().__init__(buffer, key_serde, value_serde)
@@ -164,6 +166,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
+        self._dropped = context.dropped
         self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired = False
 
@@ -265,7 +268,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
 
     def _drop_expired(self, time: int) -> None:
         """Count the record that is being processed as dropped; log the first."""
-        self._record.expired_records += 1
+        self._dropped.count += 1
         if not self._warned_of_expired:
             self._warned_of_expired = True
             _log.warning(

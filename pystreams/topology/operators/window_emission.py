@@ -85,13 +85,13 @@ class FinalResults:
         closed_until: Windows that close by this time (ms) were sent on; -1 before the first.
     """
 
-    __slots__ = ("_interval_ms", "_longest_ms", "_next_ms", "_record", "closed_until")
+    __slots__ = ("_interval_ms", "_longest_ms", "_next_ms", "_task_time", "closed_until")
 
     def __init__(self, node: NodeContext, store: str) -> None:
         task = node.task
         self._longest_ms: int = task.store(store).segment_interval_ms
-        self._record = task.record
-        self._interval_ms = task.window_emit_interval_ms
+        self._task_time = task.time
+        self._interval_ms = task.settings.window_emit_interval_ms
         self._next_ms = 0
         self.closed_until = task.committed_number(store, _NEVER)
         task.commit_number(store, lambda: self.closed_until)
@@ -104,7 +104,7 @@ class FinalResults:
         Args:
             close_time: Until when windows are closed (ms).
         """
-        now_ms = self._record.now_ms
+        now_ms = self._task_time.now_ms
         if now_ms < self._next_ms and close_time - self.closed_until <= self._longest_ms:
             return False
         self._next_ms = now_ms + self._interval_ms
