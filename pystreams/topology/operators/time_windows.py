@@ -126,7 +126,7 @@ class _TimeWindows:
             return
         first_start = self._first_unsent()
         if first_start == 0 or self._begins_between(first_start, last_start):
-            for windowed, row in self._store.fetch_all(first_start, last_start):
+            for windowed, row in self._store.fetch_kept(first_start, last_start):
                 self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
         self._keep()

@@ -31,7 +31,7 @@ from pystreams.stores.time_segments.time_order import TimeOrder
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine
 
-_START_ORDER = TimeOrder(SUFFIX_BYTES, 8)
+_START_ORDER = TimeOrder(SUFFIX_BYTES, 8, reads_retention=True)
 
 WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
 
