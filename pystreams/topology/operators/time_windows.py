@@ -63,6 +63,9 @@ class _TimeWindows:
         self._report_error = task.report_error
         self._store = store
         self._windows = operator.windows
+        # Neighbours in time are mostly in the same windows.
+        self._present: list[Window] = []
+        self._same_windows = range(0)
         self._fold = operator.fold
         self._send_old_values = operator.send_old_values
         self._time = WindowTime(node, store, operator.late)
@@ -84,7 +87,10 @@ class _TimeWindows:
             time.stream_time = timestamp
         close_time = time.stream_time - windows.grace_period_ms
         late = False
-        for window in windows.windows_for(timestamp):
+        if timestamp not in self._same_windows:
+            self._present = windows.windows_for(timestamp)
+            self._same_windows = windows.same_windows(self._present)
+        for window in self._present:
             if window.end <= close_time:
                 late = True
                 shown = f"[{window.start},{window.end})"
