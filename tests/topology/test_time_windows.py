@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -268,7 +269,7 @@ def test_suppliers_say_where_windows_are_kept_and_those_that_do_not_fit_are_refu
         Stores.persistent_session_store("mine", 1000),
     ):
         with pytest.raises(TopologyError, match="mine"):
-            Windows(TUMBLING, lambda windowed, misfit=misfit: windowed.count(supplier=misfit))
+            Windows(TUMBLING, partial(count, supplier=misfit))
     too_short = Stores.persistent_timestamped_window_store("mine", 500, 500)
     graceful = TimeWindows.of_size_and_grace(500, 1)
     with pytest.raises(TopologyError, match="501"):
