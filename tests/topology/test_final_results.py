@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -110,6 +111,23 @@ def test_results_wait_for_the_clock_no_longer_than_a_segment_of_stream_time() ->
     with final(config=ONE_A_SECOND) as windows:
         assert windows.pipe("A1@0 B2@60000") == []
         assert len(windows.pipe("C3@60030")) == 1 + 2
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {},
+        {"transactional": False},
+        {"supplier": Stores.persistent_timestamped_window_store("mine", 10, 10)},
+        {"supplier": Stores.in_memory_window_store("mine", 10, 10)},
+    ],
+)
+def test_what_waits_for_the_clock_outlives_its_segment(kept: dict[str, Any]) -> None:
+    tumbling = TimeWindows.of_size_with_no_grace(10)
+    with final(tumbling, aggregation=partial(joined, **kept), config=ONE_A_SECOND) as windows:
+        windows.pipe("A1@20 A1@59990 B1@60015")
+        windows.driver.advance_wall_clock_ms(1000)
+        assert windows.pipe("B1@60016") == [("A@20/30", "0+1", 20), ("A@59990/60000", "0+1", 59990)]
 
 
 def test_the_interval_is_a_second_and_goes_by_kafkas_internal_name_too() -> None:
