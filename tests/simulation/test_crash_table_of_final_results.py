@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,8 @@ from tests.simulation.crash_run import FIRST_MS, CrashRun, die_at_each_step, ste
 pytestmark = pytest.mark.simulation
 
 GUARANTEES = ["exactly_once", "exactly_once_v2"]
+AT_ONCE = {"window_emit_interval_ms": 0}
+ONE_A_SECOND = {"window_emit_interval_ms": 1000}
 SIZE_MS, GRACE_MS, ADVANCE_MS = 30_000, 5_000, 15_000
 WINDOWS = TimeWindows.of_size_and_grace(SIZE_MS, GRACE_MS).advance_by(ADVANCE_MS)
 Fed = tuple[str, int]
@@ -67,7 +69,7 @@ class FinalResultsRun(CrashRun):
 
     engine = StoreEngine.ROCKSDB
     builders = builders_of(closing(engine))
-    config: ClassVar = {"window_emit_interval_ms": 0}
+    config = AT_ONCE
 
     def topology(self, *, transactional: bool) -> Topology:
         return closing(self.engine, transactional=transactional)
@@ -96,7 +98,7 @@ class InMemoryRun(FinalResultsRun):
 class WaitingRun(FinalResultsRun):
     """Results wait for the clock, over commits and crashes."""
 
-    config: ClassVar = {"window_emit_interval_ms": 1000}
+    config = ONE_A_SECOND
 
     def check_outputs(self) -> None:
         """What has closed may wait still: for the next record after the clock's second."""
