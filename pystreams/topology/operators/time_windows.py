@@ -7,6 +7,9 @@ A row's timestamp is the highest of its records'. A record without a value is fo
 the aggregator is called with None. With final results no change is sent on, but each row once its
 window has closed, earliest windows first, with the headers of the record that led to it.
 
+Differs from Kafka, where a result that is older than the store's retention when it is looked for is
+not sent: with the default retention that is any window that is followed by a gap.
+
 Spec: Kafka KStreamWindowAggregate, AbstractKStreamTimeWindowAggregateProcessor.
 """
 
