@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from functools import partial
 from typing import Any
 
@@ -89,14 +90,18 @@ def test_the_unlimited_window_takes_all_that_comes_after_its_start() -> None:
         ]
 
 
-def test_times_that_share_their_windows_are_those_and_no_others() -> None:
-    for size in range(1, 13):
-        for advance in range(1, size + 1):
-            windows = TimeWindows(size, 0, advance)
-            for time in range(40):
-                found = windows.windows_for(time)
-                same = [other for other in range(80) if windows.windows_for(other) == found]
-                assert list(windows.same_windows(found)) == same
+@pytest.mark.parametrize(("size", "advance"), [(7, 7), (7, 3), (12, 5), (9, 8), (6, 1), (8, 4)])
+def test_records_of_whatever_times_count_in_their_windows(size: int, advance: int) -> None:
+    chance = random.Random(size * advance)
+    times = [chance.randint(0, 60) for _ in range(300)]
+    hopping = TimeWindows.of_size_and_grace(size, 100).advance_by(advance)
+    with Windows(hopping, count) as windows:
+        sent = windows.pipe(" ".join(f"a1@{time}" for time in times))
+    starts = [
+        start for time in times for start in range(0, time + 1, advance) if start + size > time
+    ]
+    expected = {f"a@{start}/{start + size}": str(starts.count(start)) for start in starts}
+    assert {key: value for key, value, _ in sent} == expected
 
 
 # What is counted and what is dropped
