@@ -77,7 +77,11 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.contracts.session import ReadOnlySessionStore, SessionStore
     from pystreams.stores.contracts.spec import StoreEngine, StoreKind
-    from pystreams.stores.contracts.state_store import StateStore, StateStoreContext
+    from pystreams.stores.contracts.state_store import (
+        StateStore,
+        StateStoreContext,
+        StoreEnvironment,
+    )
     from pystreams.stores.contracts.versioned import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -107,6 +111,17 @@ if TYPE_CHECKING:
         ProcessorContext,
         PunctuationType,
     )
+    from pystreams.topology.contracts.windowed_serdes import (
+        session_windowed_serde,
+        time_windowed_serde,
+    )
+    from pystreams.topology.contracts.windows import (
+        EmitStrategy,
+        SessionWindows,
+        SlidingWindows,
+        TimeWindows,
+        UnlimitedWindows,
+    )
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
@@ -114,18 +129,21 @@ if TYPE_CHECKING:
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedKStream,
+        TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
     from pystreams.topology.options.join_windows import JoinWindows
+    from pystreams.topology.options.materialized import Materialized
     from pystreams.topology.options.operation_options import (
         Consumed,
         Grouped,
         Joined,
-        Materialized,
         Produced,
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -166,7 +184,11 @@ _HOMES = {
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contracts.state_store": ("StateStore", "StateStoreContext"),
+    "pystreams.stores.contracts.state_store": (
+        "StateStore",
+        "StateStoreContext",
+        "StoreEnvironment",
+    ),
     "pystreams.stores.factories": ("Stores",),
     "pystreams.stores.contracts.position": ("Position", "PositionBound"),
     "pystreams.stores.contracts.queries": (
@@ -205,15 +227,26 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp",
         "wallclock_timestamp",
     ),
+    "pystreams.topology.contracts.windowed_serdes": (
+        "session_windowed_serde",
+        "time_windowed_serde",
+    ),
+    "pystreams.topology.contracts.windows": (
+        "EmitStrategy",
+        "SessionWindows",
+        "SlidingWindows",
+        "TimeWindows",
+        "UnlimitedWindows",
+    ),
     "pystreams.topology.options.join_windows": ("JoinWindows",),
     "pystreams.topology.options.operation_options": (
         "Consumed",
         "Grouped",
         "Joined",
-        "Materialized",
         "Produced",
         "Repartitioned",
     ),
+    "pystreams.topology.options.materialized": ("Materialized",),
     "pystreams.topology.contracts.processor": (
         "FixedKeyProcessor",
         "Processor",
@@ -221,12 +254,15 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedKStream",
+        "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
 }
@@ -242,6 +278,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
+    "EmitStrategy",
     "ErrorContext",
     "ErrorResponse",
     "FailureReason",
@@ -288,6 +325,9 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "State",
     "StateDirectoryError",
     "StateQueryResult",
@@ -297,6 +337,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreEnvironment",
     "StoreKind",
     "StoreNotAvailableError",
     "Stores",
@@ -304,7 +345,10 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "TableJoined",
     "TaskId",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedRangeQuery",
@@ -312,6 +356,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TopicPartition",
     "Topology",
     "TopologyError",
+    "UnlimitedWindows",
     "ValueAndTimestamp",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
@@ -327,6 +372,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "log_and_skip_on_invalid_timestamp",
     "serde_of",
     "serdes",
+    "session_windowed_serde",
+    "time_windowed_serde",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp",
 ]

@@ -7,7 +7,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,12 +39,15 @@ class Retention:
         segment_interval_ms: What one segment covers; records go away a segment at a time.
         window_size_ms: Length of the windows of a window store, else None.
         retain_duplicates: Whether a window store keeps every value put for one key and window.
+        time_ordered: Whether a window or session store is laid out in order of time, with an index
+            by key: for an aggregation that reads what has closed (`time_segments.time_order`).
     """
 
     retention_ms: int
     segment_interval_ms: int
     window_size_ms: int | None = None
     retain_duplicates: bool = False
+    time_ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,9 @@ class StoreKind:
         has_serdes: Whether keys and values are the user's, with the serdes of the spec.
         holds_tables: Whether a table of the DSL may live in it: its stores have
             `get_with_timestamp`, `put_with_timestamp` and `set_flush_listener`.
+        holds_windows: Whether a windowed aggregation may keep its results in it: its stores are
+            window stores with timestamps.
+        holds_sessions: Whether an aggregation of sessions may: its stores are session stores.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
@@ -110,6 +116,8 @@ class StoreKind:
     caches = True
     has_serdes = True
     holds_tables = False
+    holds_windows = False
+    holds_sessions = False
     holds_joined_streams = False
     keeps_versions = False
     segmented = False
@@ -147,6 +155,13 @@ class StoreKind:
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
+
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver, whose `get_<form>` gives one.
+
+        "" where only `get_state_store` does; `get_key_value_store` then tries, too.
+        """
+        return ""
 
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query of a store; None if its view can't."""
@@ -221,6 +236,7 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
+    _: KW_ONLY
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_timestamped: bool = False

@@ -18,7 +18,8 @@ from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
-from pystreams.topology.options.operation_options import Joined, options_of
+from pystreams.topology.options.given_options import options_of
+from pystreams.topology.options.operation_options import Joined
 
 
 def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> DeclaredStream:
@@ -59,7 +60,9 @@ def _join_node(
     join = StreamTableJoinOperator(view, call.joiner, left=left, with_key=call.with_key)
     needs = (TableNeed(table, Wanted.LOOKUP),)
     if joined.grace_period_ms is None:
-        return ProcessorGraphNode(name, join, view.stores, keeps_null_keys=left, needs=needs)
+        return ProcessorGraphNode(
+            name, join, looks_into=view.stores, keeps_null_keys=left, needs=needs
+        )
     if not table.versioned:
         message = (
             f"join {name!r} has a grace_period_ms, and {table.name!r} is not a versioned "

@@ -58,6 +58,7 @@ from pystreams.stores.kinds.buffer.waiting_record import (
     WaitingMessage,
     as_stored,
     bytes_of,
+    held_bytes,
     key_in_order,
     logged,
     origin_of_message,
@@ -78,8 +79,6 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 2 * 1024 * 1024
 """What memory keeps of stored records from one commit to the next; half of it is read at once."""
-_OBJECTS_BYTES = 500
-"""What Python takes for a record beside its key and value, about."""
 _UNKNOWN = sys.maxsize
 _sequence = itemgetter(SEQUENCE)
 
@@ -211,7 +210,8 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `StateStore.init`."""
-        self._buffer.init(replace(context, read_cache_budget=None))
+        uncached = replace(context.environment, read_cache_budget=None)
+        self._buffer.init(replace(context, environment=uncached))
         self._forget()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
@@ -332,7 +332,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         for key, stored in entries:
             waiting = waiting_of(key, stored)
             found.append(waiting)
-            room_bytes -= _held_bytes(waiting)
+            room_bytes -= held_bytes(waiting)
             if room_bytes <= 0:
                 timestamp, place = self._place_of(waiting)
                 self._beyond = (timestamp, place + b"\x00")
@@ -350,10 +350,10 @@ class TimeOrderedBuffer(BufferedStateStore):
         kept = held
         if held and self._place_of(held[-1]) >= beyond:
             kept = [waiting for waiting in held if self._place_of(waiting) < beyond]
-        if sum(map(_held_bytes, kept)) > self._kept_bytes:
+        if sum(map(held_bytes, kept)) > self._kept_bytes:
             room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
-                room_bytes -= _held_bytes(waiting)
+                room_bytes -= held_bytes(waiting)
                 if room_bytes < 0:
                     self._beyond = self._place_of(waiting)
                     del kept[number:]
@@ -394,8 +394,3 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._left.clear()
         self._through.clear()
         self._newest = None
-
-
-def _held_bytes(waiting: Waiting) -> int:
-    _, _, key, value, headers, _, _ = waiting
-    return _OBJECTS_BYTES + len(key) + len(value) + (bytes_of(headers) if headers else 0)

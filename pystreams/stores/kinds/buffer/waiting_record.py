@@ -32,6 +32,8 @@ _NO_HEADERS = struct.Struct(">iiiii")
 _BUFFER_TIME = bytes(8)
 FRAME_BYTES = _KEY_HEAD.size + _INT.size + _CONTEXT_HEAD.size + 5 * _INT.size
 """Bytes of an entry without key, topic, headers and value."""
+_OBJECTS_BYTES = 500
+"""What Python takes for a record beside its key and value, about."""
 LAST_SEQUENCE = 0x7FFFFFFF
 """The highest sequence number."""
 
@@ -169,6 +171,12 @@ def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
     origin = (record.topic, record.partition, record.offset)
     return timestamp, sequence_of(stored_key), key, value, headers, origin, 0
+
+
+def held_bytes(waiting: Waiting) -> int:
+    """Return the memory that a stored record takes, about."""
+    _, _, key, value, headers, _, _ = waiting
+    return _OBJECTS_BYTES + len(key) + len(value) + (bytes_of(headers) if headers else 0)
 
 
 def as_stored(waiting: Waiting, in_bytes: InBytes) -> Waiting:

@@ -31,6 +31,7 @@ class SessionKind(SegmentedKind):
     name = "session"
     factory = "persistent_session_store"
     contract = "SessionStoreContract"
+    holds_sessions = True
     key_layout = KeyLayout(tail_bytes=SUFFIX_BYTES)
     answers: ClassVar = {WindowRangeQuery: _fetch}
     how_to_ask = "ask it with WindowRangeQuery with key"
@@ -53,6 +54,10 @@ class SessionKind(SegmentedKind):
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a session starts and ends."""
         return {"window_start": KeyTime(_START_FROM_END), "window_end": KeyTime(SUFFIX_BYTES)}
+
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver."""
+        return "session_store"
 
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query; windows of all keys are asked of window stores."""
