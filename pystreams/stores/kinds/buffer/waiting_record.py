@@ -186,8 +186,8 @@ def as_stored(waiting: Waiting, in_bytes: InBytes) -> Waiting:
         key = in_bytes.key(key)
     if type(value) is not bytes:
         value = in_bytes.value(value)
-    if type(source) is not tuple:
-        source = origin_of(waiting)
+    if not isinstance(source, tuple):
+        source = origin_of_message(source)
     return timestamp, sequence, key, value, headers, source, 0
 
 
