@@ -22,7 +22,8 @@ in RocksDB up to a compaction; and the store's read cache has better uses.
 Invariants:
 - Every record is in memory that is not stored, and every stored one below `_beyond`. Nothing that
   has left is at `_beyond` or above it.
-- `_in_order` ascends. What comes below its end goes into `_late`, a heap, with its place.
+- `_in_order` ascends by time. What comes below its end goes into `_late`, a heap. Equal times are
+  put in the order of keys as they leave, together.
 - Below `_quick_until` the first in `_in_order` are the first of all.
 
 Differs from Kafka: what comes and leaves between two commits is not logged; the changelog records
@@ -47,6 +48,7 @@ from typing import TYPE_CHECKING, Any
 from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
 from pystreams.stores.kinds.buffer.waiting_record import (
     FRAME_BYTES,
+    KEY,
     LAST_SEQUENCE,
     NO_ORIGIN,
     SEQUENCE,
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
 KEPT_BYTES = 2 * 1024 * 1024
 """What memory keeps of stored records from one commit to the next; half of it is read at once."""
 _UNKNOWN = sys.maxsize
-_sequence = itemgetter(SEQUENCE)
+_timestamp, _sequence = itemgetter(TIMESTAMP), itemgetter(SEQUENCE)
 
 _Place = tuple[int, bytes]
 """Timestamp, and key with sequence number: the order of stored keys."""
@@ -120,7 +122,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         self.in_bytes = InBytes()
         self._kept_bytes = kept_bytes
         self._in_order: deque[Waiting] = deque()
-        self._late: list[tuple[int, bytes, Waiting]] = []
+        self._late: list[tuple[int, int, Waiting]] = []
         # Since the last flush: what left the store, and at which time; what came and left at once.
         self._left: list[tuple[Waiting, int]] = []
         self._through: list[tuple[Waiting, int]] = []
@@ -166,10 +168,11 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
         self._newest = waiting = (timestamp, sequence, key, value, headers, source, size_bytes)
         in_order = self._in_order
-        if not in_order or in_order[-1][TIMESTAMP] < timestamp:
+        if not in_order or in_order[-1][TIMESTAMP] <= timestamp:
             in_order.append(waiting)
         else:
-            self._put_in_place(waiting)
+            heappush(self._late, (timestamp, sequence, waiting))
+            self._quick_until = -1
         buffer = self._buffer
         uncommitted = buffer.uncommitted_bytes + size_bytes
         leaving: Iterable[Waiting] = ()
@@ -178,10 +181,12 @@ class TimeOrderedBuffer(BufferedStateStore):
             leaving = self.leave_until(until)
             uncommitted = buffer.uncommitted_bytes
         elif in_order[0][TIMESTAMP] <= until:
-            leaving = []
+            leaving = taken = [in_order.popleft()]
             while in_order[0][TIMESTAMP] <= until:  # The last one came now, and stays.
-                waiting = in_order.popleft()
-                leaving.append(waiting)
+                taken.append(in_order.popleft())
+            if len(taken) > 1:
+                self._sort_equal_times(taken)
+            for waiting in taken:
                 left_bytes = waiting[SIZE_BYTES]
                 if left_bytes:
                     uncommitted -= left_bytes
@@ -199,7 +204,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         """
         if timestamp >= self._beyond[TIMESTAMP]:
             return self._leave_in_parts(timestamp)
-        return self._take_below((timestamp + 1, b""), timestamp)
+        return self._note_left(self._take_until(timestamp), timestamp)
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -264,20 +269,34 @@ class TimeOrderedBuffer(BufferedStateStore):
     def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""
         while timestamp >= self._beyond[TIMESTAMP]:
-            yield from self._take_below(self._beyond, timestamp)
+            first, beyond = self._take_until(self._beyond[TIMESTAMP]), self._beyond
+            while first and self._place_of(first[-1]) >= beyond:
+                self._in_order.appendleft(first.pop())
+            yield from self._note_left(first, timestamp)
             self._read_on()
-        yield from self._take_below((timestamp + 1, b""), timestamp)
+        yield from self._note_left(self._take_until(timestamp), timestamp)
 
-    def _take_below(self, end: _Place, timestamp: int) -> list[Waiting]:
-        """Take out of memory the records below a place, at a time (ms)."""
+    def _take_until(self, time: int) -> list[Waiting]:
+        """Take out of memory the records up to a time (ms), in order."""
         in_order, late = self._in_order, self._late
-        leaving: list[Waiting] = []
-        while in_order or late:
-            from_late = self._is_late_next()
-            first = late[0][-1] if from_late else in_order[0]
-            if first[TIMESTAMP] >= end[TIMESTAMP] and self._place_of(first) >= end:
+        taken: list[Waiting] = []
+        while True:
+            if late and (not in_order or late[0][TIMESTAMP] < in_order[0][TIMESTAMP]):
+                if late[0][TIMESTAMP] > time:
+                    break
+                taken.append(heappop(late)[-1])
+            elif in_order and in_order[0][TIMESTAMP] <= time:
+                taken.append(in_order.popleft())
+            else:
                 break
-            leaving.append(heappop(late)[-1] if from_late else in_order.popleft())
+        if not late:
+            self._quick_until = self._beyond[TIMESTAMP]
+        if len(taken) > 1:
+            self._sort_equal_times(taken)
+        return taken
+
+    def _note_left(self, leaving: list[Waiting], timestamp: int) -> list[Waiting]:
+        """Take note that records leave at a time (ms); return them."""
         for waiting in leaving:
             if not waiting[SIZE_BYTES]:
                 self._left.append((waiting, timestamp))
@@ -285,43 +304,27 @@ class TimeOrderedBuffer(BufferedStateStore):
                 self._through.append((waiting, timestamp))
             else:
                 self._buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
-        self._see_how_far()
         return leaving
 
-    def _is_late_next(self) -> bool:
-        """Return whether the first record is a late one; there is one at least."""
-        in_order, late = self._in_order, self._late
-        if not late or not in_order:
-            return not in_order
-        late_time, late_place, _ = late[0]
-        first = in_order[0]
-        if late_time != first[TIMESTAMP]:
-            return late_time < first[TIMESTAMP]
-        return (late_time, late_place) < self._place_of(first)
-
-    def _put_in_place(self, waiting: Waiting) -> None:
-        """Put in a record whose time is not above all others."""
-        place, last = self._place_of(waiting), self._in_order[-1]
-        if last[TIMESTAMP] == waiting[TIMESTAMP] and self._place_of(last) < place:
-            self._in_order.append(waiting)
-        else:
-            heappush(self._late, (*place, waiting))
-            self._quick_until = -1
-
-    def _see_how_far(self) -> None:
-        """See up to which time those that leave are the first in order."""
-        self._quick_until = -1 if self._late else self._beyond[TIMESTAMP]
+    def _sort_equal_times(self, ascending: list[Waiting]) -> None:
+        """Put records that ascend by time in the order of their places."""
+        before = -1
+        for timestamp, *_ in ascending:
+            if timestamp == before:
+                ascending.sort(key=self._place_of)
+                return
+            before = timestamp
 
     def _held(self) -> list[Waiting]:
-        """Return what is in memory, in order."""
+        """Return what is in memory, by time."""
         if not self._late:
             return list(self._in_order)
-        late = (waiting for _, _, waiting in self._late)
-        return sorted([*self._in_order, *late], key=self._place_of)
+        return sorted([*self._in_order, *(waiting for _, _, waiting in self._late)], key=_timestamp)
 
     def _place_of(self, waiting: Waiting) -> _Place:
-        key = self.in_bytes.key_of(waiting)
-        return waiting[TIMESTAMP], place_in_order(key, waiting[SEQUENCE])
+        key = waiting[KEY]
+        raw_key = key if type(key) is bytes else self.in_bytes.key(key)
+        return waiting[TIMESTAMP], place_in_order(raw_key, waiting[SEQUENCE])
 
     def _read_on(self) -> None:
         """Read the next part of what the store alone has."""
@@ -339,18 +342,18 @@ class TimeOrderedBuffer(BufferedStateStore):
                 break
         entries.close()
         in_order = self._in_order
-        if in_order and found and self._place_of(in_order[0]) < self._place_of(found[-1]):
-            self._in_order = deque(sorted([*found, *in_order], key=self._place_of))
+        if in_order and found and in_order[0][TIMESTAMP] < found[-1][TIMESTAMP]:
+            self._in_order = deque(sorted([*found, *in_order], key=_timestamp))
         else:
             in_order.extendleft(reversed(found))
 
     def _keep(self, held: list[Waiting]) -> None:
         """Keep in memory what there is room for; all of it is stored now."""
-        beyond = self._beyond
-        kept = held
-        if held and self._place_of(held[-1]) >= beyond:
+        beyond, kept = self._beyond, held
+        if held and held[-1][TIMESTAMP] >= beyond[TIMESTAMP]:
             kept = [waiting for waiting in held if self._place_of(waiting) < beyond]
         if sum(map(held_bytes, kept)) > self._kept_bytes:
+            self._sort_equal_times(kept)
             room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
                 room_bytes -= held_bytes(waiting)
@@ -360,7 +363,7 @@ class TimeOrderedBuffer(BufferedStateStore):
                     break
         self._in_order = deque(kept)
         self._late.clear()
-        self._see_how_far()
+        self._quick_until = self._beyond[TIMESTAMP]
 
     def _pass_earlier_lives(self, key: Any, timestamp: int) -> None:
         """Let the next number be above those that equal keys and times got before a restart."""
