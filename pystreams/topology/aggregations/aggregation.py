@@ -1,0 +1,249 @@
+"""What an aggregation is: how a state is made of records, and which result it stands for.
+
+A mean keeps a sum and a count, and says a number. What is kept is the *state* (S): it is in the
+store and in its changelog, in bytes of its own. What downstream gets, and who queries the store, is
+the *result* (R). So a sketch or a sum may be kept in whatever form is exact and small.
+
+States are values: an aggregator returns a new one, or the same if nothing has changed, and leaves
+the one it was given as it is. A state of None is no state: the key or group has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import Serde, serde_of
+from pystreams.topology.contracts.user_functions import VALUE, checked
+
+V_contra = TypeVar("V_contra", contravariant=True)
+S = TypeVar("S")
+R_co = TypeVar("R_co", covariant=True)
+R = TypeVar("R")
+
+Select = Callable[[Any], Any]
+"""Called with a value; returns what is aggregated of it, None for nothing."""
+
+
+@dataclass(frozen=True)
+class Aggregation(Generic[V_contra, S, R_co]):
+    """An aggregation of values, which keeps a state and has a result: `Aggregation[V, S, R]`.
+
+    `grouped.aggregate(aggregation, name="mean-price")` makes a `KTable[K, R]`. The functions
+    `count`, `sum`, `mean` and so on return ready ones; one of your own is made of its parts.
+
+    Attributes:
+        name: What error messages call it.
+        initializer: Returns the state before the first record; None if that is no state.
+        aggregator: Called with (key, value, so far); returns the new state, None to have none.
+        merger: Called with (key, so far, other) when two sessions become one; `other` is the later
+            one, and `so far` may be what the initializer returns.
+        serde: How the state is kept.
+        result: Called with the state; returns the result, never None.
+        subtractor: Called with (key, value, so far); undoes what the aggregator did with a value.
+            None if that can't be undone: tables can't be aggregated so.
+        result_serde: Serde of the result, for what follows; None if it is not known.
+        with_timestamp: Whether the aggregator is called with (key, value, so far, timestamp in ms).
+    """
+
+    name: str
+    initializer: Callable[[], S]
+    aggregator: Callable[..., S]
+    merger: Callable[[Any, S, S], S]
+    serde: Serde[S]
+    result: Callable[[S], R_co]
+    subtractor: Callable[[Any, V_contra, S], S] | None = None
+    result_serde: Serde[R_co] | None = None
+    with_timestamp: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse functions of other parameters."""
+        given = ("key", "value", "so_far")
+        timed = (*given, "timestamp") if self.with_timestamp else given
+        checked(self.initializer, self.name, ())
+        checked(self.aggregator, self.name, timed)
+        checked(self.merger, self.name, ("key", "so_far", "other"))
+        checked(self.result, self.name, ("state",))
+        if self.subtractor is not None:
+            checked(self.subtractor, self.name, given)
+
+    def state_serde(self) -> Serde[Any]:
+        """Return the serde of a store that keeps states and shows results."""
+        return _StateSerde(self.serde, self.result, self.name)
+
+    def check_undoes(self) -> None:
+        """Refuse to aggregate a table, whose rows change, with what can't be undone.
+
+        Raises:
+            TopologyError: There is no subtractor.
+        """
+        if self.subtractor is None:
+            raise TopologyError(
+                f"aggregations.{self.name} can't aggregate a table: when a row changes, its old "
+                "value must be taken out again, and the state does not tell what it was without "
+                "it. Aggregate a stream instead (KStream.group_by), or give aggregate(...) an "
+                "initializer, an adder and a subtractor of your own"
+            )
+
+
+class _StateSerde:
+    """Reads and writes states; shows results to who queries the store.
+
+    Args:
+        serde: The state's.
+        result: Returns the result of a state.
+        name: The aggregation's name.
+    """
+
+    def __init__(self, serde: Serde[Any], result: Callable[[Any], Any], name: str) -> None:
+        self._serde = serde
+        self._result = result
+        self._name = name
+
+    def serializer(self, topic: str) -> Callable[[Any], bytes]:
+        """Return the function that writes states."""
+        return self._serde.serializer(topic)
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        """Return the function that reads states."""
+        return self._serde.deserializer(topic)
+
+    def result_deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        """Return the function that reads results."""
+        deserialize, result = self._serde.deserializer(topic), self._result
+        return lambda data: result(deserialize(data))
+
+    def __repr__(self) -> str:
+        return f"states of aggregations.{self._name}"
+
+
+@dataclass(frozen=True)
+class Fold(Generic[S]):
+    """How a state grows by values that were selected; none of them is None.
+
+    Attributes:
+        begin: Called with (value); returns the state of that value alone.
+        add: Called with (state, value).
+        merge: Called with (state, state).
+        subtract: Called with (state, value); None as a result leaves no state.
+        with_timestamp: Whether `begin` and `add` are called with the timestamp (ms) as well.
+    """
+
+    begin: Callable[..., S]
+    add: Callable[..., S]
+    merge: Callable[[S, S], S]
+    subtract: Callable[[S, Any], S | None] | None = None
+    with_timestamp: bool = False
+
+
+def folded(
+    name: str,
+    select: Select | None,
+    fold: Fold[S],
+    serde: Serde[S],
+    result: Callable[[S], R],
+    result_serde: Serde[R] | None = None,
+) -> Aggregation[Any, Any, R]:
+    """Return the aggregation of selected values; values of which nothing is selected count nothing.
+
+    Args:
+        name: What error messages call it.
+        select: The user's function; None takes the values themselves.
+        fold: How the state grows.
+        serde: How the state is kept.
+        result: Returns the result of a state.
+        result_serde: Serde of the result, if it is known.
+
+    Raises:
+        TopologyError: `select` is no function of a value.
+    """
+    chosen = _itself if select is None else checked(select, f"aggregations.{name}", VALUE)
+    begin, add, merge, subtract = fold.begin, fold.add, fold.merge, fold.subtract
+
+    def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
+        selected = chosen(value)
+        if selected is None:
+            return so_far
+        return begin(selected) if so_far is None else add(so_far, selected)
+
+    def timed_aggregator(_key: Any, value: Any, so_far: Any, timestamp: int) -> Any:
+        selected = chosen(value)
+        if selected is None:
+            return so_far
+        if so_far is None:
+            return begin(selected, timestamp)
+        return add(so_far, selected, timestamp)
+
+    def merger(_key: Any, so_far: Any, other: Any) -> Any:
+        if so_far is None or other is None:
+            return other if so_far is None else so_far
+        return merge(so_far, other)
+
+    def subtractor(_key: Any, value: Any, so_far: Any) -> Any:
+        selected = chosen(value)
+        if selected is None or so_far is None or subtract is None:
+            return so_far
+        return subtract(so_far, selected)
+
+    return Aggregation(
+        name,
+        _no_state,
+        timed_aggregator if fold.with_timestamp else aggregator,
+        merger,
+        serde,
+        result,
+        None if subtract is None else subtractor,
+        result_serde,
+        with_timestamp=fold.with_timestamp,
+    )
+
+
+def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
+    """Return a serde whose bytes begin with one that says what they are, and in which version.
+
+    Args:
+        mark: The byte; see `state_bytes`.
+        name: The aggregation's name.
+        body: What follows it.
+    """
+    return _MarkedSerde(bytes((mark,)), name, body)
+
+
+def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[Any]:
+    """Return the serde of a state that has no serde of the user's within it."""
+    return serde_of(write, read, "state")
+
+
+class _MarkedSerde:
+    def __init__(self, mark: bytes, name: str, body: Serde[Any]) -> None:
+        self._mark = mark
+        self._name = name
+        self._body = body
+
+    def serializer(self, topic: str) -> Callable[[Any], bytes]:
+        mark, write = self._mark, self._body.serializer(topic)
+        return lambda state: mark + write(state)
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        mark, name, read = self._mark, self._name, self._body.deserializer(topic)
+
+        def deserialize(data: bytes) -> Any:
+            if data[:1] != mark:
+                raise ValueError(
+                    f"aggregations.{name} can't read a state that begins with {data[:1].hex()!r} "
+                    f"and not {mark.hex()!r}: another aggregation, or a later version, has "
+                    "written it; give the store another name, or reset the application"
+                )
+            return read(data[1:])
+
+        return deserialize
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _no_state() -> Any:
+    return None
