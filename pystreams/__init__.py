@@ -107,6 +107,17 @@ if TYPE_CHECKING:
         ProcessorContext,
         PunctuationType,
     )
+    from pystreams.topology.contracts.windowed_serdes import (
+        session_windowed_serde,
+        time_windowed_serde,
+    )
+    from pystreams.topology.contracts.windows import (
+        EmitStrategy,
+        SessionWindows,
+        SlidingWindows,
+        TimeWindows,
+        UnlimitedWindows,
+    )
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
@@ -114,14 +125,16 @@ if TYPE_CHECKING:
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedKStream,
+        TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
     from pystreams.topology.options.join_windows import JoinWindows
+    from pystreams.topology.options.materialized import Materialized
     from pystreams.topology.options.operation_options import (
         Consumed,
         Grouped,
         Joined,
-        Materialized,
         Produced,
         Repartitioned,
     )
@@ -205,15 +218,26 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp",
         "wallclock_timestamp",
     ),
+    "pystreams.topology.contracts.windowed_serdes": (
+        "session_windowed_serde",
+        "time_windowed_serde",
+    ),
+    "pystreams.topology.contracts.windows": (
+        "EmitStrategy",
+        "SessionWindows",
+        "SlidingWindows",
+        "TimeWindows",
+        "UnlimitedWindows",
+    ),
     "pystreams.topology.options.join_windows": ("JoinWindows",),
     "pystreams.topology.options.operation_options": (
         "Consumed",
         "Grouped",
         "Joined",
-        "Materialized",
         "Produced",
         "Repartitioned",
     ),
+    "pystreams.topology.options.materialized": ("Materialized",),
     "pystreams.topology.contracts.processor": (
         "FixedKeyProcessor",
         "Processor",
@@ -227,6 +251,8 @@ _HOMES = {
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedKStream",
+        "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
 }
@@ -242,6 +268,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
+    "EmitStrategy",
     "ErrorContext",
     "ErrorResponse",
     "FailureReason",
@@ -288,6 +315,9 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "State",
     "StateDirectoryError",
     "StateQueryResult",
@@ -305,6 +335,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsConfig",
     "StreamsError",
     "TaskId",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedRangeQuery",
@@ -312,6 +344,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TopicPartition",
     "Topology",
     "TopologyError",
+    "UnlimitedWindows",
     "ValueAndTimestamp",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
@@ -327,6 +360,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "log_and_skip_on_invalid_timestamp",
     "serde_of",
     "serdes",
+    "session_windowed_serde",
+    "time_windowed_serde",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp",
 ]
