@@ -68,24 +68,42 @@ class Aggregation(Generic[V_contra, S, R_co]):
         checked(self.result, self.name, ("state",))
         if self.subtractor is not None:
             checked(self.subtractor, self.name, given)
+            if self.with_timestamp:
+                raise TopologyError(
+                    f"{self.name}: what depends on timestamps can't be undone: leave out the "
+                    "subtractor, or with_timestamp"
+                )
 
     def state_serde(self) -> Serde[Any]:
         """Return the serde of a store that keeps states and shows results."""
         return _StateSerde(self.serde, self.result, self.name)
 
-    def check_undoes(self) -> None:
-        """Refuse to aggregate a table, whose rows change, with what can't be undone.
+    def check_alone(self, *functions: object) -> None:
+        """Refuse functions that were given beside the aggregation, which has its own.
 
         Raises:
-            TopologyError: There is no subtractor.
+            TopologyError: There are some.
         """
-        if self.subtractor is None:
+        if any(function is not None for function in functions):
             raise TopologyError(
-                f"aggregations.{self.name} can't aggregate a table: when a row changes, its old "
-                "value must be taken out again, and the state does not tell what it was without "
-                "it. Aggregate a stream instead (KStream.group_by), or give aggregate(...) an "
-                "initializer, an adder and a subtractor of your own"
+                f"aggregate: aggregations.{self.name} brings its own functions: give nothing but "
+                "options beside it"
             )
+
+    def subtractor_or_raise(self) -> Callable[[Any, V_contra, S], S]:
+        """Return the subtractor, for a table whose rows change.
+
+        Raises:
+            TopologyError: There is none.
+        """
+        if self.subtractor is not None:
+            return self.subtractor
+        raise TopologyError(
+            f"aggregations.{self.name} can't aggregate a table: when a row changes, its old value "
+            "must be taken out again, and the state does not tell what it was without it. "
+            "Aggregate a stream instead (KStream.group_by), or give aggregate(...) an initializer, "
+            "an adder and a subtractor of your own"
+        )
 
 
 class _StateSerde:
@@ -120,7 +138,7 @@ class _StateSerde:
 
 
 @dataclass(frozen=True)
-class Fold(Generic[S]):
+class Growth(Generic[S]):
     """How a state grows by values that were selected; none of them is None.
 
     Attributes:
@@ -138,10 +156,10 @@ class Fold(Generic[S]):
     with_timestamp: bool = False
 
 
-def folded(
+def aggregation_of(
     name: str,
     select: Select | None,
-    fold: Fold[S],
+    growth: Growth[S],
     serde: Serde[S],
     result: Callable[[S], R],
     result_serde: Serde[R] | None = None,
@@ -151,7 +169,7 @@ def folded(
     Args:
         name: What error messages call it.
         select: The user's function; None takes the values themselves.
-        fold: How the state grows.
+        growth: How the state grows.
         serde: How the state is kept.
         result: Returns the result of a state.
         result_serde: Serde of the result, if it is known.
@@ -160,7 +178,7 @@ def folded(
         TopologyError: `select` is no function of a value.
     """
     chosen = _itself if select is None else checked(select, f"aggregations.{name}", VALUE)
-    begin, add, merge, subtract = fold.begin, fold.add, fold.merge, fold.subtract
+    begin, add, merge, subtract = growth.begin, growth.add, growth.merge, growth.subtract
 
     def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
         selected = chosen(value)
@@ -190,13 +208,13 @@ def folded(
     return Aggregation(
         name,
         _no_state,
-        timed_aggregator if fold.with_timestamp else aggregator,
+        timed_aggregator if growth.with_timestamp else aggregator,
         merger,
         serde,
         result,
         None if subtract is None else subtractor,
         result_serde,
-        with_timestamp=fold.with_timestamp,
+        with_timestamp=growth.with_timestamp,
     )
 
 

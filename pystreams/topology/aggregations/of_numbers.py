@@ -16,7 +16,13 @@ from typing import Any, TypeVar, overload
 from pystreams.serdes import DOUBLE, LONG
 from pystreams.topology.aggregations import exact_numbers as exact
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, Fold, folded, marked, plain
+from pystreams.topology.aggregations.aggregation import (
+    Aggregation,
+    Growth,
+    aggregation_of,
+    marked,
+    plain,
+)
 
 V = TypeVar("V")
 N = TypeVar("N", bound=float)
@@ -32,7 +38,7 @@ def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, in
     Args:
         select: Called with a value; one for which it returns None is not counted.
     """
-    fold = Fold[int](
+    growth = Growth[int](
         begin=lambda _: 1,
         add=lambda so_far, _: so_far + 1,
         merge=lambda so_far, other: so_far + other,
@@ -40,7 +46,7 @@ def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, in
     )
     body = plain(_COUNT.pack, lambda data: _COUNT.unpack(data)[0])
     serde = marked(state_bytes.COUNT, "count", body)
-    return folded("count", select, fold, serde, lambda counted: counted, LONG)
+    return aggregation_of("count", select, growth, serde, lambda counted: counted, LONG)
 
 
 @overload
@@ -58,8 +64,10 @@ def sum(select: Callable[[Any], Any] | None = None) -> Aggregation[Any, Any, Any
         select: Called with a value; returns the number, None for none. The values themselves when
             not given.
     """
-    fold = Fold(exact.sum_of, exact.plus, exact.merged, exact.minus)
-    return folded("sum", select, fold, marked(state_bytes.SUM, "sum", _SUMS), exact.total_of)
+    growth = Growth(exact.sum_of, exact.plus, exact.merged, exact.minus)
+    return aggregation_of(
+        "sum", select, growth, marked(state_bytes.SUM, "sum", _SUMS), exact.total_of
+    )
 
 
 @overload
@@ -76,9 +84,9 @@ def mean(select: Callable[[Any], Any] | None = None) -> Aggregation[Any, Any, fl
     Args:
         select: As in `sum`.
     """
-    fold = Fold(exact.sum_of, exact.plus, exact.merged, exact.minus)
+    growth = Growth(exact.sum_of, exact.plus, exact.merged, exact.minus)
     serde = marked(state_bytes.MEAN, "mean", _SUMS)
-    return folded("mean", select, fold, serde, exact.mean_of, DOUBLE)
+    return aggregation_of("mean", select, growth, serde, exact.mean_of, DOUBLE)
 
 
 @overload
@@ -128,5 +136,7 @@ def stddev(
 def _spread(
     name: str, select: Callable[[Any], Any] | None, result: Callable[[exact.Moments], float]
 ) -> Aggregation[Any, Any, float]:
-    fold = Fold(exact.moments_of, exact.moments_plus, exact.moments_merged, exact.moments_minus)
-    return folded(name, select, fold, marked(state_bytes.VARIANCE, name, _MOMENTS), result, DOUBLE)
+    growth = Growth(exact.moments_of, exact.moments_plus, exact.moments_merged, exact.moments_minus)
+    return aggregation_of(
+        name, select, growth, marked(state_bytes.VARIANCE, name, _MOMENTS), result, DOUBLE
+    )

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 from pystreams.errors import TopologyError
 from pystreams.serdes import JSON, LONG, Serde
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, Fold, folded, marked
+from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of, marked
 from pystreams.topology.aggregations.state_bytes import TimedValue, TimedValues, Values
 from pystreams.topology.contracts.user_functions import VALUE, checked
 
@@ -58,9 +58,9 @@ def min(
     """
 
     def lesser(so_far: Any, other: Any) -> Any:
-        return _comparable(other) if other < so_far else so_far
+        return other if _comparable(other) < so_far else so_far
 
-    return _one_value("min", state_bytes.MIN, select, Fold(_comparable, lesser, lesser), serde)
+    return _one_value("min", state_bytes.MIN, select, Growth(_comparable, lesser, lesser), serde)
 
 
 @overload
@@ -77,9 +77,9 @@ def max(
     """Keep the greatest value; of equal ones the first to arrive. Arguments are those of `min`."""
 
     def greater(so_far: Any, other: Any) -> Any:
-        return _comparable(other) if so_far < other else so_far
+        return other if so_far < _comparable(other) else so_far
 
-    return _one_value("max", state_bytes.MAX, select, Fold(_comparable, greater, greater), serde)
+    return _one_value("max", state_bytes.MAX, select, Growth(_comparable, greater, greater), serde)
 
 
 @overload
@@ -107,8 +107,8 @@ def first(
     def add(so_far: Timed, value: Any, timestamp: int) -> Timed:
         return (timestamp, value) if timestamp < so_far[0] else so_far
 
-    fold = Fold(_timed, add, earlier, with_timestamp=True)
-    return _one_value("first", state_bytes.FIRST, select, fold, serde)
+    growth = Growth(_timed, add, earlier, with_timestamp=True)
+    return _one_value("first", state_bytes.FIRST, select, growth, serde)
 
 
 @overload
@@ -133,8 +133,8 @@ def last(
     def add(so_far: Timed, value: Any, timestamp: int) -> Timed:
         return so_far if timestamp < so_far[0] else (timestamp, value)
 
-    fold = Fold(_timed, add, later, with_timestamp=True)
-    return _one_value("last", state_bytes.LAST, select, fold, serde)
+    growth = Growth(_timed, add, later, with_timestamp=True)
+    return _one_value("last", state_bytes.LAST, select, growth, serde)
 
 
 @overload
@@ -262,10 +262,10 @@ def collect(
         return timed[:limit] if keeps_first else timed[-limit:]
 
     mark = state_bytes.COLLECT_FIRST if keeps_first else state_bytes.COLLECT_LAST
-    return folded(
+    return aggregation_of(
         "collect",
         select,
-        Fold(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
+        Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
         marked(mark, "collect", TimedValues(serde)),
         lambda timed: [value for _, value in timed],
     )
@@ -285,10 +285,10 @@ def distinct_count(
             themselves when not given. It must be hashable: text, a number, a tuple.
         serde: How it is kept.
     """
-    return folded(
+    return aggregation_of(
         "distinct_count",
         select,
-        Fold[frozenset[Any]](
+        Growth[frozenset[Any]](
             begin=lambda value: frozenset((value,)),
             add=lambda so_far, value: so_far if value in so_far else so_far | {value},
             merge=lambda so_far, other: so_far | other,
@@ -303,13 +303,17 @@ def _one_value(
     name: str,
     mark: int,
     select: Callable[[Any], Any] | None,
-    fold: Fold[Any],
+    growth: Growth[Any],
     serde: Serde[Any],
 ) -> Aggregation[Any, Any, Any]:
-    if fold.with_timestamp:
+    if growth.with_timestamp:
         body: Serde[Any] = TimedValue(serde)
-        return folded(name, select, fold, marked(mark, name, body), lambda timed: timed[1], serde)
-    return folded(name, select, fold, marked(mark, name, serde), lambda value: value, serde)
+        return aggregation_of(
+            name, select, growth, marked(mark, name, body), lambda timed: timed[1], serde
+        )
+    return aggregation_of(
+        name, select, growth, marked(mark, name, serde), lambda value: value, serde
+    )
 
 
 def _ranked(
@@ -345,8 +349,8 @@ def _ranked(
             so_far = add(so_far, value)
         return so_far
 
-    fold = Fold(begin, add, merge)
-    return folded(name, select, fold, marked(mark, name, Values(serde)), builtins.list)
+    growth = Growth(begin, add, merge)
+    return aggregation_of(name, select, growth, marked(mark, name, Values(serde)), builtins.list)
 
 
 def _check_size(name: str, argument: str, size: object) -> None:

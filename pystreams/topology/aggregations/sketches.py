@@ -20,7 +20,7 @@ from typing import Any, TypeVar, overload
 from pystreams.errors import TopologyError
 from pystreams.serdes import BYTES, DOUBLE, LONG
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, Fold, folded, marked
+from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of, marked
 
 V = TypeVar("V")
 
@@ -84,7 +84,9 @@ def approx_distinct_count(
         return round(estimate)
 
     serde = marked(state_bytes.HLL, "approx_distinct_count", BYTES)
-    return folded("approx_distinct_count", select, Fold(begin, add, merge), serde, result, LONG)
+    return aggregation_of(
+        "approx_distinct_count", select, Growth(begin, add, merge), serde, result, LONG
+    )
 
 
 @overload
@@ -107,9 +109,11 @@ def percentile(
         select: As in `percentiles`.
         compression: As there.
     """
-    fold, result = _digest("percentile", (rank,), compression)
+    growth, result = _digest("percentile", (rank,), compression)
     serde = marked(state_bytes.TDIGEST, "percentile", BYTES)
-    return folded("percentile", select, fold, serde, lambda state: result(state)[0], DOUBLE)
+    return aggregation_of(
+        "percentile", select, growth, serde, lambda state: result(state)[0], DOUBLE
+    )
 
 
 @overload
@@ -142,14 +146,14 @@ def percentiles(
     Raises:
         TopologyError: The package is not installed, or an argument is out of its range.
     """
-    fold, result = _digest("percentiles", tuple(ranks), compression)
+    growth, result = _digest("percentiles", tuple(ranks), compression)
     serde = marked(state_bytes.TDIGEST, "percentiles", BYTES)
-    return folded("percentiles", select, fold, serde, result)
+    return aggregation_of("percentiles", select, growth, serde, result)
 
 
 def _digest(
     name: str, ranks: tuple[float, ...], compression: int
-) -> tuple[Fold[bytes], Callable[[bytes], tuple[float, ...]]]:
+) -> tuple[Growth[bytes], Callable[[bytes], tuple[float, ...]]]:
     """Return how a t-digest grows, and what it says.
 
     Its state is how many values wait (one byte), these (float64 each), and the digest of all
@@ -190,7 +194,7 @@ def _digest(
         digest = digest_of(state)
         return tuple(digest.get_quantile(rank) for rank in ranks)
 
-    return Fold(begin, add, merge), result
+    return Growth(begin, add, merge), result
 
 
 def _hashable(value: Any) -> Any:

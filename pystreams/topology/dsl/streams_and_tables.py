@@ -18,6 +18,7 @@ from typing import Any, Generic, Literal, TextIO, Unpack, overload
 from pystreams.errors import TopologyError
 from pystreams.serdes import LONG, Serde
 from pystreams.stores.contracts.window import Windowed
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
@@ -714,6 +715,18 @@ class KGroupedStream(Generic[K, V]):
         operator = aggregate.ReduceOperator(store.name, reducer)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -722,19 +735,35 @@ class KGroupedStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the values of each key into one of another type, which has a serde of its own.
+
+        A ready one, such as `aggregate(aggregations.mean())`, brings all of it; `value_serde` is
+        then that of the results, for what follows.
 
         Args:
             initializer: Returns the value a key begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the key. It may change what it was given and return that.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
-        operator = aggregate.AggregateOperator(store.name, initializer, aggregator)
+        operator = aggregate.AggregateOperator(store.name, Fold(initializer, aggregator))
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
     @overload
@@ -813,6 +842,18 @@ class TimeWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=False)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -821,17 +862,32 @@ class TimeWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each key and window into one of another type, with its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a window begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the window's row. It may change what it was given and return that.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
         return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
 
 
@@ -881,6 +937,18 @@ class SessionWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=True)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -890,8 +958,21 @@ class SessionWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        merger: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each session into one of another type, which has its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a session begins with.
@@ -899,10 +980,13 @@ class SessionWindowedKStream(Generic[K, V]):
                 delete the session's row.
             merger: Called with (key, value so far, other value) when two sessions become one.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator, merger)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
         checked(merger, "aggregate", ("key", "so_far", "other"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
         fold = Fold(initializer, aggregator, merger)
         return KTable(self._groups.aggregated(fold, chosen, node_name))
 
@@ -953,6 +1037,18 @@ class KGroupedTable(Generic[K, V]):
         operator = aggregate.TableReduceOperator(store.name, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -962,18 +1058,35 @@ class KGroupedTable(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        adder: Any = None,
+        subtractor: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the rows of each group into a value of another type, which has a serde of its own.
+
+        Or give a ready one that can be undone, as to `KGroupedStream.aggregate`: `count`, `sum`,
+        `mean`, `variance`, `stddev`, and `several` of them.
 
         Args:
             initializer: Returns the value a group begins with.
             adder: Called with (group, new value, value so far).
             subtractor: Called with (group, old value, value so far); None deletes the group.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(adder, subtractor)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, None)
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
