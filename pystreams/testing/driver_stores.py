@@ -1,5 +1,7 @@
 """The stores of a topology under test, each asked for as what it is.
 
+The store of a ready aggregation is given as queries see it: with results, for reading.
+
 Source: Kafka Streams' `TopologyTestDriver.getKeyValueStore` and its siblings. Differs from Kafka: a
 store that does not exist, or is of another kind, is refused by name; there it is null.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
@@ -52,7 +55,8 @@ def of_kind(stores: Mapping[str, StateStore], name: str, kind: type[S]) -> S:
     store = named(stores, name)
     if not isinstance(store, kind):
         raise _other_kind(name, store, _KINDS[kind])
-    return store
+    shown: S = _shown(store)
+    return shown
 
 
 def plain_values(stores: Mapping[str, StateStore], name: str) -> PlainValues:
@@ -65,7 +69,7 @@ def plain_values(stores: Mapping[str, StateStore], name: str) -> PlainValues:
     timestamped = isinstance(store, TypedTimestampedKeyValueStore)
     if not timestamped and not isinstance(store, TypedKeyValueStore) and _kind_of(store):
         raise _other_kind(name, store, _KINDS[TypedKeyValueStore])
-    return PlainValues(store, timestamped=timestamped)
+    return PlainValues(_shown(store), timestamped=timestamped)
 
 
 def plain_windows(stores: Mapping[str, StateStore], name: str) -> PlainWindows:
@@ -78,7 +82,14 @@ def plain_windows(stores: Mapping[str, StateStore], name: str) -> PlainWindows:
     timestamped = isinstance(store, TypedTimestampedWindowStore)
     if not timestamped and not isinstance(store, TypedWindowStore):
         raise _other_kind(name, store, _KINDS[TypedWindowStore])
-    return PlainWindows(store, timestamped=timestamped)
+    return PlainWindows(_shown(store), timestamped=timestamped)
+
+
+def _shown(store: Any) -> Any:
+    """Return a store as queries see it: of a ready aggregation the results, for reading only."""
+    if getattr(store, "keeps_states", False):
+        return store.read_only(IsolationLevel.READ_UNCOMMITTED)
+    return store
 
 
 def _kind_of(store: object) -> str | None:

@@ -19,7 +19,7 @@ from pystreams.record import (
     RecordContext,
     RecordMetadata,
 )
-from pystreams.serdes import Serde, readers_deserializer, serialize_or_raise
+from pystreams.serdes import Serde, StateSerde, readers_deserializer, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.opening import any_entry
@@ -270,6 +270,11 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         self._buffer.init(context)
         self._record = context.record
         self._bind_buffer()
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether views see something else than the owner: results of the states that it keeps."""
+        return isinstance(self._value_serde, StateSerde)
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed.
