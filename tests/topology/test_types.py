@@ -112,8 +112,7 @@ class Summary(NamedTuple):
     total: float
 
 
-ORDER: Serde[Order] = serde_of(lambda order: JSON.serializer("")(list(order)), lambda _: NO_ORDER)
-NO_ORDER = Order("", 0.0, 0)
+ORDER: Serde[Order] = serde_of(lambda order: order.item.encode(), lambda _: Order("", 0.0, 0))
 
 
 def test_results_of_ready_aggregations_have_their_types(builder: StreamsBuilder) -> None:

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import LONG, Serde
+from pystreams.serdes import JSON, LONG, Serde
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Windowed
 from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
@@ -37,6 +38,7 @@ from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
@@ -212,6 +214,42 @@ class KStream(Generic[K, V]):
             checked(mapper, "print", KEY_VALUE)
         operator = PrintOperator(label or self._declared.node.name, file, mapper)
         self._declared.new_value(operator, naming.STREAM_PRINT, name)
+
+    # ------------------------------------------------------------------ repeated records
+
+    def distinct(
+        self,
+        *,
+        within_ms: int,
+        grace_period_ms: int = 0,
+        by: Callable[[K, V], Any] | None = None,
+        by_serde: Serde[Any] = JSON,
+        key_serde: Serde[K] | None = None,
+        store_type: StoreEngine | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Drop records that repeat one of the same key within a time; the first is handed on.
+
+        One repeats another if their timestamps are `within_ms` or less apart; what was dropped
+        prolongs nothing. Records without a key are dropped and counted, and so are those older than
+        the newest one that was handed on by more than `within_ms` and the grace period. What is
+        kept expires by itself. If keys are new, records go through a repartition topic first.
+
+        Args:
+            within_ms: How far apart records may be to be the same, in event time.
+            grace_period_ms: How much later records may come.
+            by: Called with (key, value); returns what tells records of one key apart, such as an
+                event's id. One for which it returns None is handed on. None tells keys apart.
+            by_serde: Makes bytes of that; equal bytes are the same.
+            key_serde: Makes bytes of keys; the stream's own when None, then the configured default.
+            store_type: Where the identities are kept: RocksDB when None.
+            name: Name of the node, and with suffixes of the store and the repartition topic.
+
+        Raises:
+            TopologyError: A time is not a whole number of ms, or `by` takes other parameters.
+        """
+        call = DistinctCall(within_ms, grace_period_ms, by, by_serde, key_serde, store_type, name)
+        return KStream(distinct_stream(self._declared, call))
 
     # ------------------------------------------------------------------ several streams
 
