@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import Serde, serde_of
+from pystreams.serdes import Serde
 from pystreams.topology.contracts.user_functions import VALUE, checked
 
 V_contra = TypeVar("V_contra", contravariant=True)
@@ -207,7 +207,7 @@ def aggregation_of(
 
     return Aggregation(
         name,
-        _no_state,
+        no_state,
         timed_aggregator if growth.with_timestamp else aggregator,
         merger,
         serde,
@@ -218,50 +218,10 @@ def aggregation_of(
     )
 
 
-def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
-    """Return a serde whose bytes begin with one that says what they are, and in which version.
-
-    Args:
-        mark: The byte; see `state_bytes`.
-        name: The aggregation's name.
-        body: What follows it.
-    """
-    return _MarkedSerde(bytes((mark,)), name, body)
-
-
-def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[Any]:
-    """Return the serde of a state that has no serde of the user's within it."""
-    return serde_of(write, read, "state")
-
-
-class _MarkedSerde:
-    def __init__(self, mark: bytes, name: str, body: Serde[Any]) -> None:
-        self._mark = mark
-        self._name = name
-        self._body = body
-
-    def serializer(self, topic: str) -> Callable[[Any], bytes]:
-        mark, write = self._mark, self._body.serializer(topic)
-        return lambda state: mark + write(state)
-
-    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
-        mark, name, read = self._mark, self._name, self._body.deserializer(topic)
-
-        def deserialize(data: bytes) -> Any:
-            if data[:1] != mark:
-                raise ValueError(
-                    f"aggregations.{name} can't read a state that begins with {data[:1].hex()!r} "
-                    f"and not {mark.hex()!r}: another aggregation, or a later version, has "
-                    "written it; give the store another name, or reset the application"
-                )
-            return read(data[1:])
-
-        return deserialize
-
-
 def _itself(value: Any) -> Any:
     return value
 
 
-def _no_state() -> Any:
+def no_state() -> Any:
+    """Return the state before the first record, of all ready aggregations."""
     return None

@@ -16,7 +16,8 @@ from fractions import Fraction
 from operator import index
 from typing import Any
 
-from pystreams.topology.aggregations.state_bytes import signed_bytes
+from pystreams.serdes import Serde
+from pystreams.topology.aggregations import state_bytes
 
 Sum = tuple[int, int, int, int]
 """(count, how many of them were floats, mantissa, places)."""
@@ -24,8 +25,8 @@ Sum = tuple[int, int, int, int]
 Moments = tuple[int, int, int, int]
 """(count, places, mantissa of the sum, that of the sum of squares in twice as many places)."""
 
-_INTEGERS = struct.Struct(">?Q")
-_FLOATS = struct.Struct(">?QQH")
+_INTEGERS = struct.Struct(">B?Q")
+_FLOATS = struct.Struct(">B?QQH")
 _MOMENTS = struct.Struct(">QHI")
 
 
@@ -45,9 +46,12 @@ def scaled(number: Any) -> tuple[int, int, int]:
         if not isinstance(number, numbers.Real) or isinstance(number, Fraction):
             raise TypeError(f"int and float can be added up here, not {kind.__name__}")
         number = float(number)
-    if not math.isfinite(number):
-        raise ValueError(f"{number} can't be added up: select None for values without a number")
-    numerator, denominator = number.as_integer_ratio()
+    try:
+        numerator, denominator = number.as_integer_ratio()
+    except (OverflowError, ValueError):
+        raise ValueError(
+            f"{number} can't be added up: select None for values without a number"
+        ) from None
     return numerator, denominator.bit_length() - 1, 1
 
 
@@ -59,8 +63,16 @@ def sum_of(number: Any) -> Sum:
 
 def plus(total: Sum, number: Any) -> Sum:
     """Return a sum with one number more."""
-    mantissa, places, floats = scaled(number)
-    return merged(total, (1, floats, mantissa, places))
+    count, floats, mantissa, places = total
+    other, other_places, is_float = scaled(number)
+    if other_places == places:
+        mantissa += other
+    elif other_places < places:
+        mantissa += other << places - other_places
+    else:
+        mantissa = (mantissa << other_places - places) + other
+        places = other_places
+    return count + 1, floats + is_float, mantissa, places
 
 
 def merged(left: Sum, right: Sum) -> Sum:
@@ -105,20 +117,31 @@ def ratio(numerator: int, denominator: int) -> float:
         return math.inf if numerator > 0 else -math.inf
 
 
-def sum_bytes(total: Sum) -> bytes:
-    """Return whether there are floats, counts, and the mantissa behind them."""
-    count, floats, mantissa, places = total
-    if floats:
-        return _FLOATS.pack(True, count, floats, places) + signed_bytes(mantissa)
-    return _INTEGERS.pack(False, count) + signed_bytes(mantissa)
+def sum_serde(mark: int, name: str) -> Serde[Sum]:
+    """Return the serde of sums: whether there are floats, counts, and the mantissa behind them.
 
+    Args:
+        mark: The first byte.
+        name: The aggregation's name.
+    """
 
-def sum_from(data: bytes) -> Sum:
-    """Return the sum of `sum_bytes`."""
-    if data[0]:
-        _, count, floats, places = _FLOATS.unpack_from(data)
-        return count, floats, int.from_bytes(data[19:], "big", signed=True), places
-    return _INTEGERS.unpack_from(data)[1], 0, int.from_bytes(data[9:], "big", signed=True), 0
+    def write(total: Sum) -> bytes:
+        count, floats, mantissa, places = total
+        raw = _signed_bytes(mantissa)
+        if floats:
+            return _FLOATS.pack(mark, True, count, floats, places) + raw
+        return _INTEGERS.pack(mark, False, count) + raw
+
+    def read(data: bytes) -> Sum:
+        if data[0] != mark:
+            raise state_bytes.wrong_mark(name, mark, data)
+        if data[1]:
+            _, _, count, floats, places = _FLOATS.unpack_from(data)
+            return count, floats, int.from_bytes(data[20:], "big", signed=True), places
+        count = _INTEGERS.unpack_from(data)[2]
+        return count, 0, int.from_bytes(data[10:], "big", signed=True), 0
+
+    return state_bytes.plain(write, read)
 
 
 def moments_of(number: Any) -> Moments:
@@ -164,8 +187,8 @@ def variance_of(moments: Moments, *, sample: bool) -> float:
 def moments_bytes(moments: Moments) -> bytes:
     """Return count, places, the length of the sum, the sum and the sum of squares."""
     count, places, sums, squares = moments
-    raw_sums = signed_bytes(sums)
-    return _MOMENTS.pack(count, places, len(raw_sums)) + raw_sums + signed_bytes(squares)
+    raw_sums = _signed_bytes(sums)
+    return _MOMENTS.pack(count, places, len(raw_sums)) + raw_sums + _signed_bytes(squares)
 
 
 def moments_from(data: bytes) -> Moments:
@@ -173,3 +196,8 @@ def moments_from(data: bytes) -> Moments:
     count, places, length = _MOMENTS.unpack_from(data)
     sums = int.from_bytes(data[14 : 14 + length], "big", signed=True)
     return count, places, sums, int.from_bytes(data[14 + length :], "big", signed=True)
+
+
+def _signed_bytes(number: int) -> bytes:
+    """Return an integer of any size in as few bytes as it needs, big-endian."""
+    return number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)

@@ -20,16 +20,13 @@ from pystreams.topology.aggregations.aggregation import (
     Aggregation,
     Growth,
     aggregation_of,
-    marked,
-    plain,
 )
 
 V = TypeVar("V")
 N = TypeVar("N", bound=float)
 
 _COUNT = struct.Struct(">q")
-_SUMS = plain(exact.sum_bytes, exact.sum_from)
-_MOMENTS = plain(exact.moments_bytes, exact.moments_from)
+_MOMENTS = state_bytes.plain(exact.moments_bytes, exact.moments_from)
 
 
 def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, int]:
@@ -44,8 +41,8 @@ def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, in
         merge=lambda so_far, other: so_far + other,
         subtract=lambda so_far, _: so_far - 1 or None,
     )
-    body = plain(_COUNT.pack, lambda data: _COUNT.unpack(data)[0])
-    serde = marked(state_bytes.COUNT, "count", body)
+    body = state_bytes.plain(_COUNT.pack, lambda data: _COUNT.unpack(data)[0])
+    serde = state_bytes.marked(state_bytes.COUNT, "count", body)
     return aggregation_of("count", select, growth, serde, lambda counted: counted, LONG)
 
 
@@ -66,7 +63,7 @@ def sum(select: Callable[[Any], Any] | None = None) -> Aggregation[Any, Any, Any
     """
     growth = Growth(exact.sum_of, exact.plus, exact.merged, exact.minus)
     return aggregation_of(
-        "sum", select, growth, marked(state_bytes.SUM, "sum", _SUMS), exact.total_of
+        "sum", select, growth, exact.sum_serde(state_bytes.SUM, "sum"), exact.total_of
     )
 
 
@@ -85,7 +82,7 @@ def mean(select: Callable[[Any], Any] | None = None) -> Aggregation[Any, Any, fl
         select: As in `sum`.
     """
     growth = Growth(exact.sum_of, exact.plus, exact.merged, exact.minus)
-    serde = marked(state_bytes.MEAN, "mean", _SUMS)
+    serde = exact.sum_serde(state_bytes.MEAN, "mean")
     return aggregation_of("mean", select, growth, serde, exact.mean_of, DOUBLE)
 
 
@@ -137,6 +134,5 @@ def _spread(
     name: str, select: Callable[[Any], Any] | None, result: Callable[[exact.Moments], float]
 ) -> Aggregation[Any, Any, float]:
     growth = Growth(exact.moments_of, exact.moments_plus, exact.moments_merged, exact.moments_minus)
-    return aggregation_of(
-        name, select, growth, marked(state_bytes.VARIANCE, name, _MOMENTS), result, DOUBLE
-    )
+    serde = state_bytes.marked(state_bytes.VARIANCE, name, _MOMENTS)
+    return aggregation_of(name, select, growth, serde, result, DOUBLE)

@@ -14,12 +14,13 @@ from __future__ import annotations
 import builtins
 from bisect import bisect_right
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import JSON, LONG, Serde
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of, marked
+from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of
 from pystreams.topology.aggregations.state_bytes import TimedValue, TimedValues, Values
 from pystreams.topology.contracts.user_functions import VALUE, checked
 
@@ -266,7 +267,7 @@ def collect(
         "collect",
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
-        marked(mark, "collect", TimedValues(serde)),
+        state_bytes.marked(mark, "collect", TimedValues(serde)),
         lambda timed: [value for _, value in timed],
     )
 
@@ -282,21 +283,17 @@ def distinct_count(
 
     Args:
         select: Called with a value; returns what is counted, None for nothing. The values
-            themselves when not given. It must be hashable: text, a number, a tuple.
-        serde: How it is kept.
+            themselves when not given: text or numbers.
+        serde: How it is kept. Other values need one that gives back what can be in a set.
     """
-    return aggregation_of(
-        "distinct_count",
-        select,
-        Growth[frozenset[Any]](
-            begin=lambda value: frozenset((value,)),
-            add=lambda so_far, value: so_far if value in so_far else so_far | {value},
-            merge=lambda so_far, other: so_far | other,
-        ),
-        marked(state_bytes.DISTINCT, "distinct_count", Values(serde, frozenset, in_order=False)),
-        len,
-        LONG,
+    growth = Growth[frozenset[Any]](
+        begin=lambda value: frozenset((value,)),
+        add=lambda so_far, value: so_far if value in so_far else so_far | {value},
+        merge=lambda so_far, other: so_far | other,
     )
+    body = Values(serde, frozenset, in_order=False)
+    kept = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body)
+    return aggregation_of("distinct_count", select, growth, kept, len, LONG)
 
 
 def _one_value(
@@ -306,14 +303,10 @@ def _one_value(
     growth: Growth[Any],
     serde: Serde[Any],
 ) -> Aggregation[Any, Any, Any]:
-    if growth.with_timestamp:
-        body: Serde[Any] = TimedValue(serde)
-        return aggregation_of(
-            name, select, growth, marked(mark, name, body), lambda timed: timed[1], serde
-        )
-    return aggregation_of(
-        name, select, growth, marked(mark, name, serde), lambda value: value, serde
-    )
+    timed = growth.with_timestamp
+    kept = state_bytes.marked(mark, name, TimedValue(serde) if timed else serde)
+    result = itemgetter(1) if timed else _itself
+    return aggregation_of(name, select, growth, kept, result, serde)
 
 
 def _ranked(
@@ -349,8 +342,8 @@ def _ranked(
             so_far = add(so_far, value)
         return so_far
 
-    growth = Growth(begin, add, merge)
-    return aggregation_of(name, select, growth, marked(mark, name, Values(serde)), builtins.list)
+    kept = state_bytes.marked(mark, name, Values(serde))
+    return aggregation_of(name, select, Growth(begin, add, merge), kept, builtins.list)
 
 
 def _check_size(name: str, argument: str, size: object) -> None:

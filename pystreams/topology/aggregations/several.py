@@ -10,13 +10,10 @@ from typing import Any, TypeVar, overload
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, marked
+from pystreams.topology.aggregations.aggregation import Aggregation, no_state
 
 V = TypeVar("V")
 T = TypeVar("T")
-
-_LENGTH = struct.Struct(">i")
-_NO_STATE = _LENGTH.pack(-1)
 
 States = tuple[Any, ...]
 
@@ -57,20 +54,19 @@ def several(
     _check_names(into, tuple(parts))
     given = tuple(parts.values())
     results = tuple((name, part.result) for name, part in parts.items())
+    timed = any(part.with_timestamp for part in given)
+    folds = tuple(_told_the_time(part) if timed else _starting(part) for part in given)
     no_states = (None,) * len(given)
 
     def held(states: list[Any]) -> States | None:
-        return None if all(state is None for state in states) else tuple(states)
+        for state in states:
+            if state is not None:
+                return tuple(states)
+        return None
 
-    def aggregator(key: Any, value: Any, so_far: States | None, timestamp: int = 0) -> Any:
-        states = []
-        for part, kept in zip(given, so_far or no_states, strict=True):
-            state = part.initializer() if kept is None else kept
-            if part.with_timestamp:
-                states.append(part.aggregator(key, value, state, timestamp))
-            else:
-                states.append(part.aggregator(key, value, state))
-        return held(states)
+    def aggregator(key: Any, value: Any, so_far: States | None, *at: int) -> Any:
+        kept = no_states if so_far is None else so_far
+        return held([fold(key, value, state, *at) for fold, state in zip(folds, kept, strict=True)])
 
     def merger(key: Any, so_far: States | None, other: States | None) -> Any:
         if so_far is None or other is None:
@@ -94,20 +90,21 @@ def several(
         pairs = zip(results, states, strict=True)
         return into(**{name: None if state is None else of(state) for (name, of), state in pairs})
 
+    serde = _States(tuple(part.serde for part in given))
     return Aggregation(
         "several",
         lambda: None,
         aggregator,
         merger,
-        marked(state_bytes.SEVERAL, "several", _States(tuple(part.serde for part in given))),
+        state_bytes.marked(state_bytes.SEVERAL, "several", serde),
         result,
         subtractor if all(part.subtractor is not None for part in given) else None,
-        with_timestamp=any(part.with_timestamp for part in given),
+        with_timestamp=timed,
     )
 
 
 class _States:
-    """States of the parts, each with its length (int32) before it; -1 for no state.
+    """States of the parts, behind the length (int32) of each; -1 for no state.
 
     Args:
         serdes: Those of the parts.
@@ -117,37 +114,56 @@ class _States:
         self._serdes = serdes
 
     def serializer(self, topic: str) -> Callable[[States], bytes]:
-        writes, pack = [serde.serializer(topic) for serde in self._serdes], _LENGTH.pack
+        writes = [serde.serializer(topic) for serde in self._serdes]
+        pack = struct.Struct(f">{len(writes)}i").pack
 
         def serialize(states: States) -> bytes:
-            parts: list[bytes] = []
-            for write, state in zip(writes, states, strict=True):
-                if state is None:
-                    parts.append(_NO_STATE)
-                    continue
-                raw = write(state)
-                parts += (pack(len(raw)), raw)
-            return b"".join(parts)
+            pairs = zip(writes, states, strict=True)
+            if None not in states:
+                raw = [write(state) for write, state in pairs]
+                return pack(*map(len, raw)) + b"".join(raw)
+            parts = [None if state is None else write(state) for write, state in pairs]
+            lengths = [-1 if part is None else len(part) for part in parts]
+            return pack(*lengths) + b"".join([part for part in parts if part is not None])
 
         return serialize
 
     def deserializer(self, topic: str) -> Callable[[bytes], States]:
-        reads, unpack = [serde.deserializer(topic) for serde in self._serdes], _LENGTH.unpack_from
+        reads = [serde.deserializer(topic) for serde in self._serdes]
+        lengths = struct.Struct(f">{len(reads)}i")
 
         def deserialize(data: bytes) -> States:
             states: list[Any] = []
-            at = 0
-            for read in reads:
-                length = unpack(data, at)[0]
-                at += 4
+            at = lengths.size
+            for read, length in zip(reads, lengths.unpack_from(data), strict=True):
                 if length < 0:
                     states.append(None)
-                    continue
-                states.append(read(data[at : at + length]))
-                at += length
+                else:
+                    states.append(read(data[at : at + length]))
+                    at += length
             return tuple(states)
 
         return deserialize
+
+
+def _starting(part: Aggregation[Any, Any, Any]) -> Callable[..., Any]:
+    """Return the aggregator of a part, which also takes no state: it begins with one."""
+    aggregator, initializer = part.aggregator, part.initializer
+    if initializer is no_state:
+        return aggregator
+
+    def starting(key: Any, value: Any, so_far: Any, *at: int) -> Any:
+        return aggregator(key, value, initializer() if so_far is None else so_far, *at)
+
+    return starting
+
+
+def _told_the_time(part: Aggregation[Any, Any, Any]) -> Callable[..., Any]:
+    """Return the same, as one that is told the time and may not care."""
+    aggregator = _starting(part)
+    if part.with_timestamp:
+        return aggregator
+    return lambda key, value, so_far, _: aggregator(key, value, so_far)
 
 
 def _check_names(into: Callable[..., Any], names: tuple[str, ...]) -> None:

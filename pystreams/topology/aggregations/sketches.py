@@ -20,7 +20,7 @@ from typing import Any, TypeVar, overload
 from pystreams.errors import TopologyError
 from pystreams.serdes import BYTES, DOUBLE, LONG
 from pystreams.topology.aggregations import state_bytes
-from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of, marked
+from pystreams.topology.aggregations.aggregation import Aggregation, Growth, aggregation_of
 
 V = TypeVar("V")
 
@@ -83,7 +83,7 @@ def approx_distinct_count(
         estimate: float = sketch_class.deserialize(state).get_estimate()
         return round(estimate)
 
-    serde = marked(state_bytes.HLL, "approx_distinct_count", BYTES)
+    serde = state_bytes.marked(state_bytes.HLL, "approx_distinct_count", BYTES)
     return aggregation_of(
         "approx_distinct_count", select, Growth(begin, add, merge), serde, result, LONG
     )
@@ -110,7 +110,7 @@ def percentile(
         compression: As there.
     """
     growth, result = _digest("percentile", (rank,), compression)
-    serde = marked(state_bytes.TDIGEST, "percentile", BYTES)
+    serde = state_bytes.marked(state_bytes.TDIGEST, "percentile", BYTES)
     return aggregation_of(
         "percentile", select, growth, serde, lambda state: result(state)[0], DOUBLE
     )
@@ -147,7 +147,7 @@ def percentiles(
         TopologyError: The package is not installed, or an argument is out of its range.
     """
     growth, result = _digest("percentiles", tuple(ranks), compression)
-    serde = marked(state_bytes.TDIGEST, "percentiles", BYTES)
+    serde = state_bytes.marked(state_bytes.TDIGEST, "percentiles", BYTES)
     return aggregation_of("percentiles", select, growth, serde, result)
 
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, serde_of
 
 COUNT = 0x01
 SUM = 0x02
@@ -34,9 +34,56 @@ _TIMED = struct.Struct(">qI")
 _TIME = struct.Struct(">q")
 
 
-def signed_bytes(number: int) -> bytes:
-    """Return an integer of any size in as few bytes as it needs, big-endian; none for 0."""
-    return number.to_bytes((number.bit_length() + 8) // 8 if number else 0, "big", signed=True)
+def wrong_mark(name: str, mark: int, data: bytes) -> ValueError:
+    """Return the error of a state that was written as another one.
+
+    Args:
+        name: The name of the aggregation that reads it.
+        mark: How its own states begin.
+        data: The state.
+    """
+    return ValueError(
+        f"aggregations.{name} can't read a state that begins with {data[:1].hex()!r} and not "
+        f"'{mark:02x}': another aggregation, or a later version, has written it; give the store "
+        "another name, or reset the application"
+    )
+
+
+def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[Any]:
+    """Return the serde of a state that has no serde of the user's within it."""
+    return serde_of(write, read, "state")
+
+
+def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
+    """Return a serde whose bytes begin with one that says what they are, and in which version.
+
+    Args:
+        mark: The byte.
+        name: The aggregation's name.
+        body: What follows it.
+    """
+    return _Marked(mark, name, body)
+
+
+class _Marked:
+    def __init__(self, mark: int, name: str, body: Serde[Any]) -> None:
+        self._mark = mark
+        self._name = name
+        self._body = body
+
+    def serializer(self, topic: str) -> Callable[[Any], bytes]:
+        first, write = bytes((self._mark,)), self._body.serializer(topic)
+        return lambda state: first + write(state)
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        mark, name, read = self._mark, self._name, self._body.deserializer(topic)
+
+        def deserialize(data: bytes) -> Any:
+            if data[0] != mark:
+                raise wrong_mark(name, mark, data)
+            return read(data[1:])
+
+        return deserialize
 
 
 class TimedValue:
