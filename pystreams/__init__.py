@@ -77,7 +77,11 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.contracts.session import ReadOnlySessionStore, SessionStore
     from pystreams.stores.contracts.spec import StoreEngine, StoreKind
-    from pystreams.stores.contracts.state_store import StateStore, StateStoreContext
+    from pystreams.stores.contracts.state_store import (
+        StateStore,
+        StateStoreContext,
+        StoreEnvironment,
+    )
     from pystreams.stores.contracts.versioned import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -95,7 +99,6 @@ if TYPE_CHECKING:
     from pystreams.stores.factories import Stores
     from pystreams.stores.store_builder import StoreBuilder
     from pystreams.topology import aggregations
-    from pystreams.topology.aggregations.aggregation import Aggregation
     from pystreams.topology.contracts.extractors import (
         ConsumerRecord,
         fail_on_invalid_timestamp,
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -181,7 +185,11 @@ _HOMES = {
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contracts.state_store": ("StateStore", "StateStoreContext"),
+    "pystreams.stores.contracts.state_store": (
+        "StateStore",
+        "StateStoreContext",
+        "StoreEnvironment",
+    ),
     "pystreams.stores.factories": ("Stores",),
     "pystreams.stores.contracts.position": ("Position", "PositionBound"),
     "pystreams.stores.contracts.queries": (
@@ -213,7 +221,6 @@ _HOMES = {
         "Windowed",
     ),
     "pystreams.topology.dsl.builder": ("StreamsBuilder",),
-    "pystreams.topology.aggregations.aggregation": ("Aggregation",),
     "pystreams.topology.contracts.extractors": (
         "ConsumerRecord",
         "fail_on_invalid_timestamp",
@@ -248,6 +255,7 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
@@ -262,12 +270,9 @@ _HOMES = {
 """Where each public name is defined."""
 
 _MODULES = {"aggregations": "pystreams.topology.aggregations", "serdes": "pystreams.serdes"}
-"""Modules that are public names themselves."""
-
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022 - constants are sorted among the other names
-    "Aggregation",
     "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
@@ -334,6 +339,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreEnvironment",
     "StoreKind",
     "StoreNotAvailableError",
     "Stores",
@@ -341,6 +347,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "TableJoined",
     "TaskId",
     "TimeWindowedKStream",
     "TimeWindows",

@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams import Aggregation, StreamsBuilder, Topology, aggregations
+from pystreams import StreamsBuilder, Topology, aggregations
 from pystreams.serdes import JSON, STRING
 from pystreams.testing import TopologyTestDriver
+from pystreams.topology.aggregations import Aggregation
 
 pytestmark = pytest.mark.property
 

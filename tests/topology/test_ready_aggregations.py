@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from pystreams import (
-    Aggregation,
     KGroupedStream,
     KTable,
     Record,
@@ -22,7 +21,7 @@ from pystreams import (
     aggregations,
 )
 from pystreams.serdes import DOUBLE, JSON, LONG, STRING
-from pystreams.topology.aggregations import state_bytes
+from pystreams.topology.aggregations import Aggregation, state_bytes
 
 ANY: Any = None
 MAKERS: dict[str, Any] = {

@@ -7,7 +7,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -39,12 +39,15 @@ class Retention:
         segment_interval_ms: What one segment covers; records go away a segment at a time.
         window_size_ms: Length of the windows of a window store, else None.
         retain_duplicates: Whether a window store keeps every value put for one key and window.
+        time_ordered: Whether a window or session store is laid out in order of time, with an index
+            by key: for an aggregation that reads what has closed (`time_segments.time_order`).
     """
 
     retention_ms: int
     segment_interval_ms: int
     window_size_ms: int | None = None
     retain_duplicates: bool = False
+    time_ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,13 @@ class StoreKind:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver, whose `get_<form>` gives one.
+
+        "" where only `get_state_store` does; `get_key_value_store` then tries, too.
+        """
+        return ""
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query of a store; None if its view can't."""
         return self.answers.get(type(query))
@@ -226,6 +236,7 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
+    _: KW_ONLY
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_timestamped: bool = False

@@ -164,7 +164,9 @@ def aggregation_of(
     result: Callable[[S], R],
     result_serde: Serde[R] | None = None,
 ) -> Aggregation[Any, Any, R]:
-    """Return the aggregation of selected values; values of which nothing is selected count nothing.
+    """Return the aggregation of selected values; one of which nothing is selected changes nothing.
+
+    A value of None is none: of windows aggregators get such values.
 
     Args:
         name: What error messages call it.
@@ -181,13 +183,13 @@ def aggregation_of(
     begin, add, merge, subtract = growth.begin, growth.add, growth.merge, growth.subtract
 
     def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
-        selected = chosen(value)
+        selected = None if value is None else chosen(value)
         if selected is None:
             return so_far
         return begin(selected) if so_far is None else add(so_far, selected)
 
     def timed_aggregator(_key: Any, value: Any, so_far: Any, timestamp: int) -> Any:
-        selected = chosen(value)
+        selected = None if value is None else chosen(value)
         if selected is None:
             return so_far
         if so_far is None:

@@ -19,11 +19,12 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
-from pystreams.record import Headers, OutputBuffer, RecordContext
+from pystreams.record import Headers, OutputBuffer, PresentRecord, TaskTime
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
@@ -32,20 +33,36 @@ Step = Callable[[Any, Any, int, Headers], None]
 """Handles one record: (key, value, timestamp in ms, headers)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What operators need of the configuration.
+
+    Attributes:
+        outer_join_emit_interval_ms: How long, on the wall clock, a left or outer join of two
+            streams waits until it looks again for what has found no match.
+        window_emit_interval_ms: How long, likewise, an aggregation that sends final results waits
+            until it looks again for windows that have closed.
+    """
+
+    outer_join_emit_interval_ms: int = 1000
+    window_emit_interval_ms: int = 1000
+
+
 class TaskContext(Protocol):
     """What operators may ask of the task they are compiled for; the runtime implements it.
 
     Attributes:
         application_id: The application's id.
-        record: The task's record context.
-        outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
-            streams waits until it looks again for what has found no match.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
+        settings: What operators need of the configuration.
     """
 
     application_id: str
     task_id: TaskId
-    record: RecordContext
-    outer_join_emit_interval_ms: int
+    record: PresentRecord
+    time: TaskTime
+    settings: OperatorSettings
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
@@ -55,6 +72,15 @@ class TaskContext(Protocol):
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what nodes of the task share under a key; made for the first that asks."""
+
+    def committed_number(self, name: str, default: int) -> int:
+        """Return what was committed under a name with the task's offsets; `default` if nothing."""
+
+    def commit_number(self, name: str, present: Callable[[], int]) -> None:
+        """Commit what `present` returns under a name with the task's offsets, unless below 0.
+
+        It may only grow: of what several partitions' offsets tell the highest is taken.
+        """
 
     def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
         """Return the buffer of records going to a topic; one buffer a topic, so order is kept."""
@@ -96,8 +122,16 @@ class TaskContext(Protocol):
             SerializationError: The handler says to fail.
         """
 
-    def record_dropped(self, node: str, reason: str) -> None:
-        """Count a record that the operation's semantics drop (null key, ...); the log says why."""
+    def record_dropped(
+        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+    ) -> None:
+        """Count a record that the operation's semantics drop (null key, ...); the log says why.
+
+        Args:
+            node: The node.
+            reason: Why.
+            details: Returns what else the log shall say, when it does: not of each record.
+        """
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
