@@ -535,6 +535,24 @@ def test_a_table_is_aggregated_by_what_can_be_undone(builder: StreamsBuilder, dr
     assert found[2] == {"count": 2, "sum": 8, "mean": 4.0, "variance": 2.0, "stddev": math.sqrt(2)}
 
 
+def test_a_late_result_of_a_history_is_not_the_latest(builder: StreamsBuilder, drive: Any) -> None:
+    """A row of 50 comes after the group's last one has gone, at 200."""
+    rows = builder.table("in", key_serde=STRING, value_serde=JSON)
+    groups = rows.group_by(lambda key, value: ("all", value), key_serde=STRING, value_serde=JSON)
+    totals = groups.aggregate(aggregations.sum(), name="totals", history_retention_ms=1_000)
+    groups_of_totals = totals.group_by(
+        lambda key, total: ("of totals", total), key_serde=STRING, value_serde=JSON
+    )
+    groups_of_totals.count(name="groups")
+    driver = drive()
+
+    pipe(driver, (1, 100), (None, 200), key="a")
+    pipe(driver, (2, 50), key="b")
+
+    assert driver.get_versioned_key_value_store("totals").get("all", 60).value == 2
+    assert driver.get_key_value_store("groups").get("of totals") == 0
+
+
 # ---------------------------------------------------------------------- one of the user's own
 
 

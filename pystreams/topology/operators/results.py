@@ -61,9 +61,8 @@ class ResultsOperator(TableOperator):
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
-            results = (new, old)
-            late = isinstance(change, LateChange)
-            forward(key, LateChange(results) if late else results, timestamp, headers)
+            results = (new, old) if type(change) is tuple else LateChange((new, old))
+            forward(key, results, timestamp, headers)
 
         return step
 
