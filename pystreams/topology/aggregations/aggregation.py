@@ -86,8 +86,7 @@ class Aggregation(Generic[V_contra, S, R_co]):
         """
         if any(function is not None for function in functions):
             raise TopologyError(
-                f"aggregate: aggregations.{self.name} brings its own functions: give nothing but "
-                "options beside it"
+                f"aggregate: {self.name} brings its own functions: give options alone beside it"
             )
 
     def subtractor_or_raise(self) -> Callable[[Any, V_contra, S], S]:
@@ -99,8 +98,8 @@ class Aggregation(Generic[V_contra, S, R_co]):
         if self.subtractor is not None:
             return self.subtractor
         raise TopologyError(
-            f"aggregations.{self.name} can't aggregate a table: when a row changes, its old value "
-            "must be taken out again, and the state does not tell what it was without it. "
+            f"{self.name} can't aggregate a table: when a row changes, its old value must be taken "
+            "out again, and the state does not tell what it was without it. "
             "Aggregate a stream instead (KStream.group_by), or give aggregate(...) an initializer, "
             "an adder and a subtractor of your own"
         )
@@ -134,7 +133,7 @@ class _StateSerde:
         return lambda data: result(deserialize(data))
 
     def __repr__(self) -> str:
-        return f"states of aggregations.{self._name}"
+        return f"states of {self._name}"
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ def aggregation_of(
     A value of None is none: of windows aggregators get such values.
 
     Args:
-        name: What error messages call it.
+        name: The name of the function that makes it.
         select: The user's function; None takes the values themselves.
         growth: How the state grows.
         serde: How the state is kept.
@@ -179,7 +178,8 @@ def aggregation_of(
     Raises:
         TopologyError: `select` is no function of a value.
     """
-    chosen = _itself if select is None else checked(select, f"aggregations.{name}", VALUE)
+    full_name = f"aggregations.{name}"
+    chosen = _itself if select is None else checked(select, full_name, VALUE)
     begin, add, merge, subtract = growth.begin, growth.add, growth.merge, growth.subtract
 
     def aggregator(_key: Any, value: Any, so_far: Any) -> Any:
@@ -208,7 +208,7 @@ def aggregation_of(
         return subtract(so_far, selected)
 
     return Aggregation(
-        name,
+        full_name,
         no_state,
         timed_aggregator if growth.with_timestamp else aggregator,
         merger,

@@ -267,7 +267,7 @@ def collect(
         "collect",
         select,
         Growth(lambda value, timestamp: [(timestamp, value)], add, merge, with_timestamp=True),
-        state_bytes.marked(mark, "collect", TimedValues(serde)),
+        state_bytes.marked(mark, "collect", TimedValues(state_bytes.kept(serde))),
         lambda timed: [value for _, value in timed],
     )
 
@@ -291,9 +291,9 @@ def distinct_count(
         add=lambda so_far, value: so_far if value in so_far else so_far | {value},
         merge=lambda so_far, other: so_far | other,
     )
-    body = Values(serde, frozenset, in_order=False)
-    kept = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body)
-    return aggregation_of("distinct_count", select, growth, kept, len, LONG)
+    body = Values(state_bytes.kept(serde), frozenset, in_order=False)
+    states = state_bytes.marked(state_bytes.DISTINCT, "distinct_count", body)
+    return aggregation_of("distinct_count", select, growth, states, len, LONG)
 
 
 def _one_value(
@@ -304,9 +304,10 @@ def _one_value(
     serde: Serde[Any],
 ) -> Aggregation[Any, Any, Any]:
     timed = growth.with_timestamp
-    kept = state_bytes.marked(mark, name, TimedValue(serde) if timed else serde)
+    kept = state_bytes.kept(serde)
+    states = state_bytes.marked(mark, name, TimedValue(kept) if timed else kept)
     result = itemgetter(1) if timed else _itself
-    return aggregation_of(name, select, growth, kept, result, serde)
+    return aggregation_of(name, select, growth, states, result, serde)
 
 
 def _ranked(
@@ -342,8 +343,8 @@ def _ranked(
             so_far = add(so_far, value)
         return so_far
 
-    kept = state_bytes.marked(mark, name, Values(serde))
-    return aggregation_of(name, select, Growth(begin, add, merge), kept, builtins.list)
+    states = state_bytes.marked(mark, name, Values(state_bytes.kept(serde)))
+    return aggregation_of(name, select, Growth(begin, add, merge), states, builtins.list)
 
 
 def _check_size(name: str, argument: str, size: object) -> None:

@@ -92,7 +92,7 @@ def several(
 
     serde = _States(tuple(part.serde for part in given))
     return Aggregation(
-        "several",
+        "aggregations.several",
         lambda: None,
         aggregator,
         merger,

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pystreams.serdes import Serde, serde_of
+from pystreams.serdes import JSON, Serde, serde_of
 
 COUNT = 0x01
 SUM = 0x02
@@ -29,6 +29,7 @@ HLL = 0x0E
 TDIGEST = 0x0F
 SEVERAL = 0x10
 
+_WRITE_JSON = JSON.serializer("")
 _LENGTH = struct.Struct(">I")
 _TIMED = struct.Struct(">qI")
 _TIME = struct.Struct(">q")
@@ -63,6 +64,21 @@ def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
         body: What follows it.
     """
     return _Marked(mark, name, body)
+
+
+def kept(serde: Serde[Any]) -> Serde[Any]:
+    """Return a serde for values that are kept; JSON with an eye on numbers that it writes as null.
+
+    A value is never None, so that null is always one that would be lost: nan or infinite.
+    """
+    return serde_of(_json, JSON.deserializer(""), "JSON") if serde is JSON else serde
+
+
+def _json(value: Any) -> bytes:
+    data = _WRITE_JSON(value)
+    if data == b"null":
+        raise ValueError(f"{value} can't be kept as JSON: give the aggregation serde=serdes.DOUBLE")
+    return data
 
 
 class _Marked:
