@@ -93,7 +93,7 @@ def several(
     serde = _States(tuple(part.serde for part in given))
     return Aggregation(
         "aggregations.several",
-        lambda: None,
+        no_state,
         aggregator,
         merger,
         state_bytes.marked(state_bytes.SEVERAL, "several", serde),
@@ -118,13 +118,12 @@ class _States:
         pack = struct.Struct(f">{len(writes)}i").pack
 
         def serialize(states: States) -> bytes:
-            pairs = zip(writes, states, strict=True)
-            if None not in states:
-                raw = [write(state) for write, state in pairs]
-                return pack(*map(len, raw)) + b"".join(raw)
-            parts = [None if state is None else write(state) for write, state in pairs]
-            lengths = [-1 if part is None else len(part) for part in parts]
-            return pack(*lengths) + b"".join([part for part in parts if part is not None])
+            raw = [
+                None if state is None else write(state)
+                for write, state in zip(writes, states, strict=True)
+            ]
+            lengths = [-1 if part is None else len(part) for part in raw]
+            return pack(*lengths) + b"".join([part for part in raw if part is not None])
 
         return serialize
 
