@@ -376,6 +376,15 @@ def test_a_state_of_another_aggregation_is_refused(builder: StreamsBuilder) -> N
         total.deserializer("t")(state)
 
 
+def test_a_state_of_fewer_parts_is_refused() -> None:
+    n: Any = aggregations.count()
+    fewer, more = aggregations.several(a=n), aggregations.several(a=n, b=n)
+    state = fewer.serde.serializer("t")((1,))
+
+    with pytest.raises(ValueError, match="has 2 parts and can't read a state of 1"):
+        more.serde.deserializer("t")(state)
+
+
 def test_marks_of_states_are_different() -> None:
     marks = [mark for mark in vars(state_bytes).values() if isinstance(mark, int)]
 
@@ -393,7 +402,7 @@ def test_marks_of_states_are_different() -> None:
         (lambda: aggregations.percentile(0.5, compression=1), "compression must be 10 to 65535"),
         (lambda: aggregations.approx_distinct_count(log2_registers=3), "log2_registers must be 7"),
         (lambda: aggregations.sum(lambda: 1), "sum calls its function with"),  # type: ignore[arg-type, misc]
-        (aggregations.several, "takes aggregations by name"),
+        (aggregations.several, "takes 1 to 255 aggregations by name"),
         (lambda: aggregations.several(n=ANY), "n must be an aggregation"),
         (lambda: aggregations.several(Summary, orders=aggregations.count()), "dearest"),
     ],

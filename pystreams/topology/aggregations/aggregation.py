@@ -188,6 +188,11 @@ def aggregation_of(
             return so_far
         return begin(selected) if so_far is None else add(so_far, selected)
 
+    def aggregator_of_values(_key: Any, value: Any, so_far: Any) -> Any:
+        if value is None:
+            return so_far
+        return begin(value) if so_far is None else add(so_far, value)
+
     def timed_aggregator(_key: Any, value: Any, so_far: Any, timestamp: int) -> Any:
         selected = None if value is None else chosen(value)
         if selected is None:
@@ -207,10 +212,14 @@ def aggregation_of(
             return so_far
         return subtract(so_far, selected)
 
+    if growth.with_timestamp:
+        chosen_aggregator: Callable[..., Any] = timed_aggregator
+    else:
+        chosen_aggregator = aggregator_of_values if select is None else aggregator
     return Aggregation(
         full_name,
         no_state,
-        timed_aggregator if growth.with_timestamp else aggregator,
+        chosen_aggregator,
         merger,
         serde,
         result,

@@ -25,8 +25,22 @@ from pystreams.topology.aggregations.aggregation import (
 V = TypeVar("V")
 N = TypeVar("N", bound=float)
 
-_COUNT = struct.Struct(">q")
+_COUNT = struct.Struct(">Bq")
 _MOMENTS = state_bytes.plain(exact.moments_bytes, exact.moments_from)
+
+
+def _write_count(counted: int) -> bytes:
+    return _COUNT.pack(state_bytes.COUNT, counted)
+
+
+def _read_count(data: bytes) -> int:
+    if data[0] != state_bytes.COUNT:
+        raise state_bytes.wrong_mark("count", state_bytes.COUNT, data)
+    counted: int = _COUNT.unpack(data)[1]
+    return counted
+
+
+_COUNTS = state_bytes.plain(_write_count, _read_count)
 
 
 def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, int]:
@@ -41,9 +55,7 @@ def count(select: Callable[[V], object] | None = None) -> Aggregation[V, Any, in
         merge=lambda so_far, other: so_far + other,
         subtract=lambda so_far, _: so_far - 1 or None,
     )
-    body = state_bytes.plain(_COUNT.pack, lambda data: _COUNT.unpack(data)[0])
-    serde = state_bytes.marked(state_bytes.COUNT, "count", body)
-    return aggregation_of("count", select, growth, serde, lambda counted: counted, LONG)
+    return aggregation_of("count", select, growth, _COUNTS, lambda counted: counted, LONG)
 
 
 @overload

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import struct
 from collections.abc import Callable
+from operator import call
 from typing import Any, TypeVar, overload
 
 from pystreams.errors import TopologyError
@@ -44,16 +45,16 @@ def several(
     Raises:
         TopologyError: There are no parts, one is no aggregation, or `into` takes other names.
     """
-    if not parts:
-        raise TopologyError("aggregations.several takes aggregations by name: several(n=count())")
+    if not 0 < len(parts) < 256:
+        raise TopologyError("aggregations.several takes 1 to 255 aggregations by name: n=count()")
     for name, part in parts.items():
         if not isinstance(part, Aggregation):
             raise TopologyError(
                 f"aggregations.several: {name} must be an aggregation such as count(), not {part!r}"
             )
-    _check_names(into, tuple(parts))
-    given = tuple(parts.values())
-    results = tuple((name, part.result) for name, part in parts.items())
+    names, given = tuple(parts), tuple(parts.values())
+    _check_names(into, names)
+    results = tuple(part.result for part in given)
     timed = any(part.with_timestamp for part in given)
     folds = tuple(_told_the_time(part) if timed else _starting(part) for part in given)
     no_states = (None,) * len(given)
@@ -87,16 +88,18 @@ def several(
         return held(states)
 
     def result(states: States) -> Any:
+        if _all_there(states):
+            return into(**dict(zip(names, map(call, results, states), strict=True)))
         pairs = zip(results, states, strict=True)
-        return into(**{name: None if state is None else of(state) for (name, of), state in pairs})
+        found = [None if state is None else result_of(state) for result_of, state in pairs]
+        return into(**dict(zip(names, found, strict=True)))
 
-    serde = _States(tuple(part.serde for part in given))
     return Aggregation(
         "aggregations.several",
         no_state,
         aggregator,
         merger,
-        state_bytes.marked(state_bytes.SEVERAL, "several", serde),
+        _States(tuple(part.serde for part in given)),
         result,
         subtractor if all(part.subtractor is not None for part in given) else None,
         with_timestamp=timed,
@@ -104,7 +107,7 @@ def several(
 
 
 class _States:
-    """States of the parts, behind the length (int32) of each; -1 for no state.
+    """States of the parts, behind mark, number of parts, and length (int32) of each or -1 for none.
 
     Args:
         serdes: Those of the parts.
@@ -112,37 +115,57 @@ class _States:
 
     def __init__(self, serdes: tuple[Serde[Any], ...]) -> None:
         self._serdes = serdes
+        self._head = struct.Struct(f">BB{len(serdes)}i")
 
     def serializer(self, topic: str) -> Callable[[States], bytes]:
         writes = [serde.serializer(topic) for serde in self._serdes]
-        pack = struct.Struct(f">{len(writes)}i").pack
+        pack, mark, count = self._head.pack, state_bytes.SEVERAL, len(writes)
 
         def serialize(states: States) -> bytes:
-            raw = [
-                None if state is None else write(state)
-                for write, state in zip(writes, states, strict=True)
-            ]
-            lengths = [-1 if part is None else len(part) for part in raw]
-            return pack(*lengths) + b"".join([part for part in raw if part is not None])
+            if _all_there(states):
+                raw = list(map(call, writes, states))
+                return pack(mark, count, *map(len, raw)) + b"".join(raw)
+            pairs = zip(writes, states, strict=True)
+            parts = [None if state is None else write(state) for write, state in pairs]
+            lengths = [-1 if part is None else len(part) for part in parts]
+            return pack(mark, count, *lengths) + b"".join(
+                [part for part in parts if part is not None]
+            )
 
         return serialize
 
     def deserializer(self, topic: str) -> Callable[[bytes], States]:
         reads = [serde.deserializer(topic) for serde in self._serdes]
-        lengths = struct.Struct(f">{len(reads)}i")
+        unpack, first_at = self._head.unpack_from, self._head.size
 
         def deserialize(data: bytes) -> States:
+            if data[0] != state_bytes.SEVERAL:
+                raise state_bytes.wrong_mark("several", state_bytes.SEVERAL, data)
+            if data[1] != len(reads):
+                raise ValueError(
+                    f"aggregations.several has {len(reads)} parts and can't read a state of "
+                    f"{data[1]}: give the store another name, or reset the application"
+                )
+            _, _, *lengths = unpack(data)
             states: list[Any] = []
-            at = lengths.size
-            for read, length in zip(reads, lengths.unpack_from(data), strict=True):
+            at = first_at
+            for read, length in zip(reads, lengths, strict=True):
                 if length < 0:
                     states.append(None)
                 else:
-                    states.append(read(data[at : at + length]))
-                    at += length
+                    end = at + length
+                    states.append(read(data[at:end]))
+                    at = end
             return tuple(states)
 
         return deserialize
+
+
+def _all_there(states: States) -> bool:
+    for state in states:  # noqa: SIM110 - a generator costs as much as the rest
+        if state is None:
+            return False
+    return True
 
 
 def _starting(part: Aggregation[Any, Any, Any]) -> Callable[..., Any]:
