@@ -59,14 +59,14 @@ def test_timestamped_key_query_gives_the_timestamp_as_well(running: RunningTask)
     assert answer(running, TimestampedKeyQuery("nobody"), "timed") is None
 
 
-def test_queries_of_a_ready_aggregation_give_its_results() -> None:
+def test_queries_of_a_ready_aggregation_give_its_results(tmp_path: Path) -> None:
     builder = StreamsBuilder()
     letters = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
     by_key = letters.group_by_key()
     by_key.aggregate(aggregations.mean(len), name="means")
     by_key.aggregate(aggregations.mean(len), name="history", history_retention_ms=100)
     topology = builder.build()
-    running = RunningTask(topology)
+    running = RunningTask(topology, directory=tmp_path)
     running.run(("a", "x", 1), ("a", "xx", 12), ("b", "xxx", 20))
 
     def answered(query: Query[Any], store: str = "means") -> Any:
