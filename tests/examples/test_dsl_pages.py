@@ -1,4 +1,4 @@
-"""The examples of docs/dsl do what their pages say."""
+"""The examples of docs/dsl/stateless.md and docs/dsl/aggregations.md do what the pages say."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).parents[2] / "docs" / "dsl").glob("*.md"))
+PAGES = Path(__file__).parents[2] / "docs" / "dsl"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_examples_of_the_page_run(page: Path) -> None:
-    failed, tried = doctest.testfile(str(page), module_relative=False)
+@pytest.mark.parametrize(("page", "examples"), [("stateless", 15), ("aggregations", 30)])
+def test_examples_of_the_page_run(page: str, examples: int) -> None:
+    failed, tried = doctest.testfile(str(PAGES / f"{page}.md"), module_relative=False)
 
-    assert tried >= 5
+    assert tried >= examples
     assert failed == 0
