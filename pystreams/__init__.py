@@ -143,6 +143,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -253,6 +254,7 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
@@ -343,6 +345,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "TableJoined",
     "TaskId",
     "TimeWindowedKStream",
     "TimeWindows",

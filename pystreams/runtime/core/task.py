@@ -26,6 +26,8 @@ from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
+    numbers_of,
+    with_numbers,
 )
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
@@ -82,10 +84,8 @@ class StreamTask:
         self.damage: StateStoreCorruptedError | None = None
         self.processed_records = 0
         self.consumed_records: dict[str, int] = {}
-        self._plan = plan
-        self._subtopology = subtopology
-        self._settings = settings
-        self._known_lag = known_lag
+        self._plan, self._subtopology = plan, subtopology
+        self._settings, self._known_lag = settings, known_lag
         self.state_manager = ProcessorStateManager(
             task_id,
             plan.stores_of(subtopology),
@@ -124,6 +124,11 @@ class StreamTask:
         """
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
+        self._operators.committed_numbers.start(
+            numbers_of(committed[partition].metadata)
+            for partition in self.partitions
+            if partition in committed
+        )
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
         for queue in queues:
@@ -319,10 +324,13 @@ class StreamTask:
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
         entries = self._settings.topic_entries
+        numbers = self._operators.committed_numbers.present()
         return {
             partition: CommittedOffset(
                 queue.next_offset,
-                encode_partition_time(queue.partition_time, entries(partition.topic)),
+                encode_partition_time(
+                    queue.partition_time, with_numbers(entries(partition.topic), numbers)
+                ),
             )
             for partition, queue in self._group.queues.items()
             if queue.next_offset is not None

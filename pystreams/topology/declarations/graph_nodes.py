@@ -201,6 +201,50 @@ class SinkGraphNode(GraphNode):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class InternalTopicSinkNode(SinkGraphNode):
+    """Writes to an internal topic, which is made with it; an `InternalTopicSourceNode` reads it."""
+
+    topic: str
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the topic and the sink."""
+        topology.add_repartition_topic(RepartitionTopic(self.topic))
+        SinkGraphNode.write(self, topology, place)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InternalTopicSourceNode(GraphNode):
+    """Reads an internal topic."""
+
+    topic: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the source."""
+        topology.add_source(
+            self.name,
+            self.topic,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
+            timestamp_extractor=fail_on_invalid_timestamp,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StoringNode(GraphNode):
+    """One operator with a store that it brings."""
+
+    operator: Operator
+    store: StoreBuilder
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the operator and the store."""
+        topology.add_operator(self.name, self.operator, place.parents)
+        topology.add_state_store(self.store, self.name)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RepartitionNode(GraphNode):
     """Sends records through an internal topic, so that equal keys meet in one task.
 

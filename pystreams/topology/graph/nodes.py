@@ -94,7 +94,7 @@ class RepartitionTopic:
     """An internal topic that carries records from one sub-topology to another.
 
     Attributes:
-        name: Its name without the application's prefix, ending in `-repartition`.
+        name: Its name without the application's prefix.
         num_partitions: How many partitions it must have; None takes as many as upstream has.
     """
 
