@@ -27,12 +27,12 @@ def join(kind: str) -> Topology:
             key_serde=serdes.STRING,
             value_serde=serdes.STRING,
         )
-        joined = stream.join(table, lambda one, row: f"{one}{row}", grace_period_ms=GRACE_MS)
+        joined = stream.join(table, lambda value, row: f"{value}{row}", grace_period_ms=GRACE_MS)
     else:
         other = builder.stream("other", key_serde=serdes.STRING, value_serde=serdes.STRING)
         windows = JoinWindows.of_time_difference_and_grace(WINDOW_MS, GRACE_MS)
         method = stream.outer_join if kind == "outer" else stream.left_join
-        joined = method(other, lambda one, two: f"{one}{two}", windows)
+        joined = method(other, lambda value, other: f"{value}{other}", windows)
     joined.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
     return builder.build()
 
