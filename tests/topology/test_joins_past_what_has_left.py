@@ -59,5 +59,6 @@ def test_cost_of_a_record_does_not_grow_with_what_has_left(
         costs.append((walked.keys, walked.iterators))
 
     few, many = costs
+    assert few[0] > 0 or kind == "grace"  # Whose buffer has what waits in order.
     assert many[0] <= few[0] * 1.2
     assert many[1] <= few[1] * 1.2

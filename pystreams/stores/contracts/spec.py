@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
+EngineFactory = Callable[[str], "KeyValueEngine"]
+"""Makes an engine from the name of its store."""
 
 
 class StoreEngine(Enum):
@@ -203,7 +205,7 @@ class StoreSupplier:
     kind: StoreKind
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
 
@@ -245,7 +247,7 @@ class StoreSpec:
     caching: bool = False
     logging: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
     transactional: bool = True
