@@ -154,25 +154,20 @@ class RescaleChecks:
         return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """Reads what waits, and refuses the first record that would not find its state."""
 
-    def __init__(
-        self,
-        consumer: RestoreConsumerPort,
-        topics: Mapping[TopicPartition, MovedTopic],
-        group: OldGroup,
-    ) -> None:
-        self._consumer = consumer
-        self._topics = topics
-        self._group = group
+    consumer: RestoreConsumerPort
+    topics: Mapping[TopicPartition, MovedTopic]
+    group: OldGroup
 
     def run(self, starts: Mapping[TopicPartition, int]) -> None:
         left = dict(starts)
         silent = 0
         while left:
-            self._consumer.assign(left)
-            batches = self._consumer.poll(_BATCH_RECORDS, _POLL_S)
+            self.consumer.assign(left)
+            batches = self.consumer.poll(_BATCH_RECORDS, _POLL_S)
             silent = 0 if batches else silent + 1
             if silent > _SILENT_POLLS_MAX:
                 raise RetriableClientError(
@@ -180,13 +175,13 @@ class _Reading:
                 )
             for partition, messages, end_reached_at in batches:
                 self._check(partition, messages)
-                end = self._group.ranges[partition].end
+                end = self.group.ranges[partition].end
                 passed = bool(messages) and (messages[-1].offset() or 0) + 1 >= end
                 if passed or (end_reached_at is not None and end_reached_at >= end):
                     left.pop(partition, None)
 
     def _check(self, partition: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
-        topic = self._topics[partition]
+        topic = self.topics[partition]
         for message in messages:
             if topic.is_internal:
                 raise RescaleRefusedError(

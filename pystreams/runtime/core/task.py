@@ -198,7 +198,7 @@ class StreamTask:
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
-            self._note_position(queue, self.state_manager.cached_bytes())
+            self._note_position(queue, self.state_manager.measure()[1])
 
     def buffered_records(self, partition: TopicPartition | None = None) -> int:
         """Return how many records wait, of one partition or of all."""
