@@ -159,7 +159,7 @@ class StoreKind:
         return {}
 
     def form(self, spec: StoreSpec) -> str:
-        """Return what stores are for the test driver, whose `get_<form>` gives one.
+        """Return as what a store is read and written: `get_<form>` of the test driver gives it.
 
         "" where only `get_state_store` does; `get_key_value_store` then tries, too.
         """
