@@ -191,14 +191,14 @@ class _ForeignKeyJoin:
         answer = ProcessorGraphNode(
             self._name("-subscription-join-foreign", naming.FOREIGN_KEY_SUBSCRIPTION),
             SubscriptionAnswerOperator(view),
-            view.stores,
+            looks_into=view.stores,
             needs=(TableNeed(foreign.node, Wanted.LOOKUP),),
         )
         graph.add(answer, receive)
         tell = ProcessorGraphNode(
             self._name("-foreign-join-subscription", naming.FOREIGN_KEY_SUBSCRIPTION),
             ForeignTableOperator(*serdes),
-            (self._store,),
+            looks_into=(self._store,),
         )
         graph.add(tell, foreign.node)
         return answer, tell
@@ -230,7 +230,7 @@ class _ForeignKeyJoin:
         resolve = ProcessorGraphNode(
             self._name("-subscription-response-resolver", naming.FOREIGN_KEY_RESOLVER),
             ResponseOperator(self._topic, view, table.value_serde, call.joiner, call.left),
-            view.stores,
+            looks_into=view.stores,
             needs=(TableNeed(table.node, Wanted.LOOKUP),),
         )
         graph.add(resolve, source)
