@@ -241,7 +241,8 @@ class StoreSpec:
         transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
             through at once, as a store before it did.
         logs_headers: Whether the changelog has the headers of the records that were written, as
-            Kafka Streams 4.3 logs them for joins of two streams; only window stores can.
+            Kafka Streams 4.3 logs them for joins of two streams, and by foreign keys; window and
+            key-value stores can.
     """
 
     name: str

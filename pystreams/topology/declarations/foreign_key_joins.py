@@ -7,7 +7,7 @@ foreign table ----------> tell -----+
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -257,7 +257,8 @@ class _ForeignKeyJoin:
     def _subscription_store(self, source: InternalTopicSourceNode) -> StoreSpecBuilder:
         engine = self._call.materialized.store_type or StoreEngine.ROCKSDB
         supplier = StoreSupplier(self._store, KEY_VALUE, engine, timestamped=True)
-        return StoreSpecBuilder(StoreSpec.of(supplier, BYTES, source.value_serde, timestamped=True))
+        spec = StoreSpec.of(supplier, BYTES, source.value_serde, timestamped=True)
+        return StoreSpecBuilder(replace(spec, logs_headers=True))
 
 
 def _to_primary_partition(
