@@ -121,11 +121,14 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
+        CogroupedKStream,
         KGroupedStream,
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedCogroupedKStream,
         SessionWindowedKStream,
+        TimeWindowedCogroupedKStream,
         TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
@@ -247,11 +250,14 @@ _HOMES = {
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
+        "CogroupedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedCogroupedKStream",
         "SessionWindowedKStream",
+        "TimeWindowedCogroupedKStream",
         "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
@@ -265,6 +271,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "BranchedKStream",
     "BrokerNotAvailableError",
     "ChangelogLossError",
+    "CogroupedKStream",
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
@@ -315,6 +322,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -335,6 +343,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsConfig",
     "StreamsError",
     "TaskId",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampedKeyQuery",

@@ -55,7 +55,9 @@ class TableDecisions:
     def _send(self, table: TableNode, *, force: bool) -> bool:
         """Let a table send old values: from its store, else computed from its parent's."""
         if table.store is None and table.derived_from is not None:
-            if self._send(table.derived_from, force=force):
+            above = (table.derived_from, *table.beside)
+            sent = [self._send(parent, force=force) for parent in above]
+            if all(sent):
                 self._sending.add(table)
         elif force or self.keeps_store(table):
             self._storing.add(table)

@@ -125,32 +125,59 @@ class WindowedGroups:
         Raises:
             TopologyError: Windows would not be kept as long as they may change.
         """
+        store = self.store(chosen, prefix, self.groups.grouped.key_serde, value_serde)
+        operator = self.operator(store.name, fold)
+        table = self.groups.aggregated(
+            operator, node_name, prefix, store, window_grace_ms=self.window_grace_ms
+        )
+        return replace(table, key_serde=self.windowed_serde(store.key_serde))
+
+    @property
+    def window_grace_ms(self) -> int:
+        """How long after its end (ms, in stream time) a window may still change."""
         windows = self.windows
+        if isinstance(windows, SessionWindows):
+            return windows.inactivity_gap_ms + windows.grace_period_ms
+        return windows.grace_period_ms
+
+    def store(
+        self,
+        chosen: Materialized[Any, Any],
+        prefix: str,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> WindowedTableStore:
+        """Return the store of an aggregation; options that have no name use up a number.
+
+        Args:
+            chosen: How results are kept.
+            prefix: Begins a generated name.
+            key_serde: Serde of keys without their windows, where `chosen` has none.
+            value_serde: Serde of results, where `chosen` has none.
+
+        Raises:
+            TopologyError: Windows would not be kept as long as they may change.
+        """
         self._check_kept_long_enough(chosen)
         kept = TableStore.of(
             replace(chosen, caching=chosen.caching and self._may_cache()),
             self.groups.stream.graph.names,
             prefix,
-            key_serde=self.groups.grouped.key_serde,
+            key_serde=key_serde,
             value_serde=value_serde,
         )
-        store = WindowedTableStore(
+        return WindowedTableStore(
             kept.name,
             kept.queryable_name,
             kept.key_serde,
             kept.value_serde,
             kept.options,
-            windows,
+            self.windows,
             self.emit,
         )
-        operator = self._operator(store.name, fold)
-        grace_ms = windows.grace_period_ms
-        if isinstance(windows, SessionWindows):
-            grace_ms += windows.inactivity_gap_ms
-        table = self.groups.aggregated(operator, node_name, prefix, store, window_grace_ms=grace_ms)
-        return replace(table, key_serde=self._windowed_serde(store.key_serde))
 
-    def _operator(self, store: str, fold: Fold) -> TableOperator:
+    def operator(self, store: str, fold: Fold) -> TableOperator:
+        """Return what folds the records of these windows."""
         windows = self.windows
         if isinstance(windows, SessionWindows):
             return SessionWindowOperator(store, windows, fold, self.emit)
@@ -158,7 +185,8 @@ class WindowedGroups:
             return SlidingWindowOperator(store, windows, fold, self.emit)
         return TimeWindowOperator(store, windows, fold, self.emit)
 
-    def _windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
+    def windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
+        """Return the serde of keys with these windows."""
         windows = self.windows
         if isinstance(windows, SessionWindows):
             return SessionWindowedSerde(inner)
