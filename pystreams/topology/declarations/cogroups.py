@@ -34,6 +34,7 @@ from pystreams.topology.graph import naming
 from pystreams.topology.operators.aggregations import AggregateOperator
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.table_view import TableView
 from pystreams.topology.operators.tables import TableMergeOperator
 from pystreams.topology.options.materialized import Materialized
 from pystreams.topology.options.operation_options import Repartitioned
@@ -41,6 +42,26 @@ from pystreams.topology.options.operation_options import Repartitioned
 Aggregator = Callable[[Any, Any, Any], Any]
 Operators = Callable[[str, Aggregator], TableOperator]
 """Called with (store, aggregator of a stream); returns the operator that folds its records."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MergedTablesNode(TableNode):
+    """The table that several with one store make together: each hands its changes on to it.
+
+    Attributes:
+        tables: Those tables.
+    """
+
+    tables: tuple[TableNode, ...]
+
+    @property
+    def joined_from(self) -> tuple[TableNode, ...]:
+        """All of them."""
+        return self.tables
+
+    def view(self) -> TableView:
+        """Return the way to look into the table: their store."""
+        return self.tables[0].view()
 
 
 class _Chain:
@@ -134,14 +155,13 @@ class Cogroups:
             )
             graph.add(table, streams[number].node)
             tables.append(table)
-        merge = TableNode(
+        merge = MergedTablesNode(
             names.suffixed_or(node_name, "-cogroup-merge", naming.COGROUP_MERGE),
             TableMergeOperator(),
             None,
             store.versioned,
-            derived_from=tables[0],
-            beside=tuple(tables[1:]),
             window_grace_ms=window_grace_ms,
+            tables=tuple(tables),
         )
         graph.add(merge, *tables)
         sources = frozenset[str]().union(*(stream.sources for stream in streams))

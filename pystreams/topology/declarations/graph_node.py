@@ -17,11 +17,7 @@ from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import DerivedView, StoreView, TableView
-from pystreams.topology.operators.tables import (
-    DerivedTableOperator,
-    TableMergeOperator,
-    TableSourceOperator,
-)
+from pystreams.topology.operators.tables import DerivedTableOperator, TableSourceOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +83,6 @@ class TableNode(GraphNode):
         store: Builder of that store; None for a table that is computed on the fly.
         versioned: Whether late updates are history, see `LateChange`.
         derived_from: The table it is computed from, if it is.
-        beside: Tables with the same store as that one, whose changes it hands on as well.
         on_demand: Whether it does without its store as long as nothing needs that.
         window_grace_ms: Of a windowed aggregation: how long after its end (ms, in stream time) a
             window may still change; None where there are no windows.
@@ -97,17 +92,19 @@ class TableNode(GraphNode):
     store: StoreBuilder | None
     versioned: bool
     derived_from: TableNode | None = None
-    beside: tuple[TableNode, ...] = ()
     on_demand: bool = False
     window_grace_ms: int | None = None
+
+    @property
+    def joined_from(self) -> tuple[TableNode, ...]:
+        """The tables that it joins or merges, if it does: its old values are made of theirs."""
+        return ()
 
     def view(self) -> TableView:
         """Return the way to look into the table; who does must say so in its `needs`."""
         if self.store is not None:
             return StoreView(self.store.name)
         assert self.derived_from is not None, f"table {self.name} has a store or is derived"
-        if isinstance(self.operator, TableMergeOperator):
-            return self.derived_from.view()
         assert isinstance(self.operator, DerivedTableOperator), f"{self.name} is derived"
         return DerivedView(self.derived_from.view(), self.operator.derivation())
 
