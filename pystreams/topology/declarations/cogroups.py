@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
@@ -145,6 +146,7 @@ class Cogroups:
     ) -> DeclaredTable:
         """Declare an operator for each stream, and the node that merges what they do."""
         graph, names, builder = self._graph, self._graph.names, store.builder()
+        self._check_repartitions(store.name)
         streams = [self._at_their_groups(groups, store.name) for groups in self.aggregators]
         tables: list[TableNode] = []
         for number, aggregator in enumerate(self.aggregators.values()):
@@ -169,6 +171,21 @@ class Cogroups:
         return DeclaredTable(
             graph, merge, sources, store.key_serde, store.value_serde, store.queryable_name
         )
+
+    def _check_repartitions(self, store_name: str) -> None:
+        """Refuse two streams that would have one repartition topic: each has an aggregator."""
+        topics: set[str] = set()
+        for groups in self.aggregators:
+            if not groups.stream.repartition_required:
+                continue
+            topic = groups.grouped.name or store_name
+            if topic in topics:
+                raise TopologyError(
+                    f"cogroup: two streams that make new keys would both be sent through the topic "
+                    f"'{topic}{naming.REPARTITION_SUFFIX}': give one of them a name for its own, "
+                    "as in group_by(..., name='orders-by-user')"
+                )
+            topics.add(topic)
 
     def _at_their_groups(self, groups: StreamGroups, store_name: str) -> DeclaredStream:
         """Return a stream of which the records are in the partitions of their groups."""

@@ -62,6 +62,12 @@ class SessionWindowOperator(TableOperator):
         report_error, replace = node.task.report_error, self._replacing(node)
         stream_time = -1
 
+        def start() -> None:
+            nonlocal stream_time
+            stream_time = store.stream_time
+
+        node.task.on_init(start)
+
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             nonlocal stream_time
             if key is None:
