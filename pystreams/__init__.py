@@ -77,7 +77,11 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.contracts.session import ReadOnlySessionStore, SessionStore
     from pystreams.stores.contracts.spec import StoreEngine, StoreKind
-    from pystreams.stores.contracts.state_store import StateStore, StateStoreContext
+    from pystreams.stores.contracts.state_store import (
+        StateStore,
+        StateStoreContext,
+        StoreEnvironment,
+    )
     from pystreams.stores.contracts.versioned import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -142,6 +146,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -182,7 +187,11 @@ _HOMES = {
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contracts.state_store": ("StateStore", "StateStoreContext"),
+    "pystreams.stores.contracts.state_store": (
+        "StateStore",
+        "StateStoreContext",
+        "StoreEnvironment",
+    ),
     "pystreams.stores.factories": ("Stores",),
     "pystreams.stores.contracts.position": ("Position", "PositionBound"),
     "pystreams.stores.contracts.queries": (
@@ -248,6 +257,7 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "CogroupedKStream",
@@ -335,6 +345,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreEnvironment",
     "StoreKind",
     "StoreNotAvailableError",
     "Stores",
@@ -342,6 +353,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "TableJoined",
     "TaskId",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
