@@ -302,15 +302,15 @@ def test_records_meet_behind_their_repartition_topic(builder: StreamsBuilder) ->
 
 
 def test_topics_of_all_streams_must_have_as_many_partitions(builder: StreamsBuilder) -> None:
-    two = swapped(builder, "two", name="second")
-    of_one_and_two(builder).cogroup(two, add).aggregate(empty)
+    cogrouped = of_one_and_two(builder)
+    cogrouped.cogroup(swapped(builder, "three", name="third"), add).aggregate(empty)
     topology = builder.build()
 
     (group,) = topology.copartition_groups
     assert group.sources == {
         "KSTREAM-SOURCE-0000000000",
         "KSTREAM-SOURCE-0000000001",
-        "second-repartition-source",
+        "third-repartition-source",
     }
 
 
