@@ -180,6 +180,12 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         """What goes away at once, in stream time."""
         return self._segments.interval_ms
 
+    @property
+    def retained_from(self) -> int:
+        """The earliest time (ms) that is not older than the retention; never below 0."""
+        segments = self._segments
+        return max(0, segments.stream_time - segments.retention_ms + 1)
+
     def keep_from(self, time: int) -> None:
         """Keep what is of a time (ms) or later until told otherwise, however old it becomes.
 

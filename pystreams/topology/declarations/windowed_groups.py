@@ -220,6 +220,14 @@ class WindowedTableStore(TableStore):
     windows: AnyWindows
     emit: EmitStrategy
 
+    def _supplier(self) -> StoreSupplier:
+        """Return where the store's bytes live; in order of time, if results wait for that."""
+        supplier = TableStore._supplier(self)  # noqa: SLF001 - super() knows no class with slots
+        retention = supplier.retention
+        if self.emit is EmitStrategy.ON_WINDOW_CLOSE and retention is not None:
+            return replace(supplier, retention=replace(retention, time_ordered=True))
+        return supplier
+
     def _own_supplier(self, engine: StoreEngine) -> StoreSupplier:
         windows = self.windows
         kept_ms = self.options.retention_ms
@@ -230,8 +238,6 @@ class WindowedTableStore(TableStore):
                 self.name, SESSION, engine, retention=session_retention(self.name, kept_ms)
             )
         retention = window_retention(self.name, kept_ms, windows.size_ms, retain_duplicates=False)
-        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
-            retention = replace(retention, time_ordered=True)
         return StoreSupplier(self.name, WINDOW, engine, timestamped=True, retention=retention)
 
 

@@ -8,17 +8,19 @@ of the new one is written.
     sessions       [1, 1]     [8, 8]     [1, 1] and [8, 8] are deleted, [1, 8] is made
 
 A session's row carries the time of its end. A record whose session, as it would be with the record,
-ended longer ago than gap and grace period is late, and dropped.
+ended longer ago than gap and grace period is late, and dropped. With final results no change is
+sent on, but each row once its session has closed, in order of their ends, with the headers of the
+record that led to it.
 
 Source: Kafka Streams' `KStreamSessionWindowAggregate`, `SessionCacheFlushListener`.
 Differs from Kafka: the aggregator is called before former sessions are deleted, so that a record
-it fails with changes nothing; and a session that a record of its very time joins, which stays the
-session it was, is forwarded with its old value.
+it fails with changes nothing; a session that a record of its very time joins, which stays the
+session it was, is forwarded with its old value; a session whose final result was sent on is not
+merged any more, even if it is kept longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +30,10 @@ from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, SessionWindows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.window_emission import FinalResults, WindowTime
 
 Sessions = list[tuple[Windowed[Any], Any]]
 """Sessions with their results, in order of time."""
-
-Replace = Callable[[Sessions, Windowed[Any], Any, int, Headers], None]
-"""Called with (former sessions, what they become, its result, the record's timestamp, headers)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,97 +54,165 @@ class SessionWindowOperator(TableOperator):
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        fold, store, gap_ms = self.fold, node.task.store(self.store), self.windows.inactivity_gap_ms
-        initializer, aggregator, merger = fold.initializer, fold.aggregator, fold.merger
+        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
+            return _FinalSessions(self, node).step
+        return _Sessions(self, node).step
+
+
+class _Sessions:
+    """The aggregation in one task; see `SessionWindowOperator`."""
+
+    def __init__(self, operator: SessionWindowOperator, node: NodeContext) -> None:
+        task, store = node.task, node.task.store(operator.store)
+        merger = operator.fold.merger
         assert merger is not None, f"node {node.name}: sessions are merged"
-        find_sessions, kept_ms = store.find_sessions, gap_ms + self.windows.grace_period_ms
-        record_dropped, name = node.task.record_dropped, node.name
-        report_error, replace = node.task.report_error, self._replacing(node)
-        stream_time = -1
+        self._name = node.name
+        self._forward = node.forward
+        self._record = task.record
+        self._record_dropped = task.record_dropped
+        self._report_error = task.report_error
+        self._store = store
+        self._initializer = operator.fold.initializer
+        self._aggregator = operator.fold.aggregator
+        self._merger = merger
+        self._gap_ms = operator.windows.inactivity_gap_ms
+        self._open_ms = self._gap_ms + operator.windows.grace_period_ms
+        self._time = WindowTime(node, store)
+        self._send_old_values = operator.send_old_values
+        self._forwards = self._must_forward()
 
-        def start() -> None:
-            nonlocal stream_time
-            stream_time = store.stream_time
+    def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Fold one record into its session."""
+        if key is None:
+            self._record_dropped(self._name, "null key")
+            return
+        time, gap_ms = self._time, self._gap_ms
+        if timestamp > time.stream_time:
+            time.stream_time = timestamp
+        self._fold(key, value, timestamp, headers, timestamp - gap_ms)
 
-        node.task.on_init(start)
+    def _fold(
+        self, key: Any, value: Any, timestamp: int, headers: Headers, earliest_end: int
+    ) -> bool:
+        """Fold a record into its session; return whether that went well.
 
-        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            nonlocal stream_time
-            if key is None:
-                record_dropped(name, "null key")
-                return
-            if timestamp > stream_time:
-                stream_time = timestamp
-            start = end = timestamp
-            try:
-                former = list(find_sessions(key, timestamp - gap_ms, timestamp + gap_ms))
-                result = initializer()
-                for (_, (other_start, other_end)), other in former:
-                    result = merger(key, result, other)
-                    start, end = min(start, other_start), max(end, other_end)
-                if end < stream_time - kept_ms:
-                    record_dropped(name, "its session is closed")
-                    return
-                result = aggregator(key, value, result)
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-                report_error(error, name)
-                return
-            replace(former, Windowed(key, Window(start, end)), result, timestamp, headers)
+        Args:
+            key: The record's key.
+            value: Its value.
+            timestamp: Its timestamp (ms).
+            headers: Its headers.
+            earliest_end: Sessions that ended before this time (ms) are none of it.
+        """
+        close_time = self._time.stream_time - self._open_ms
+        start = end = timestamp
+        merger = self._merger
+        try:
+            found = self._store.find_sessions(key, earliest_end, timestamp + self._gap_ms)
+            former = list(found)
+            result = self._initializer()
+            for (_, (other_start, other_end)), other in former:
+                result = merger(key, result, other)
+                start, end = min(start, other_start), max(end, other_end)
+            if end < close_time:
+                self._time.drop(timestamp, f"[{start},{end}]", close_time)
+                return True
+            result = self._aggregator(key, value, result)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._report_error(error, self._name)
+            return False
+        self._replace(former, Windowed(key, Window(start, end)), result, timestamp, headers)
+        return True
 
-        return step
-
-    def _replacing(self, node: NodeContext) -> Replace:
-        """Return what writes a session in the place of former ones, and forwards that."""
-        store, forward, record = node.task.store(self.store), node.forward, node.task.record
-        fetch_session, remove, put = store.fetch_session, store.remove, store.put
-        report_error, name = node.task.report_error, node.name
-        forwards = must_forward_sessions(node, store, send_old_values=self.send_old_values)
-        reads_old = forwards and self.send_old_values
-
-        def replace(
-            former: Sessions, session: Windowed[Any], result: Any, timestamp: int, headers: Headers
-        ) -> None:
-            key, window = session
-            old = None
-            if window == (timestamp, timestamp):
-                if former and reads_old:
-                    old = fetch_session(key, timestamp, timestamp)
-            else:
-                for other, _ in former:
-                    start, end = other.window
-                    # Read anew: the merger may have changed what it was given.
-                    other_old = fetch_session(key, start, end) if reads_old else None
-                    # What is below may have set another record.
-                    record.timestamp, record.headers = timestamp, headers
-                    remove(other)
-                    if forwards:
-                        forward(other, (None, other_old), end, ())
-            record.timestamp, record.headers = timestamp, headers
-            try:
-                put(session, result)
-            except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                report_error(error, name)
-                return
-            if forwards:
-                forward(session, (result, old), window.end, ())
-
-        return replace
-
-
-def must_forward_sessions(node: NodeContext, store: Any, *, send_old_values: bool) -> bool:
-    """Do as `must_forward` for a store of sessions: what is forwarded has the time of their end."""
-    forward, go_back_to = node.forward, node.task.record.go_back_to
-
-    def on_flush(
+    def _replace(
+        self,
+        former: Sessions,
         session: Windowed[Any],
-        new: Any,
-        old: Any,
-        timestamp: int,  # noqa: ARG001 - of the record, which has no part in this
+        result: Any,
+        timestamp: int,
         headers: Headers,
-        source: RecordMetadata | None,
     ) -> None:
-        end = session.window.end
-        go_back_to(source, end, headers)
-        forward(session, (new, old), end, headers)
+        """Write a session in the place of former ones, and forward that if the store does not."""
+        record, store, forwards = self._record, self._store, self._forwards
+        reads_old = forwards and self._send_old_values
+        key, window = session
+        old = None
+        if window == (timestamp, timestamp):
+            if former and reads_old:
+                old = store.fetch_session(key, timestamp, timestamp)
+        else:
+            for other, _ in former:
+                start, end = other.window
+                # Read anew: the merger may have changed what it was given.
+                other_old = store.fetch_session(key, start, end) if reads_old else None
+                # What is below may have set another record.
+                record.timestamp, record.headers = timestamp, headers
+                store.remove(other)
+                if forwards:
+                    self._forward(other, (None, other_old), end, ())
+        record.timestamp, record.headers = timestamp, headers
+        try:
+            store.put(session, result)
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._report_error(error, self._name)
+            return
+        if forwards:
+            self._forward(session, (result, old), window.end, ())
 
-    return not store.set_flush_listener(on_flush, send_old_values=send_old_values)
+    def _must_forward(self) -> bool:
+        """Let a caching store forward changes at each flush; return whether this must do it."""
+        forward, go_back_to = self._forward, self._record.go_back_to
+
+        def on_flush(
+            session: Windowed[Any],
+            new: Any,
+            old: Any,
+            timestamp: int,  # noqa: ARG001 - of the record, which has no part in this
+            headers: Headers,
+            source: RecordMetadata | None,
+        ) -> None:
+            end = session.window.end
+            go_back_to(source, end, headers)
+            forward(session, (new, old), end, headers)
+
+        return not self._store.set_flush_listener(on_flush, send_old_values=self._send_old_values)
+
+
+class _FinalSessions(_Sessions):
+    """The aggregation that sends each result on once, when its session has closed."""
+
+    def __init__(self, operator: SessionWindowOperator, node: NodeContext) -> None:
+        super().__init__(operator, node)
+        self._final = FinalResults(node, operator.store)
+        node.task.on_init(self._keep)
+
+    def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Fold one record into its session, and send on what has closed, if it is time to look."""
+        if key is None:
+            self._record_dropped(self._name, "null key")
+            return
+        time = self._time
+        if timestamp > time.stream_time:
+            time.stream_time = timestamp
+        close_time = time.stream_time - self._open_ms
+        # What has closed stays as it is, whether or not it was sent on and is kept.
+        earliest_end = max(timestamp - self._gap_ms, close_time, self._store.retained_from)
+        if not self._fold(key, value, timestamp, headers, earliest_end):
+            return
+        if self._final.due(close_time) and close_time > 0:
+            self._send_closed(close_time, headers)
+
+    def _must_forward(self) -> bool:
+        return False
+
+    def _send_closed(self, close_time: int, headers: Headers) -> None:
+        """Send the results of the sessions on that have closed since this was done last."""
+        final = self._final
+        first_end = max(0, final.closed_until)
+        for session, result in self._store.find_sessions_by_end(first_end, close_time - 1):
+            self._forward(session, (result, None), session.window.end, headers)
+        final.sent(close_time)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Let the store keep the sessions that are still to be sent on."""
+        self._store.keep_from(max(0, self._final.closed_until))
