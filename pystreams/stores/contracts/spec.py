@@ -41,6 +41,8 @@ class Retention:
         retain_duplicates: Whether a window store keeps every value put for one key and window.
         time_ordered: Whether a window or session store is laid out in order of time, with an index
             by key: for an aggregation that reads what has closed (`time_segments.time_order`).
+        reads_while_live: Whether what is older than the retention is read as long as its segment is
+            there: for a store that several operators write, each with a stream time of its own.
     """
 
     retention_ms: int
@@ -48,6 +50,7 @@ class Retention:
     window_size_ms: int | None = None
     retain_duplicates: bool = False
     time_ordered: bool = False
+    reads_while_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pystreams.stores.time_segments.segments import (
-    MAX_TIME,
     SEGMENT_ID_BYTES,
     Segments,
     segment_id_of,
@@ -46,10 +45,6 @@ class StreamTime(Protocol):
     """What a reader goes by."""
 
     @property
-    def retention_ms(self) -> int:
-        """How long records are kept, in stream time."""
-
-    @property
     def interval_ms(self) -> int:
         """What one segment covers."""
 
@@ -57,26 +52,27 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
-    @property
-    def kept_from(self) -> int:
-        """What is of this time (ms) or later is read though it is older than the retention."""
+    def oldest_readable(self) -> int:
+        """Return the oldest time (ms) that is read; never below 0."""
 
 
 class CommittedTime:
     """The stream time of a store's committed data."""
 
-    __slots__ = ("_segments", "interval_ms", "kept_from", "retention_ms")
+    __slots__ = ("_segments", "interval_ms")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self.interval_ms = segments.interval_ms
-        self.retention_ms = segments.retention_ms
-        self.kept_from = MAX_TIME
 
     @property
     def stream_time(self) -> int:
         """The highest timestamp (ms) of what is committed."""
         return self._segments.committed_stream_time
+
+    def oldest_readable(self) -> int:
+        """Return the oldest time (ms) that is not older than the retention; never below 0."""
+        return max(0, self.stream_time - self._segments.retention_ms + 1)
 
 
 class SegmentedReader:
@@ -99,9 +95,8 @@ class SegmentedReader:
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
-        """Return the oldest time (ms) that is not older than the retention; never below 0."""
-        time = self._time
-        return max(0, min(time.stream_time - time.retention_ms + 1, time.kept_from))
+        """Return the oldest time (ms) that is read; never below 0."""
+        return self._time.oldest_readable()
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.

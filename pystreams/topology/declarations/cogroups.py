@@ -120,7 +120,7 @@ class Cogroups:
         """
         windowed = WindowedGroups(next(iter(self.aggregators)), windows)
         prefix, key_serde = naming.COGROUP_AGGREGATE, self._common_key_serde()
-        store = windowed.store(chosen, prefix, key_serde, None)
+        store = replace(windowed.store(chosen, prefix, key_serde, None), shared=True)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
             return windowed.operator(name, replace(fold, aggregator=aggregator))

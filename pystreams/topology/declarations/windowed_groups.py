@@ -215,18 +215,24 @@ class WindowedTableStore(TableStore):
     Attributes:
         windows: What it keeps results of.
         emit: When they are sent on.
+        shared: Whether several operators write it: those of a cogroup.
     """
 
     windows: AnyWindows
     emit: EmitStrategy
+    shared: bool = False
 
     def _supplier(self) -> StoreSupplier:
-        """Return where the store's bytes live; in order of time, if results wait for that."""
+        """Return where the store's bytes live, laid out for what is done with them."""
         supplier = TableStore._supplier(self)  # noqa: SLF001 - super() knows no class with slots
-        retention = supplier.retention
-        if self.emit is EmitStrategy.ON_WINDOW_CLOSE and retention is not None:
-            return replace(supplier, retention=replace(retention, time_ordered=True))
-        return supplier
+        if supplier.retention is None:
+            return supplier
+        retention = replace(
+            supplier.retention,
+            time_ordered=self.emit is EmitStrategy.ON_WINDOW_CLOSE,
+            reads_while_live=self.shared,
+        )
+        return replace(supplier, retention=retention)
 
     def _own_supplier(self, engine: StoreEngine) -> StoreSupplier:
         windows = self.windows
