@@ -478,3 +478,50 @@ def test_streams_share_the_rows_of_sliding_windows(builder: StreamsBuilder) -> N
         ("a", 751, "0+C", 1000),
         ("a", 500, "0+A-B+C", 1000),
     ]
+
+
+# ---------------------------------------------------------------------- streams that are behind
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_window_keeps_what_it_has_when_a_stream_that_is_behind_adds_to_it(
+    builder: StreamsBuilder, caching: bool
+) -> None:
+    """A record is late by the stream time of its own stream, as in Kafka Streams.
+
+    Differs from Kafka without a cache: the row is older than the retention there, and is replaced
+    by one that has the last record only.
+    """
+    table = of_one_and_two(builder).windowed_by(TimeWindows(10))
+    to_out(
+        table.aggregate(empty, value_serde=STRING, caching=caching), time_windowed_serde(STRING, 10)
+    )
+    out = run(
+        builder,
+        ("one", "a", "A", 5),
+        ("one", "b", "A", 1000),
+        ("two", "a", "B", 5),
+        serde=time_windowed_serde(STRING, 10),
+    )
+
+    assert [value for _, value, _ in out] == ["0+A", "0+A", "0+A-B"]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_a_session_keeps_what_it_has_when_a_stream_that_is_behind_adds_to_it(
+    builder: StreamsBuilder, caching: bool
+) -> None:
+    """As for windows."""
+    table = of_one_and_two(builder).windowed_by(SessionWindows(10))
+    to_out(
+        table.aggregate(empty, merge, value_serde=STRING, caching=caching),
+        session_windowed_serde(STRING),
+    )
+
+    assert sessions_of(
+        builder, ("one", "a", "A", 5), ("one", "b", "A", 1000), ("two", "a", "B", 5)
+    ) == [
+        ("a", 5, 5, "0+A"),
+        ("b", 1000, 1000, "0+A"),
+        ("a", 5, 5, "0|0+A-B"),
+    ]
