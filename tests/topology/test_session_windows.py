@@ -50,6 +50,25 @@ def joining(**options: Any) -> Aggregation:
     )
 
 
+# ---------------------------------------------------------------------- the windows
+
+
+def test_gap_and_grace_are_what_they_were_given() -> None:
+    assert SessionWindows.of_inactivity_gap_with_no_grace(42) == SessionWindows(42)
+    assert SessionWindows.of_inactivity_gap_and_grace(42, 7) == SessionWindows(42, 7)
+    assert (GAP_5.inactivity_gap_ms, GAP_5.grace_period_ms) == (5, 0)
+    assert hash(SessionWindows(42, 7)) == hash(SessionWindows(42, 7))
+    assert len({SessionWindows(42), SessionWindows(42, 7), SessionWindows(7)}) == 3
+
+
+@pytest.mark.parametrize(("gap_ms", "grace_ms"), [(0, 0), (-1, 0), (1, -1), (1.5, 0), (True, 0)])
+def test_a_gap_that_parts_everything_and_times_before_0_are_refused(
+    gap_ms: Any, grace_ms: Any
+) -> None:
+    with pytest.raises(TopologyError, match="SessionWindows: "):
+        SessionWindows.of_inactivity_gap_and_grace(gap_ms, grace_ms)
+
+
 # ---------------------------------------------------------------------- which records are one
 
 
