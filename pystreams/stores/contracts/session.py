@@ -92,20 +92,7 @@ class ReadOnlySessionStore(Protocol[K, V_co]):
 
 
 class SessionStore(ReadOnlySessionStore[K, V], Protocol[K, V]):
-    """A session store as the owning processor sees it.
-
-    Attributes:
-        stream_time: The highest end (ms) the store was written with; -1 before the first.
-        segment_interval_ms: What goes away at once, in stream time.
-        retained_from: The earliest end (ms) that is not older than the retention.
-    """
-
-    stream_time: int
-    segment_interval_ms: int
-    retained_from: int
-
-    def keep_from(self, time: int) -> None:
-        """Keep what ends at a time (ms) or later until told otherwise, however old it becomes."""
+    """A session store as the owning processor sees it."""
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
         """Write the aggregate of a session; None removes it.

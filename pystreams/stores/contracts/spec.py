@@ -97,7 +97,8 @@ class StoreKind:
             `get_with_timestamp`, `put_with_timestamp` and `set_flush_listener`.
         holds_windows: Whether a windowed aggregation may keep its results in it: its stores are
             window stores with timestamps.
-        holds_sessions: Whether an aggregation of sessions may: its stores are session stores.
+        holds_sessions: Whether an aggregation of sessions may: its stores are session stores, and
+            have `stream_time`, `segment_interval_ms`, `retained_from` and `keep_from` as ours.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and

@@ -11,8 +11,10 @@ one node merges the changes. Streams that must travel to their groups have a rep
 Source: Kafka Streams' `CogroupedKStreamImpl`, `CogroupedStreamAggregateBuilder` and the three
 implementations of windowed ones.
 Differs from Kafka: the store's keys have the serde that all grouped streams agree on, where it is
-given none; and of a stream that is repartitioned, it is the repartition topic that must have as
-many partitions as the others have, not the topics behind it.
+given none; of a stream that is repartitioned, it is the repartition topic that must have as many
+partitions as the others have, not the topics behind it; and the row of a window or session is found
+as long as its segment is there: each stream has a stream time of its own, and what is late by that
+of one may not be by that of another.
 """
 
 from __future__ import annotations

@@ -1200,8 +1200,9 @@ class SessionWindowedKStream(Generic[K, V]):
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
     session, kept in a session store. A record that closes the gap between two sessions makes them
-    one: the rows of both are deleted, and that of the merged session is made. Otherwise as
-    `TimeWindowedKStream`.
+    one: the rows of both are deleted, and that of the merged session is made. A row has the time of
+    its session's end. A record without a key is dropped, and so is one whose session is closed;
+    one without a value is aggregated as any other. Options are given as to `KGroupedStream`.
     """
 
     def __init__(self, groups: WindowedGroups) -> None:
