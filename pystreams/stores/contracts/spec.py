@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
 
+RowLookup = Callable[[Any], tuple[Any, int]]
+"""Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
+
 
 class StoreEngine(Enum):
     """Where a store keeps its bytes; the values are those of `default.dsl.store`."""
@@ -98,7 +101,7 @@ class StoreKind:
         holds_windows: Whether a windowed aggregation may keep its results in it: its stores are
             window stores with timestamps.
         holds_sessions: Whether an aggregation of sessions may: its stores are session stores, and
-            have `stream_time`, `segment_interval_ms`, `retained_from` and `keep_from` as ours.
+            have `stream_time`, `segment_interval_ms`, `keep_from` and `find_kept_sessions` as ours.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
@@ -151,6 +154,11 @@ class StoreKind:
             additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
         """
         return {"cleanup.policy": "compact"}
+
+    def row_lookup(self, store: Any) -> RowLookup:
+        """Return the function that looks up a row of a table whose store is of this kind."""
+        lookup: RowLookup = store.get_with_timestamp
+        return lookup
 
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""

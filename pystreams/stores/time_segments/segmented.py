@@ -185,17 +185,10 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         """What goes away at once, in stream time."""
         return self._segments.interval_ms
 
-    @property
-    def retained_from(self) -> int:
-        """The earliest time (ms) that is not older than the retention; never below 0."""
-        segments = self._segments
-        return max(0, segments.stream_time - segments.retention_ms + 1)
-
     def keep_from(self, time: int) -> None:
         """Keep what is of a time (ms) or later until told otherwise, however old it becomes.
 
-        For what is still to be sent on: the owner reads it as if it were in the retention. To be
-        said anew after each `init`.
+        For what is still to be sent on. To be said anew after each `init`.
         """
         segments = self._segments
         if segments.keep_from(time):

@@ -52,8 +52,12 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
-    def oldest_readable(self) -> int:
-        """Return the oldest time (ms) that is read; never below 0."""
+    def oldest_readable(self, too_old_by: int) -> int:
+        """Return the oldest time (ms) that is read; never below 0.
+
+        Args:
+            too_old_by: By how much (ms) what is not read any more is older than the retention.
+        """
 
 
 class CommittedTime:
@@ -70,9 +74,9 @@ class CommittedTime:
         """The highest timestamp (ms) of what is committed."""
         return self._segments.committed_stream_time
 
-    def oldest_readable(self) -> int:
+    def oldest_readable(self, too_old_by: int) -> int:
         """Return the oldest time (ms) that is not older than the retention; never below 0."""
-        return max(0, self.stream_time - self._segments.retention_ms + 1)
+        return max(0, self.stream_time - self._segments.retention_ms + too_old_by)
 
 
 class SegmentedReader:
@@ -84,7 +88,7 @@ class SegmentedReader:
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_interval_ms", "_order", "_reader", "_time")
+    __slots__ = ("_interval_ms", "_order", "_reader", "_time", "_too_old_by")
 
     def __init__(
         self, reader: BytesReader, time: StreamTime, order: TimeOrder | None = None
@@ -92,11 +96,12 @@ class SegmentedReader:
         self._reader = reader
         self._time = time
         self._order = order
+        self._too_old_by = 0 if order is not None and order.reads_retention else 1
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
         """Return the oldest time (ms) that is read; never below 0."""
-        return self._time.oldest_readable()
+        return self._time.oldest_readable(self._too_old_by)
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.
@@ -122,6 +127,7 @@ class SegmentedReader:
         high: bytes | None,
         *,
         reverse: bool = False,
+        beyond_retention: bool = False,
     ) -> StoredEntries:
         """Iterate over the segments of some times, and over some keys in each.
 
@@ -134,8 +140,10 @@ class SegmentedReader:
             low: First key in each segment.
             high: Last key in each segment, inclusive; None leaves the end open.
             reverse: Whether to go from the newest segment to the oldest, highest keys first.
+            beyond_retention: Whether to give what is older, too, as far as it is still there.
         """
-        times = max(times[0], self.oldest_readable()), times[1]
+        if not beyond_retention:
+            times = max(times[0], self.oldest_readable()), times[1]
         order = self._order
         if order is None:
             return self._by_key(times, low, high, reverse=reverse)
@@ -233,7 +241,8 @@ class OwnersReader(SegmentedReader):
         self._segments = segments
 
     def _range_from(self, first_time: int) -> BytesRange:
-        if first_time > self._segments.engine_time:
+        # The engine of one that is not open refuses.
+        if first_time > self._segments.engine_time and self._buffer.is_open:
             return self._buffer.uncommitted_range
         return self._buffer.range
 

@@ -45,8 +45,8 @@ class Segments:
         stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
         committed_stream_time: What it was at the last commit; readers of committed data go by it.
         engine_time: The engine of a transactional store holds nothing of a later time (ms).
-        kept_from: What is of this time (ms) or later is kept and read by the owner beyond the
-            retention, because it is still to be sent on; `MAX_TIME` where nothing is.
+        kept_from: What is of this time (ms) or later is kept beyond the retention, because it is
+            still to be sent on; `MAX_TIME` where nothing is.
     """
 
     __slots__ = (
@@ -87,11 +87,15 @@ class Segments:
         """Return the id of the oldest segment that is live; never below 0."""
         return max(0, min(self.stream_time - self._kept_ms, self.kept_from)) // self.interval_ms
 
-    def oldest_readable(self) -> int:
-        """Return the oldest time (ms) that the owner reads; never below 0."""
+    def oldest_readable(self, too_old_by: int) -> int:
+        """Return the oldest time (ms) that the owner reads; never below 0.
+
+        Args:
+            too_old_by: By how much (ms) what is not read any more is older than the retention.
+        """
         if self.reads_while_live:
             return self.oldest_live() * self.interval_ms
-        return max(0, min(self.stream_time - self.retention_ms + 1, self.kept_from))
+        return max(0, self.stream_time - self.retention_ms + too_old_by)
 
     def keep_from(self, time: int) -> bool:
         """Say what is to be kept however old; return whether that moves the oldest live segment."""

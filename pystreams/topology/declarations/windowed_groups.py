@@ -34,9 +34,11 @@ from pystreams.topology.contracts.windows import (
 )
 from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_table import DeclaredTable
+from pystreams.topology.declarations.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
+from pystreams.topology.operators.late_records import NOBODY, Late, LateRecords
 from pystreams.topology.operators.session_windows import SessionWindowOperator
 from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.table_operator import TableOperator
@@ -54,11 +56,13 @@ class WindowedGroups:
         groups: The groups.
         windows: How they are cut.
         emit: When results are sent on.
+        late: Who is told of late records: a function, or the topic they are written to.
     """
 
     groups: StreamGroups
     windows: AnyWindows
     emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    late: Late | str | None = None
 
     def emitting(self, emit: EmitStrategy) -> WindowedGroups:
         """Return these groups with another emit strategy.
@@ -126,10 +130,12 @@ class WindowedGroups:
             TopologyError: Windows would not be kept as long as they may change.
         """
         store = self.store(chosen, prefix, self.groups.grouped.key_serde, value_serde)
-        operator = self.operator(store.name, fold)
+        late = self._late_records()
+        operator = self.operator(store.name, fold, late)
         table = self.groups.aggregated(
             operator, node_name, prefix, store, window_grace_ms=self.window_grace_ms
         )
+        self._write_late(late, table)
         return replace(table, key_serde=self.windowed_serde(store.key_serde))
 
     @property
@@ -176,14 +182,14 @@ class WindowedGroups:
             self.emit,
         )
 
-    def operator(self, store: str, fold: Fold) -> TableOperator:
+    def operator(self, store: str, fold: Fold, late: LateRecords = NOBODY) -> TableOperator:
         """Return what folds the records of these windows."""
         windows = self.windows
         if isinstance(windows, SessionWindows):
-            return SessionWindowOperator(store, windows, fold, self.emit)
+            return SessionWindowOperator(store, windows, fold, self.emit, late)
         if isinstance(windows, SlidingWindows):
-            return SlidingWindowOperator(store, windows, fold, self.emit)
-        return TimeWindowOperator(store, windows, fold, self.emit)
+            return SlidingWindowOperator(store, windows, fold, self.emit, late)
+        return TimeWindowOperator(store, windows, fold, self.emit, late)
 
     def windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
         """Return the serde of keys with these windows."""
@@ -191,6 +197,24 @@ class WindowedGroups:
         if isinstance(windows, SessionWindows):
             return SessionWindowedSerde(inner)
         return TimeWindowedSerde(inner, windows.size_ms)
+
+    def _late_records(self) -> LateRecords:
+        if isinstance(self.late, str):
+            return LateRecords(sink=self.groups.stream.graph.names.node(naming.STREAM_SINK))
+        return LateRecords(self.late)
+
+    def _write_late(self, late: LateRecords, table: DeclaredTable) -> None:
+        """Declare the sink of late records, if they have one."""
+        if late.sink is not None and isinstance(self.late, str):
+            grouped = self.groups.grouped
+            sink = SinkGraphNode(
+                late.sink,
+                topic=self.late,
+                key_serde=grouped.key_serde,
+                value_serde=grouped.value_serde,
+                partitioner=None,
+            )
+            table.graph.add(sink, table.node)
 
     def _may_cache(self) -> bool:
         """Return whether results may wait in a record cache: final ones are sent on as they are."""

@@ -29,6 +29,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, SessionWindows
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.window_emission import FinalResults, WindowTime
 
@@ -45,12 +46,14 @@ class SessionWindowOperator(TableOperator):
         windows: How time is cut.
         fold: What is done with the records of a session.
         emit: When results are sent on.
+        late: Who gets late records.
     """
 
     store: str
     windows: SessionWindows
     fold: Fold
     emit: EmitStrategy
+    late: LateRecords = NOBODY
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -67,7 +70,7 @@ class _Sessions:
         merger = operator.fold.merger
         assert merger is not None, f"node {node.name}: sessions are merged"
         self._name = node.name
-        self._forward = node.forward
+        self._forward = operator.late.without_sink(node).forward
         self._record = task.record
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
@@ -77,7 +80,7 @@ class _Sessions:
         self._merger = merger
         self._gap_ms = operator.windows.inactivity_gap_ms
         self._open_ms = self._gap_ms + operator.windows.grace_period_ms
-        self._time = WindowTime(node, store)
+        self._time = WindowTime(node, store, operator.late)
         self._send_old_values = operator.send_old_values
         self._forwards = self._must_forward()
 
@@ -113,15 +116,25 @@ class _Sessions:
             for (_, (other_start, other_end)), other in former:
                 result = merger(key, result, other)
                 start, end = min(start, other_start), max(end, other_end)
-            if end < close_time:
-                self._time.drop(timestamp, f"[{start},{end}]", close_time)
-                return True
-            result = self._aggregator(key, value, result)
+            late = end < close_time
+            if not late:
+                result = self._aggregator(key, value, result)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
-        self._replace(former, Windowed(key, Window(start, end)), result, timestamp, headers)
+        if late:
+            self._drop(key, value, timestamp, headers, Window(start, end))
+        else:
+            self._replace(former, Windowed(key, Window(start, end)), result, timestamp, headers)
         return True
+
+    def _drop(self, key: Any, value: Any, timestamp: int, headers: Headers, window: Window) -> None:
+        """Leave a late record out, and tell whoever wants to know."""
+        time = self._time
+        close_time = time.stream_time - self._open_ms
+        time.drop(key, value, timestamp, window, f"[{window.start},{window.end}]", close_time)
+        if time.hand_on is not None:
+            time.hand_on(key, value, timestamp, headers)
 
     def _replace(
         self,
@@ -195,7 +208,7 @@ class _FinalSessions(_Sessions):
             time.stream_time = timestamp
         close_time = time.stream_time - self._open_ms
         # What has closed stays as it is, whether or not it was sent on and is kept.
-        earliest_end = max(timestamp - self._gap_ms, close_time, self._store.retained_from)
+        earliest_end = max(timestamp - self._gap_ms, close_time)
         if not self._fold(key, value, timestamp, headers, earliest_end):
             return
         if self._final.due(close_time) and close_time > 0:
@@ -208,7 +221,7 @@ class _FinalSessions(_Sessions):
         """Send the results of the sessions on that have closed since this was done last."""
         final = self._final
         first_end = max(0, final.closed_until)
-        for session, result in self._store.find_sessions_by_end(first_end, close_time - 1):
+        for session, result in self._store.find_kept_sessions(first_end, close_time - 1):
             self._forward(session, (result, None), session.window.end, headers)
         final.sent(close_time)
         self._keep()

@@ -23,7 +23,6 @@ from pystreams.stores.contracts.versioned import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
 )
-from pystreams.stores.contracts.window import Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 
 Change = tuple[Any, Any]
@@ -69,12 +68,9 @@ class StoreView:
         return (self.store,)
 
     def bind(self, node: NodeContext) -> Lookup:
-        """Return the store's own lookup, with no call in between, unless it keeps sessions."""
-        store = node.task.store(self.store)
-        if node.task.store_kind(self.store).holds_sessions:
-            return _lookup_of_sessions(store)
-        lookup: Lookup = store.get_with_timestamp
-        return lookup
+        """Return the store's own lookup: no call in between, where rows are found by their keys."""
+        task = node.task
+        return task.store_kind(self.store).row_lookup(task.store(self.store))
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup of a versioned store."""
@@ -82,18 +78,6 @@ class StoreView:
             return None
         lookup: LookupAsOf = node.task.store(self.store).get_as_of
         return lookup
-
-
-def _lookup_of_sessions(store: Any) -> Lookup:
-    """Return the lookup of a session by its windowed key; its time is that of its end."""
-    fetch_session = store.fetch_session
-
-    def lookup(session: Windowed[Any]) -> tuple[Any, int]:
-        key, (start, end) = session
-        value = fetch_session(key, start, end)
-        return (None, -1) if value is None else (value, end)
-
-    return lookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from pystreams.stores.time_segments.time_order import TimeOrder
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
+    from pystreams.stores.contracts.key_value import KeyValueIterator
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
@@ -58,6 +59,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "fetch": "fetch",
         "fetch_range": "fetch",
         "fetch_session": "fetch",
+        "find_kept_sessions": "fetch",
         "find_sessions": "fetch",
         "find_sessions_by_end": "fetch",
         "find_sessions_range": "fetch",
@@ -108,6 +110,14 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         prefix = self._live_prefix(end)
         if prefix is not None:
             self._write_in_segment(prefix, raw_session, None, None, self._record.timestamp)
+
+    def find_kept_sessions(
+        self, earliest_end: int, latest_end: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Iterate as `find_sessions_by_end` does, also over those that only `keep_from` keeps."""
+        times = max(0, earliest_end), latest_end
+        entries = self._reader.range(times, b"", None, beyond_retention=True)
+        return self._ended(entries, times)
 
     def read_only(self, isolation_level: IsolationLevel) -> SessionView[K, V]:
         """Return a view that other threads may read; its serde functions are its own.
