@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams import SessionWindows, StreamsBuilder, Topology, serdes, session_windowed_serde
+from pystreams import (
+    EmitStrategy,
+    SessionWindows,
+    StreamsBuilder,
+    Topology,
+    serdes,
+    session_windowed_serde,
+)
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 SESSIONS: Any = session_windowed_serde(serdes.STRING)
@@ -34,6 +41,15 @@ def sessions() -> Topology:
         lambda key, count: (key.key, count), key_serde=serdes.STRING, value_serde=serdes.LONG
     )
     totals.reduce(lambda total, new: total + new, lambda total, old: total - old, name="totals")
+    return builder.build()
+
+
+def final_sessions() -> Topology:
+    """Counts of sessions, sent on when those have closed."""
+    builder = StreamsBuilder()
+    windowed = builder.stream("left", **TEXT).group_by_key().windowed_by(WINDOWS)
+    counts = windowed.emit_strategy(EmitStrategy.on_window_close()).count(name="session-counts")
+    counts.to_stream().to("counts", key_serde=SESSIONS, value_serde=serdes.LONG)
     return builder.build()
 
 

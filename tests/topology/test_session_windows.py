@@ -21,6 +21,7 @@ from pystreams import (
     Stores,
     StreamsBuilder,
     TopologyError,
+    Window,
     Windowed,
     session_windowed_serde,
 )
@@ -220,6 +221,35 @@ def test_a_late_record_is_taken_if_its_session_goes_on_after_it() -> None:
         run.pipe(("a", "x", 20), ("z", "moves", 24))
 
         assert run.pipe(("a", "late", 16))[-1] == ("a", 16, 20, 2, 20)
+
+
+def test_late_records_are_told_with_the_session_they_are_late_for() -> None:
+    """Which is closed: the one that the record would have been part of."""
+    told: list[Any] = []
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", **TEXT).group_by_key()
+    sessions = grouped.windowed_by(GAP_5, late=lambda *late: told.append(late))
+    sessions.count(retention_ms=1000)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", STRING, STRING)
+        for key, value, time in (("a", "x", 3), ("z", "moves", 100), ("a", "y", 1), ("b", "z", 9)):
+            source.pipe_input(key, value, time)
+
+    assert told == [("a", "y", 1, Window(1, 3)), ("b", "z", 9, Window(9, 9))]
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_late_records_are_written_to_their_topic_as_they_came(caching: bool) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", **TEXT).group_by_key(**TEXT)
+    counts = grouped.windowed_by(GAP_5, late="late").count(caching=caching)
+    counts.to_stream().to("out", key_serde=session_windowed_serde(STRING), value_serde=LONG)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "moves", 100)
+        driver.pipe_raw("in", b"a", b"y", 9, (("trace", b"1"),))
+
+        assert driver.produced_raw("late") == [(b"a", b"y", 9, (("trace", b"1"),))]
+        assert len(driver.produced_raw("out")) == 1
 
 
 def test_stream_time_is_that_of_the_records_the_aggregation_met() -> None:
