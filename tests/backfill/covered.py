@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
     "final_sessions": Case(
         final_sessions, LEFT, {"left": 3, "counts": 2}, {"window.emit.interval.ms": 0}
     ),
-    "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3}),
+    "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)

@@ -10,6 +10,7 @@ from pystreams import (
     EmitStrategy,
     SessionWindows,
     StreamsBuilder,
+    TimeWindows,
     Topology,
     serdes,
     session_windowed_serde,
@@ -54,7 +55,7 @@ def final_sessions() -> Topology:
 
 
 def cogroups() -> Topology:
-    """Two streams in one table, and in one of sessions."""
+    """Two streams in one table, in one of windows, and in one of sessions."""
     builder = StreamsBuilder()
     left = builder.stream("left", **TEXT).group_by_key()
     right = builder.stream("right", **TEXT).group_by_key()
@@ -63,6 +64,11 @@ def cogroups() -> Topology:
     )
     rows = cogrouped.aggregate(str, name="rows", value_serde=serdes.STRING)
     rows.to_stream().to("rows", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    windows = TimeWindows.of_size_and_grace(5_000, 10_000).advance_by(2_000)
+    in_windows = cogrouped.windowed_by(windows).aggregate(
+        str, name="in-windows", value_serde=serdes.STRING
+    )
+    in_windows.to_stream().to("in-windows", value_serde=serdes.STRING)
     in_sessions = cogrouped.windowed_by(WINDOWS).aggregate(
         str,
         lambda key, so_far, other: f"({so_far}|{other})",
