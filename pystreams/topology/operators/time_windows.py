@@ -7,6 +7,9 @@ A row's timestamp is the highest of its records'. A record without a value is fo
 the aggregator is called with None. With final results no change is sent on, but each row once its
 window has closed, earliest windows first, with the headers of the record that led to it.
 
+Differs from Kafka, where a result that is older than the store's retention when it is looked for is
+not sent: with the default retention that is any window that is followed by a gap.
+
 Spec: Kafka KStreamWindowAggregate, AbstractKStreamTimeWindowAggregateProcessor.
 """
 
@@ -18,7 +21,7 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.windows import EmitStrategy, Windows
+from pystreams.topology.contracts.windows import EmitStrategy, TimeWindows, Windows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
@@ -89,7 +92,7 @@ class _TimeWindows:
         late = False
         if timestamp not in self._same_windows:
             self._present = windows.windows_for(timestamp)
-            self._same_windows = windows.same_windows(self._present)
+            self._same_windows = _times_in(self._present, windows)
         for window in self._present:
             if window.end <= close_time:
                 late = True
@@ -151,3 +154,13 @@ class _TimeWindows:
         """Return whether a window begins in a stretch of time (ms, both inclusive)."""
         windows = self._windows.windows_for(last)
         return bool(windows) and windows[-1].start >= first
+
+
+def _times_in(present: list[Window], windows: Windows) -> range:
+    """Return the times (ms) that are in just these windows, which are those of one time."""
+    if not isinstance(windows, TimeWindows):
+        return range(present[0].start, present[0].end) if present else range(0)
+    size_ms, advance_ms = windows.size_ms, windows.advance_ms
+    first, last = present[0].start, present[-1].start
+    begin = last if first == 0 else max(last, first + size_ms - advance_ms)
+    return range(begin, min(last + advance_ms, first + size_ms))
