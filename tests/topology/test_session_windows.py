@@ -327,9 +327,9 @@ def test_a_function_that_is_missing_or_takes_other_parameters_is_refused() -> No
         return so_far
 
     for call in (
-        lambda: sessions.aggregate(None, add, merge),  # type: ignore[arg-type]
-        lambda: sessions.aggregate(int, None, merge),  # type: ignore[arg-type]
-        lambda: sessions.aggregate(int, add, None),  # type: ignore[arg-type]
+        lambda: sessions.aggregate(None, add, merge),  # type: ignore[call-overload]
+        lambda: sessions.aggregate(int, None, merge),  # type: ignore[call-overload]
+        lambda: sessions.aggregate(int, add, None),  # type: ignore[call-overload]
         lambda: sessions.aggregate(int, add, of_two),  # type: ignore[arg-type]
         lambda: sessions.reduce(None),  # type: ignore[arg-type]
         lambda: sessions.count(materialized="s"),  # type: ignore[arg-type]

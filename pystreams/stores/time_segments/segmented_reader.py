@@ -113,7 +113,7 @@ class SegmentedReader:
 
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""
-        if time < self.oldest_readable():
+        if time < self._time.oldest_readable(self._too_old_by):
             return None
         segment = segment_prefix(time // self._interval_ms)
         if self._order is not None:

@@ -105,7 +105,7 @@ class Cogroups:
         store = TableStore.of(chosen, names, prefix, key_serde=key_serde, value_serde=None)
 
         def operator(name: str, aggregator: Aggregator) -> TableOperator:
-            return AggregateOperator(name, initializer, aggregator)
+            return AggregateOperator(name, Fold(initializer, aggregator))
 
         return self._declared(store, operator, node_name, None)
 

@@ -65,6 +65,9 @@ class _TimeWindows:
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
         self._store = store
+        self._row_key = store.row_key
+        self._fetch_row = store.fetch_row
+        self._put_row = store.put_row
         self._windows = operator.windows
         # Neighbours in time are mostly in the same windows.
         self._present: list[Window] = []
@@ -89,7 +92,7 @@ class _TimeWindows:
         if timestamp > time.stream_time:
             time.stream_time = timestamp
         close_time = time.stream_time - windows.grace_period_ms
-        late = False
+        late, row_key = False, None
         if timestamp not in self._same_windows:
             self._present = windows.windows_for(timestamp)
             self._same_windows = _times_in(self._present, windows)
@@ -98,7 +101,14 @@ class _TimeWindows:
                 late = True
                 shown = f"[{window.start},{window.end})"
                 time.drop(key, value, timestamp, window, shown, close_time)
-            elif not self._update(key, value, timestamp, headers, window):
+                continue
+            if row_key is None:
+                try:
+                    row_key = self._row_key(key)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    self._report_error(error, self._name)
+                    return
+            if not self._update(key, row_key, value, (timestamp, headers), window):
                 return
         if late and time.hand_on is not None:
             time.hand_on(key, value, timestamp, headers)
@@ -106,19 +116,20 @@ class _TimeWindows:
             self._send_closed(close_time, self._final, headers)
 
     def _update(
-        self, key: Any, value: Any, timestamp: int, headers: Headers, window: Window
+        self, key: Any, row_key: bytes, value: Any, at: tuple[int, Headers], window: Window
     ) -> bool:
-        """Fold a record into one window; return whether that went well."""
-        record, fold, store = self._record, self._fold, self._store
-        record.timestamp, record.headers = timestamp, headers
+        """Fold a record with its timestamp and headers into one window; tell if that went well."""
+        record, fold = self._record, self._fold
+        timestamp, headers = record.timestamp, record.headers = at
+        start = window.start
         try:
-            old, old_timestamp = store.fetch_with_timestamp(key, window.start)
+            old, old_timestamp = self._fetch_row(row_key, start)
             if old is None:
                 old = fold.initializer()
             elif old_timestamp > timestamp:
                 timestamp = old_timestamp
             new = fold.aggregator(key, value, old)
-            store.put_with_timestamp(key, new, timestamp, window.start)
+            self._put_row(row_key, new, timestamp, start)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
