@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StateStoreError,
         StoreNotAvailableError,
         StreamsError,
+        SuppressionBufferFullError,
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.suppressed import BufferConfig, Suppressed
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -145,6 +147,7 @@ _HOMES = {
         "StateStoreError",
         "StoreNotAvailableError",
         "StreamsError",
+        "SuppressionBufferFullError",
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
@@ -221,6 +224,7 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
@@ -238,6 +242,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
+    "BufferConfig",
     "ChangelogLossError",
     "ConfigError",
     "Consumed",
@@ -304,6 +309,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "Suppressed",
+    "SuppressionBufferFullError",
     "TaskId",
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",

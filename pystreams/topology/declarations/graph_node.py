@@ -84,6 +84,8 @@ class TableNode(GraphNode):
         versioned: Whether late updates are history, see `LateChange`.
         derived_from: The table it is computed from, if it is.
         on_demand: Whether it does without its store as long as nothing needs that.
+        window_grace_ms: Of a windowed aggregation: how long after its end (ms, in stream time) a
+            window may still change; None where there are no windows.
     """
 
     operator: TableOperator
@@ -91,6 +93,7 @@ class TableNode(GraphNode):
     versioned: bool
     derived_from: TableNode | None = None
     on_demand: bool = False
+    window_grace_ms: int | None = None
 
     def view(self) -> TableView:
         """Return the way to look into the table; who does must say so in its `needs`."""

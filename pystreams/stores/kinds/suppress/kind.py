@@ -1,0 +1,47 @@
+"""What the buffer of a suppression can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+from pystreams.stores.kinds.suppress.restoring import BufferTotals, RestoredChanges
+from pystreams.stores.kinds.suppress.store import SuppressionBuffer
+
+if TYPE_CHECKING:
+    from pystreams.stores.contracts.key_value import KeyValueEngine
+    from pystreams.stores.files.metadata import StoreMetadata
+
+
+class SuppressKind(StoreKind):
+    """The last change of each key of a table, by key and in order of time.
+
+    Args:
+        window_bytes: How long the window is behind the key in a logged key; 0 of a table without
+            windows.
+    """
+
+    name = "suppression-buffer"
+    caches = False
+    has_serdes = False
+    how_to_ask = "it is what a suppression keeps for itself, ask the table that is suppressed"
+
+    def __init__(self, window_bytes: int = 0) -> None:
+        self.key_layout = KeyLayout(tail_bytes=window_bytes)
+
+    def build(self, spec: StoreSpec, engine: KeyValueEngine) -> SuppressionBuffer[Any, Any]:
+        """Return a new store; it is transactional, whatever the spec."""
+        totals = BufferTotals()
+
+        def committed() -> StoreMetadata:
+            return buffer.metadata
+
+        restored = RestoredChanges(spec.name, engine, totals, committed)
+        buffer = BufferedKeyValueStore(
+            spec.name, engine, value_prefix_bytes=0, caching=False, restored=restored
+        )
+        return SuppressionBuffer(buffer, totals, spec.key_serde, spec.value_serde)
+
+
+SUPPRESS = SuppressKind()
