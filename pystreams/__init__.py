@@ -108,6 +108,17 @@ if TYPE_CHECKING:
         ProcessorContext,
         PunctuationType,
     )
+    from pystreams.topology.contracts.windowed_serdes import (
+        session_windowed_serde,
+        time_windowed_serde,
+    )
+    from pystreams.topology.contracts.windows import (
+        EmitStrategy,
+        SessionWindows,
+        SlidingWindows,
+        TimeWindows,
+        UnlimitedWindows,
+    )
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
@@ -115,14 +126,16 @@ if TYPE_CHECKING:
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedKStream,
+        TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
     from pystreams.topology.options.join_windows import JoinWindows
+    from pystreams.topology.options.materialized import Materialized
     from pystreams.topology.options.operation_options import (
         Consumed,
         Grouped,
         Joined,
-        Materialized,
         Produced,
         Repartitioned,
     )
@@ -208,15 +221,26 @@ _HOMES = {
         "use_partition_time_on_invalid_timestamp",
         "wallclock_timestamp",
     ),
+    "pystreams.topology.contracts.windowed_serdes": (
+        "session_windowed_serde",
+        "time_windowed_serde",
+    ),
+    "pystreams.topology.contracts.windows": (
+        "EmitStrategy",
+        "SessionWindows",
+        "SlidingWindows",
+        "TimeWindows",
+        "UnlimitedWindows",
+    ),
     "pystreams.topology.options.join_windows": ("JoinWindows",),
     "pystreams.topology.options.operation_options": (
         "Consumed",
         "Grouped",
         "Joined",
-        "Materialized",
         "Produced",
         "Repartitioned",
     ),
+    "pystreams.topology.options.materialized": ("Materialized",),
     "pystreams.topology.contracts.processor": (
         "FixedKeyProcessor",
         "Processor",
@@ -231,6 +255,8 @@ _HOMES = {
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedKStream",
+        "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
 }
@@ -247,6 +273,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
+    "EmitStrategy",
     "ErrorContext",
     "ErrorResponse",
     "FailureReason",
@@ -293,6 +320,9 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "State",
     "StateDirectoryError",
     "StateQueryResult",
@@ -312,6 +342,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Suppressed",
     "SuppressionBufferFullError",
     "TaskId",
+    "TimeWindowedKStream",
+    "TimeWindows",
     "TimestampedKeyQuery",
     "TimestampedKeyValueStore",
     "TimestampedRangeQuery",
@@ -319,6 +351,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TopicPartition",
     "Topology",
     "TopologyError",
+    "UnlimitedWindows",
     "ValueAndTimestamp",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
@@ -334,6 +367,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "log_and_skip_on_invalid_timestamp",
     "serde_of",
     "serdes",
+    "session_windowed_serde",
+    "time_windowed_serde",
     "use_partition_time_on_invalid_timestamp",
     "wallclock_timestamp",
 ]

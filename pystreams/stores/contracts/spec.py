@@ -89,6 +89,9 @@ class StoreKind:
         has_serdes: Whether keys and values are the user's, with the serdes of the spec.
         holds_tables: Whether a table of the DSL may live in it: its stores have
             `get_with_timestamp`, `put_with_timestamp` and `set_flush_listener`.
+        holds_windows: Whether a windowed aggregation may keep its results in it: its stores are
+            window stores with timestamps.
+        holds_sessions: Whether an aggregation of sessions may: its stores are session stores.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
@@ -110,6 +113,8 @@ class StoreKind:
     caches = True
     has_serdes = True
     holds_tables = False
+    holds_windows = False
+    holds_sessions = False
     holds_joined_streams = False
     keeps_versions = False
     segmented = False

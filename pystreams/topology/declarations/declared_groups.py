@@ -19,7 +19,8 @@ from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.change_serde import ChangeSerde
 from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.options.operation_options import Grouped, Materialized, Repartitioned
+from pystreams.topology.options.materialized import Materialized
+from pystreams.topology.options.operation_options import Grouped, Repartitioned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,14 +45,20 @@ class StreamGroups:
         )
 
     def aggregated(
-        self, operator: TableOperator, node_name: str | None, prefix: str, store: TableStore
+        self,
+        operator: TableOperator,
+        node_name: str | None,
+        prefix: str,
+        store: TableStore,
+        *,
+        window_grace_ms: int | None = None,
     ) -> DeclaredTable:
-        """Declare an aggregation."""
+        """Declare an aggregation; one of windows, with how long those may still change."""
         stream = self.stream
         name = stream.graph.names.node_or(node_name, prefix)
         if stream.repartition_required:
             stream = behind(stream.graph, self._repartition(store.name))
-        return aggregated_table(stream, name, operator, store)
+        return aggregated_table(stream, name, operator, store, window_grace_ms)
 
     def _repartition(self, store_name: str) -> RepartitionNode:
         """Return the repartition of an aggregation; one with a name serves several."""

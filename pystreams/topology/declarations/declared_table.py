@@ -25,7 +25,8 @@ from pystreams.topology.operators.tables import (
     TableSourceOperator,
     TableToStreamOperator,
 )
-from pystreams.topology.options.operation_options import Consumed, Materialized, Repartitioned
+from pystreams.topology.options.materialized import Materialized
+from pystreams.topology.options.operation_options import Consumed, Repartitioned
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,10 +204,16 @@ def table_of_stream(
 
 
 def aggregated_table(
-    stream: DeclaredStream, name: str, operator: TableOperator, store: TableStore
+    stream: DeclaredStream,
+    name: str,
+    operator: TableOperator,
+    store: TableStore,
+    window_grace_ms: int | None = None,
 ) -> DeclaredTable:
     """Declare a table that aggregates a stream, whose records are in their groups' partitions."""
-    node = TableNode(name, operator, store.builder(), store.versioned)
+    node = TableNode(
+        name, operator, store.builder(), store.versioned, window_grace_ms=window_grace_ms
+    )
     stream.graph.add(node, stream.node)
     return _kept(stream.graph, node, stream.sources, store)
 

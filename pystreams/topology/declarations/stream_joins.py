@@ -46,8 +46,8 @@ from pystreams.topology.operators.stream_stream_join import (
     PairJoiner,
     StreamStreamJoinOperator,
 )
+from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
-from pystreams.topology.options.operation_options import options_of
 from pystreams.topology.options.stream_joined import StreamJoined
 
 

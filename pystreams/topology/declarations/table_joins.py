@@ -18,7 +18,8 @@ from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
-from pystreams.topology.options.operation_options import Joined, options_of
+from pystreams.topology.options.given_options import options_of
+from pystreams.topology.options.operation_options import Joined
 
 
 def join_table(stream: DeclaredStream, table: DeclaredTable, call: JoinCall) -> DeclaredStream:

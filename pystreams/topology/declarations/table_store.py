@@ -16,7 +16,7 @@ from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.retentions import versioned_retention
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.topology.graph.naming import NameCounter
-from pystreams.topology.options.operation_options import Materialized
+from pystreams.topology.options.materialized import Materialized
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,11 @@ class TableStore:
         options = self.options
         if options.supplier is not None:
             return options.supplier
-        engine = options.store_type or StoreEngine.ROCKSDB
+        return self._own_supplier(options.store_type or StoreEngine.ROCKSDB)
+
+    def _own_supplier(self, engine: StoreEngine) -> StoreSupplier:
+        """Return where the store's bytes live if the user has no supplier."""
+        options = self.options
         if options.history_retention_ms is None:
             return StoreSupplier(self.name, KEY_VALUE, engine, timestamped=True)
         retention = versioned_retention(

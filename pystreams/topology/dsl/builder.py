@@ -17,12 +17,9 @@ from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import check_store_builder
 from pystreams.topology.graph.source_topics import compiled_pattern
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.options.operation_options import (
-    Consumed,
-    ConsumedOptions,
-    Materialized,
-    options_of,
-)
+from pystreams.topology.options.given_options import options_of
+from pystreams.topology.options.materialized import Materialized, table_options
+from pystreams.topology.options.operation_options import Consumed, ConsumedOptions
 from pystreams.topology.options.type_variables import K, V
 
 
@@ -141,4 +138,4 @@ def _table_options(materialized: Materialized[K, V] | None, name: str | None) ->
         )
         raise TopologyError(message)
     keywords = {} if materialized is not None else {"name": name}
-    return options_of(Materialized, materialized, keywords, "table")
+    return table_options(materialized, keywords, "table")

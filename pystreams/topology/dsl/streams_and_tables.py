@@ -17,12 +17,20 @@ from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import LONG, Serde
+from pystreams.stores.contracts.window import Windowed
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
     checked,
     with_or_without_key,
+)
+from pystreams.topology.contracts.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
 )
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
@@ -32,25 +40,31 @@ from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
+from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
 from pystreams.topology.operators import aggregations as aggregate
 from pystreams.topology.operators import stateless
+from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.printing import PrintOperator
+from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
+from pystreams.topology.options.materialized import (
+    Materialized,
+    MaterializedOptions,
+    optional_table_options,
+    table_options,
+    windowed_table_options,
+)
 from pystreams.topology.options.operation_options import (
     Grouped,
     GroupedOptions,
     Joined,
     JoinedOptions,
-    Materialized,
-    MaterializedOptions,
     Produced,
     ProducedOptions,
     Repartitioned,
     RepartitionedOptions,
-    optional_options,
-    options_of,
 )
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
 from pystreams.topology.options.suppressed import Suppressed
@@ -283,7 +297,7 @@ class KStream(Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, V]],
     ) -> KTable[K, V]:
         """Read the stream as updates of a table: the last value of each key, None deletes."""
-        chosen = options_of(Materialized, materialized, options, "to_table")
+        chosen = table_options(materialized, options, "to_table")
         return KTable(table_of_stream(self._declared, chosen, node_name))
 
     # ------------------------------------------------------------------ the user's processors
@@ -555,7 +569,7 @@ class KTable(Generic[K, V]):
             predicate: Called with (key, value), never with a deleted row.
         """
         checked(predicate, "filter", KEY_VALUE)
-        chosen = optional_options(Materialized, materialized, options, "filter")
+        chosen = optional_table_options(materialized, options, "filter")
         return KTable(self._declared.filtered(predicate, chosen, node_name, negate=False))
 
     def filter_not(
@@ -568,7 +582,7 @@ class KTable(Generic[K, V]):
     ) -> KTable[K, V]:
         """Keep the rows for which the predicate is false; otherwise as `filter`."""
         checked(predicate, "filter_not", KEY_VALUE)
-        chosen = optional_options(Materialized, materialized, options, "filter_not")
+        chosen = optional_table_options(materialized, options, "filter_not")
         return KTable(self._declared.filtered(predicate, chosen, node_name, negate=True))
 
     @overload
@@ -609,7 +623,7 @@ class KTable(Generic[K, V]):
             with_key: Call the mapper with (key, value).
         """
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
-        chosen = optional_options(Materialized, materialized, options, "map_values")
+        chosen = optional_table_options(materialized, options, "map_values")
         return KTable(self._declared.mapped(mapper, chosen, node_name, with_key=with_key))
 
     @overload
@@ -687,7 +701,7 @@ class KGroupedStream(Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, int]],
     ) -> KTable[K, int]:
         """Count the records of each key; `value_serde` is `serdes.LONG` unless given."""
-        chosen = options_of(Materialized, materialized, options, "count")
+        chosen = table_options(materialized, options, "count")
         if (materialized is not None or options) and chosen.store_name is None:
             # Kafka takes a number here for the sake of old topologies.
             self._groups.stream.graph.names.store(naming.STREAM_AGGREGATE)
@@ -710,7 +724,7 @@ class KGroupedStream(Generic[K, V]):
                 None deletes the key.
         """
         checked(reducer, "reduce", ("so_far", "value"))
-        chosen = options_of(Materialized, materialized, options, "reduce")
+        chosen = table_options(materialized, options, "reduce")
         store = self._groups.store(chosen, naming.STREAM_REDUCE, self._groups.grouped.value_serde)
         operator = aggregate.ReduceOperator(store.name, reducer)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_REDUCE, store))
@@ -733,10 +747,179 @@ class KGroupedStream(Generic[K, V]):
         """
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = options_of(Materialized, materialized, options, "aggregate")
+        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
         operator = aggregate.AggregateOperator(store.name, initializer, aggregator)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+    ) -> TimeWindowedKStream[K, V]: ...
+
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
+        """Cut the records of each key into windows of event time, to aggregate those.
+
+        Raises:
+            TopologyError: They are not windows.
+        """
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(WindowedGroups(self._groups, windows))
+        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
+            raise TopologyError(
+                f"windowed_by: {windows!r} is neither TimeWindows, SlidingWindows, SessionWindows "
+                "nor UnlimitedWindows"
+            )
+        return TimeWindowedKStream(WindowedGroups(self._groups, windows))
+
+
+class TimeWindowedKStream(Generic[K, V]):
+    """The records of a stream, grouped by key and cut into windows.
+
+    Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
+    window, kept in a window store. A record without a key or value is dropped, and so is one whose
+    window is closed: stream time has passed its end and the grace period. Options are given as to
+    `KGroupedStream`.
+    """
+
+    def __init__(self, groups: WindowedGroups) -> None:
+        self._groups = groups
+
+    def emit_strategy(self, strategy: EmitStrategy) -> TimeWindowedKStream[K, V]:
+        """Return the same windows, with results sent on when the strategy says.
+
+        Raises:
+            TopologyError: Results would never be sent.
+        """
+        return TimeWindowedKStream(self._groups.emitting(strategy))
+
+    def count(
+        self,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, int] | None = None,
+        **options: Unpack[MaterializedOptions[K, int]],
+    ) -> KTable[Windowed[K], int]:
+        """Count the records of each key and window; `value_serde` is `serdes.LONG` unless given."""
+        chosen = windowed_table_options(materialized, options, "count", sessions=False)
+        with_options = materialized is not None or bool(options)
+        return KTable(self._groups.counted(chosen, node_name, with_options=with_options))
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[Windowed[K], V]:
+        """Combine the values of each key and window.
+
+        Args:
+            reducer: Called with (value so far, value) from a window's second record on; returning
+                None deletes its row.
+        """
+        checked(reducer, "reduce", ("so_far", "value"))
+        chosen = windowed_table_options(materialized, options, "reduce", sessions=False)
+        return KTable(self._groups.reduced(reducer, chosen, node_name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        aggregator: Callable[[K, V, VAgg], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]:
+        """Fold the values of each key and window into one of another type, with its own serde.
+
+        Args:
+            initializer: Returns the value a window begins with.
+            aggregator: Called with (key, value, value so far); returns the new value, or None to
+                delete the window's row. It may change what it was given and return that.
+        """
+        checked(initializer, "aggregate", ())
+        checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
+
+
+class SessionWindowedKStream(Generic[K, V]):
+    """The records of a stream, grouped by key and cut into sessions.
+
+    Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
+    session, kept in a session store. A record that closes the gap between two sessions makes them
+    one: the rows of both are deleted, and that of the merged session is made. Otherwise as
+    `TimeWindowedKStream`.
+    """
+
+    def __init__(self, groups: WindowedGroups) -> None:
+        self._groups = groups
+
+    def emit_strategy(self, strategy: EmitStrategy) -> SessionWindowedKStream[K, V]:
+        """Return the same sessions, with results sent on when the strategy says."""
+        return SessionWindowedKStream(self._groups.emitting(strategy))
+
+    def count(
+        self,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, int] | None = None,
+        **options: Unpack[MaterializedOptions[K, int]],
+    ) -> KTable[Windowed[K], int]:
+        """Count the records of each session; `value_serde` is `serdes.LONG` unless given."""
+        chosen = windowed_table_options(materialized, options, "count", sessions=True)
+        with_options = materialized is not None or bool(options)
+        return KTable(self._groups.counted(chosen, node_name, with_options=with_options))
+
+    def reduce(
+        self,
+        reducer: Callable[[V, V], V],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[MaterializedOptions[K, V]],
+    ) -> KTable[Windowed[K], V]:
+        """Combine the values of each session.
+
+        Args:
+            reducer: Called with (value so far, value) from a session's second record on, and with
+                the values of two sessions that become one; returning None deletes the row.
+        """
+        checked(reducer, "reduce", ("so_far", "value"))
+        chosen = windowed_table_options(materialized, options, "reduce", sessions=True)
+        return KTable(self._groups.reduced(reducer, chosen, node_name))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        aggregator: Callable[[K, V, VAgg], VAgg],
+        merger: Callable[[K, VAgg, VAgg], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]:
+        """Fold the values of each session into one of another type, which has its own serde.
+
+        Args:
+            initializer: Returns the value a session begins with.
+            aggregator: Called with (key, value, value so far); returns the new value, or None to
+                delete the session's row.
+            merger: Called with (key, value so far, other value) when two sessions become one.
+        """
+        checked(initializer, "aggregate", ())
+        checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
+        checked(merger, "aggregate", ("key", "so_far", "other"))
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        fold = Fold(initializer, aggregator, merger)
+        return KTable(self._groups.aggregated(fold, chosen, node_name))
 
 
 class KGroupedTable(Generic[K, V]):
@@ -758,7 +941,7 @@ class KGroupedTable(Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, int]],
     ) -> KTable[K, int]:
         """Count the rows of each group; `value_serde` is `serdes.LONG` unless given."""
-        chosen = options_of(Materialized, materialized, options, "count")
+        chosen = table_options(materialized, options, "count")
         store = self._groups.store(chosen, LONG)
         operator = aggregate.table_count(store.name)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
@@ -780,7 +963,7 @@ class KGroupedTable(Generic[K, V]):
         """
         for function in (adder, subtractor):
             checked(function, "reduce", ("so_far", "value"))
-        chosen = options_of(Materialized, materialized, options, "reduce")
+        chosen = table_options(materialized, options, "reduce")
         store = self._groups.store(chosen, self._groups.grouped.value_serde)
         operator = aggregate.TableReduceOperator(store.name, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_REDUCE, store))
@@ -805,7 +988,7 @@ class KGroupedTable(Generic[K, V]):
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        chosen = options_of(Materialized, materialized, options, "aggregate")
+        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, None)
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypedDict
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
+from pystreams.topology.options.given_options import check_options
 from pystreams.topology.options.join_windows import JoinWindows
-from pystreams.topology.options.operation_options import check_options
 from pystreams.topology.options.type_variables import K, V, VOther
 
 

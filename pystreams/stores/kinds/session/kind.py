@@ -31,6 +31,7 @@ class SessionKind(SegmentedKind):
     name = "session"
     factory = "persistent_session_store"
     contract = "SessionStoreContract"
+    holds_sessions = True
     key_layout = KeyLayout(tail_bytes=SUFFIX_BYTES)
     answers: ClassVar = {WindowRangeQuery: _fetch}
     how_to_ask = "ask it with WindowRangeQuery with key"

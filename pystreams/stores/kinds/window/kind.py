@@ -35,6 +35,7 @@ class WindowKind(SegmentedKind):
     name = "window"
     factory = "persistent_window_store"
     contract = "WindowStoreContract"
+    holds_windows = True
     holds_joined_streams = True
     ordered_by_key = True
     key_layout = KeyLayout(tail_bytes=SUFFIX_BYTES)

@@ -1,0 +1,159 @@
+"""Serdes of windowed keys, as they stand in topics.
+
+    time window    key | start (int64, ms)                  its end is not written: start + size
+    session        key | end (int64, ms) | start (int64, ms)
+
+In a changelog the key of a time window has a sequence number (int32) behind the start; that is the
+store's key (`stores.kinds.window.keys`), not this one. Records with such a key go to the partition
+of the key inside, so that a key's windows stay together.
+
+Spec: Kafka TimeWindowedSerializer, SessionWindowedSerializer, WindowKeySchema.toBinary,
+SessionKeySchema.toBinary, WindowedStreamPartitioner.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pystreams.errors import ConfigError, TopologyError
+from pystreams.serdes import Serde
+from pystreams.stores.contracts.window import Window, Windowed
+
+K = TypeVar("K")
+
+_START = struct.Struct(">q")
+_END_AND_START = struct.Struct(">qq")
+_MAX_TIME_MS = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class WindowedSerde(Generic[K]):
+    """What serdes of windowed keys have in common.
+
+    Attributes:
+        inner: How the key inside is written; None takes `default.key.serde`.
+    """
+
+    inner: Serde[K] | None
+    suffix_bytes = 0
+
+    def with_default(self, default: Serde[Any] | None) -> Any:
+        """Return this serde, with the configured default where it has no inner one."""
+        raise NotImplementedError
+
+    def is_complete(self) -> bool:
+        """Return whether it needs no default."""
+        return self.inner is not None
+
+    def known_inner(self) -> Serde[K]:
+        """Return the serde of the key inside.
+
+        Raises:
+            ConfigError: There is neither one of its own nor a default.
+        """
+        if self.inner is None:
+            raise ConfigError(
+                "windowed keys have no serde for the key inside: give key_serde=... to the "
+                "grouping, or set default.key.serde"
+            )
+        return self.inner
+
+
+@dataclass(frozen=True)
+class TimeWindowedSerde(WindowedSerde[K]):
+    """Serde of keys in time windows.
+
+    Attributes:
+        window_size_ms: How long a window is: what is read has no end.
+    """
+
+    window_size_ms: int
+    suffix_bytes = _START.size
+
+    def with_default(self, default: Serde[Any] | None) -> TimeWindowedSerde[Any]:
+        """Return this serde, with the configured default where it has no inner one."""
+        return TimeWindowedSerde(self.inner or default, self.window_size_ms)
+
+    def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
+        """Return the function that turns a windowed key into bytes."""
+        serialize_key, pack = self.known_inner().serializer(topic), _START.pack
+
+        def serialize(windowed: Windowed[K]) -> bytes:
+            key, (start, _) = windowed
+            return serialize_key(key) + pack(start)
+
+        return serialize
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Windowed[K]]:
+        """Return the function that turns bytes into a windowed key."""
+        deserialize_key, unpack = self.known_inner().deserializer(topic), _START.unpack_from
+        size_ms = self.window_size_ms
+
+        def deserialize(data: bytes) -> Windowed[K]:
+            (start,) = unpack(data, len(data) - 8)
+            window = Window(start, min(start + size_ms, _MAX_TIME_MS))
+            return Windowed(deserialize_key(data[:-8]), window)
+
+        return deserialize
+
+
+@dataclass(frozen=True)
+class SessionWindowedSerde(WindowedSerde[K]):
+    """Serde of keys in sessions."""
+
+    suffix_bytes = _END_AND_START.size
+
+    def with_default(self, default: Serde[Any] | None) -> SessionWindowedSerde[Any]:
+        """Return this serde, with the configured default where it has no inner one."""
+        return SessionWindowedSerde(self.inner or default)
+
+    def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
+        """Return the function that turns a windowed key into bytes."""
+        serialize_key, pack = self.known_inner().serializer(topic), _END_AND_START.pack
+
+        def serialize(windowed: Windowed[K]) -> bytes:
+            key, (start, end) = windowed
+            return serialize_key(key) + pack(end, start)
+
+        return serialize
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Windowed[K]]:
+        """Return the function that turns bytes into a windowed key."""
+        deserialize_key = self.known_inner().deserializer(topic)
+        unpack = _END_AND_START.unpack_from
+
+        def deserialize(data: bytes) -> Windowed[K]:
+            end, start = unpack(data, len(data) - 16)
+            return Windowed(deserialize_key(data[:-16]), Window(start, end))
+
+        return deserialize
+
+
+def time_windowed_serde(inner: Serde[K], window_size_ms: int) -> Serde[Windowed[K]]:
+    """Return a serde of keys in time windows, for topics that hold them.
+
+    Args:
+        inner: How the key inside is written.
+        window_size_ms: How long the windows are: it is not written.
+
+    Raises:
+        TopologyError: The size is not above 0.
+
+    Spec: Kafka WindowedSerdes.timeWindowedSerdeFrom.
+    """
+    if window_size_ms <= 0:
+        raise TopologyError(
+            f"time_windowed_serde: window_size_ms must be above 0, not {window_size_ms}"
+        )
+    return TimeWindowedSerde(inner, window_size_ms)
+
+
+def session_windowed_serde(inner: Serde[K]) -> Serde[Windowed[K]]:
+    """Return a serde of keys in sessions, for topics that hold them.
+
+    Spec: Kafka WindowedSerdes.sessionWindowedSerdeFrom.
+    """
+    return SessionWindowedSerde(inner)

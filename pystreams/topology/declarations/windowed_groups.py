@@ -1,0 +1,216 @@
+"""Declared groups of a stream, cut into windows: below `TimeWindowedKStream` and such.
+
+What kind of windows they are decides which store keeps the results, how long it keeps them, which
+operator folds the records, and how the resulting keys are written.
+
+Source: Kafka Streams' `TimeWindowedKStreamImpl`, `SlidingWindowedKStreamImpl`,
+`SessionWindowedKStreamImpl`, `WindowStoreMaterializer`, `SlidingWindowStoreMaterializer`,
+`SessionStoreMaterializer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pystreams.errors import TopologyError
+from pystreams.serdes import LONG, Serde
+from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
+from pystreams.stores.contracts.window import Windowed
+from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.window.kind import WINDOW
+from pystreams.stores.retentions import session_retention, window_retention
+from pystreams.topology.contracts.windowed_serdes import (
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+)
+from pystreams.topology.contracts.windows import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    UnlimitedWindows,
+)
+from pystreams.topology.declarations.declared_groups import StreamGroups
+from pystreams.topology.declarations.declared_table import DeclaredTable
+from pystreams.topology.declarations.table_store import TableStore
+from pystreams.topology.graph import naming
+from pystreams.topology.operators.fold import Fold, counting, reducing
+from pystreams.topology.operators.session_windows import SessionWindowOperator
+from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
+from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.time_windows import TimeWindowOperator
+from pystreams.topology.options.materialized import Materialized
+
+AnyWindows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowedGroups:
+    """The records of a stream, grouped and cut into windows.
+
+    Attributes:
+        groups: The groups.
+        windows: How they are cut.
+        emit: When results are sent on.
+    """
+
+    groups: StreamGroups
+    windows: AnyWindows
+    emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+
+    def emitting(self, emit: EmitStrategy) -> WindowedGroups:
+        """Return these groups with another emit strategy.
+
+        Raises:
+            TopologyError: The windows never close.
+        """
+        if emit is EmitStrategy.ON_WINDOW_CLOSE and isinstance(self.windows, UnlimitedWindows):
+            raise TopologyError(
+                "emit_strategy: unlimited windows never close, so EmitStrategy.on_window_close() "
+                "would never send a result: leave it out, or aggregate by TimeWindows"
+            )
+        return replace(self, emit=emit)
+
+    def counted(
+        self, chosen: Materialized[Any, Any], node_name: str | None, *, with_options: bool
+    ) -> DeclaredTable:
+        """Declare a count.
+
+        Args:
+            chosen: How results are kept.
+            node_name: The node's name; None generates one.
+            with_options: Whether the user said anything about the store.
+        """
+        sliding = isinstance(self.windows, SlidingWindows)
+        if with_options and chosen.store_name is None and not sliding:
+            # Kafka takes a number here for the sake of old topologies.
+            self.groups.stream.graph.names.store(naming.STREAM_AGGREGATE)
+        return self._folded(counting(), chosen, node_name, naming.STREAM_AGGREGATE, LONG)
+
+    def reduced(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+    ) -> DeclaredTable:
+        """Declare that values are combined."""
+        value_serde = self.groups.grouped.value_serde
+        return self._folded(reducing(reducer), chosen, node_name, naming.STREAM_REDUCE, value_serde)
+
+    def aggregated(
+        self, fold: Fold, chosen: Materialized[Any, Any], node_name: str | None
+    ) -> DeclaredTable:
+        """Declare a fold of the user's."""
+        return self._folded(fold, chosen, node_name, naming.STREAM_AGGREGATE, None)
+
+    def _folded(
+        self,
+        fold: Fold,
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+        prefix: str,
+        value_serde: Serde[Any] | None,
+    ) -> DeclaredTable:
+        """Declare an aggregation.
+
+        Args:
+            fold: What is done with the records of a window.
+            chosen: How results are kept.
+            node_name: The node's name; None generates one.
+            prefix: Begins generated names.
+            value_serde: Serde of results, where `chosen` has none.
+
+        Raises:
+            TopologyError: Windows would not be kept as long as they may change.
+        """
+        windows = self.windows
+        self._check_kept_long_enough(chosen)
+        kept = TableStore.of(
+            replace(chosen, caching=chosen.caching and self._may_cache()),
+            self.groups.stream.graph.names,
+            prefix,
+            key_serde=self.groups.grouped.key_serde,
+            value_serde=value_serde,
+        )
+        store = WindowedTableStore(
+            kept.name,
+            kept.queryable_name,
+            kept.key_serde,
+            kept.value_serde,
+            kept.options,
+            windows,
+            self.emit,
+        )
+        operator = self._operator(store.name, fold)
+        grace_ms = windows.grace_period_ms
+        if isinstance(windows, SessionWindows):
+            grace_ms += windows.inactivity_gap_ms
+        table = self.groups.aggregated(operator, node_name, prefix, store, window_grace_ms=grace_ms)
+        return replace(table, key_serde=self._windowed_serde(store.key_serde))
+
+    def _operator(self, store: str, fold: Fold) -> TableOperator:
+        windows = self.windows
+        if isinstance(windows, SessionWindows):
+            return SessionWindowOperator(store, windows, fold, self.emit)
+        if isinstance(windows, SlidingWindows):
+            return SlidingWindowOperator(store, windows, fold, self.emit)
+        return TimeWindowOperator(store, windows, fold, self.emit)
+
+    def _windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
+        windows = self.windows
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedSerde(inner)
+        return TimeWindowedSerde(inner, windows.size_ms)
+
+    def _may_cache(self) -> bool:
+        """Return whether results may wait in a record cache: final ones are sent on as they are."""
+        return self.emit is EmitStrategy.ON_WINDOW_UPDATE or isinstance(self.windows, TimeWindows)
+
+    def _check_kept_long_enough(self, chosen: Materialized[Any, Any]) -> None:
+        retention = None if chosen.supplier is None else chosen.supplier.retention
+        kept_ms = chosen.retention_ms if retention is None else retention.retention_ms
+        needed_ms = retention_needed_ms(self.windows)
+        if kept_ms is not None and kept_ms < needed_ms:
+            raise TopologyError(
+                f"{self.windows} need a store that keeps them {needed_ms} ms, until nothing can "
+                f"change them any more; store {chosen.store_name or '(unnamed)'!r} has "
+                f"retention_ms {kept_ms}: make it at least {needed_ms}, or leave it out"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedTableStore(TableStore):
+    """The store of a windowed aggregation.
+
+    Attributes:
+        windows: What it keeps results of.
+        emit: When they are sent on.
+    """
+
+    windows: AnyWindows
+    emit: EmitStrategy
+
+    def _own_supplier(self, engine: StoreEngine) -> StoreSupplier:
+        windows = self.windows
+        kept_ms = self.options.retention_ms
+        if kept_ms is None:
+            kept_ms = retention_needed_ms(windows)
+        if isinstance(windows, SessionWindows):
+            return StoreSupplier(
+                self.name, SESSION, engine, retention=session_retention(self.name, kept_ms)
+            )
+        retention = window_retention(self.name, kept_ms, windows.size_ms, retain_duplicates=False)
+        return StoreSupplier(self.name, WINDOW, engine, timestamped=True, retention=retention)
+
+
+def retention_needed_ms(windows: AnyWindows) -> int:
+    """Return how long (ms) the results of windows must be kept at least."""
+    grace_ms = windows.grace_period_ms
+    if isinstance(windows, SessionWindows):
+        return windows.inactivity_gap_ms + grace_ms
+    if isinstance(windows, SlidingWindows):
+        # A late record may need the window that ends a whole one before its own.
+        return 2 * windows.time_difference_ms + grace_ms
+    return windows.size_ms + grace_ms

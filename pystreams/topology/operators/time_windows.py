@@ -1,0 +1,31 @@
+"""To be written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.contracts.windows import EmitStrategy, Windows
+from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.table_operator import TableOperator
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindowOperator(TableOperator):
+    """Folds the records of each key and window.
+
+    Attributes:
+        store: Keeps the results.
+        windows: How time is cut.
+        fold: What is done with the records of a window.
+        emit: When results are sent on.
+    """
+
+    store: str
+    windows: Windows
+    fold: Fold
+    emit: EmitStrategy
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step."""
+        raise NotImplementedError
