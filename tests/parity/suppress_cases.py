@@ -1,4 +1,4 @@
-"""Small inputs of one suppression each: what Kafka Streams made of them, and what pystreams makes."""
+"""Small inputs of one suppression each: what Kafka Streams made of them, and what is made here."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def run(case: SuppressCase, engine: StoreEngine) -> Answer:
             logged.append(_logged_since(driver, seen))
         out = driver.create_output_topic("out", STRING, STRING).read_records()
     records = [(record.key, record.value, record.timestamp, record.headers) for record in out]
-    return Answer(topology.describe(), records, logged)
+    return Answer(str(topology.describe()), records, logged)
 
 
 def _logged_since(driver: TopologyTestDriver, seen: dict[str, int]) -> list[Logged]:

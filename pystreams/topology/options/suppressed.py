@@ -15,7 +15,7 @@ from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Windowed
 from pystreams.topology.graph.naming import check_name
-from pystreams.topology.options.operation_options import check_options
+from pystreams.topology.options.given_options import check_options
 from pystreams.topology.options.type_variables import K
 
 
