@@ -57,7 +57,9 @@ def python_class(name: str) -> type[Any] | None:
 
 def names_of(cls: type[Any]) -> set[str]:
     """Return the public attributes of a class, fields of a dataclass included."""
-    return {name for name in dir(cls) if not name.startswith("_")} | _fields_of(cls)
+    # dir() of an enum leaves its class methods out.
+    names = {*dir(cls), *vars(cls)}
+    return {name for name in names if not name.startswith("_")} | _fields_of(cls)
 
 
 def by_rule(cls: str, method: str) -> str | None:

@@ -34,6 +34,7 @@ SPELLED: dict[str, str] = {
     "StreamJoined.withDslStoreSuppliers": "`store_type=`",
     "StreamJoined.withLoggingDisabled": "`logging=False`",
     "StreamJoined.withLoggingEnabled": "`log_config=`",
+    "Materialized.withRetention": "`retention_ms=`",
     "Materialized.withCachingDisabled": "`caching=False`",
     "Materialized.withCachingEnabled": "`caching=True`, the default",
     "Materialized.withLoggingDisabled": "`logging=False`",
@@ -52,6 +53,21 @@ SPELLED: dict[str, str] = {
     # Windows of joins.
     "JoinWindows.gracePeriodMs": f"`JoinWindows.grace_period_ms`, {_PLAIN}",
     "JoinWindows.size": f"`JoinWindows.size_ms`, {_PLAIN}",
+    # Windows of aggregations.
+    **{
+        f"{windows}.{method}": f"`{windows}.{attribute}`, {_PLAIN}"
+        for windows, method, attribute in (
+            ("TimeWindows", "gracePeriodMs", "grace_period_ms"),
+            ("TimeWindows", "size", "size_ms"),
+            ("SlidingWindows", "gracePeriodMs", "grace_period_ms"),
+            ("SlidingWindows", "timeDifferenceMs", "time_difference_ms"),
+            ("SessionWindows", "gracePeriodMs", "grace_period_ms"),
+            ("SessionWindows", "inactivityGap", "inactivity_gap_ms"),
+            ("UnlimitedWindows", "gracePeriodMs", "grace_period_ms"),
+            ("UnlimitedWindows", "size", "size_ms"),
+        )
+    },
+    "EmitStrategy.type": "a strategy is a member of the enum: compare it",
     # Processor API.
     "FixedKeyRecord.headers": "`Record.headers`: a fixed-key processor gets a plain record",
     "FixedKeyRecord.key": "`Record.key`; a forwarded record with another key is refused",
@@ -185,32 +201,19 @@ _SKIP_CACHE = (
     "the record cache and the transaction are one map; "
     f"`isolation_level=IsolationLevel.READ_COMMITTED` {_ASKING} reads past it"
 )
-_WINDOWS = "windowed aggregations are to come; a window store in a processor does it meanwhile"
 
 MISSING: dict[str, str] = {
     "StreamsBuilder.addGlobalStore": "",
     "StreamsBuilder.globalTable": "a `table` with the stream's partitioning, joined",
     "GlobalKTable": "",
     "KGroupedStream.cogroup": "",
-    "KGroupedStream.windowedBy": _WINDOWS,
-    "KTable.join": "",
-    "KTable.leftJoin": "",
-    "KTable.outerJoin": "",
     "KTable.suppress": "",
     "KTable.transformValues": "`to_stream()` and `process_values`",
     "CogroupedKStream": "",
-    "TimeWindowedKStream": _WINDOWS,
-    "SessionWindowedKStream": _WINDOWS,
     "TimeWindowedCogroupedKStream": "",
     "SessionWindowedCogroupedKStream": "",
-    "TimeWindows": _WINDOWS,
-    "SlidingWindows": _WINDOWS,
-    "SessionWindows": _WINDOWS,
-    "UnlimitedWindows": _WINDOWS,
-    "EmitStrategy": _WINDOWS,
     "Suppressed": "",
     "TableJoined": "",
-    "Materialized.withRetention": "retention is given with the store's supplier (`Stores`)",
     "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.appConfigs": "close over what a processor needs",
@@ -294,6 +297,10 @@ OURS_ALONE: dict[str, set[str]] = {
     "PositionBound": {"missing"},
     "TopologyTestDriver": {"pipe_raw", "produced_raw"},
     "StreamJoined": {"transactional", "check_suppliers"},
+    "TimeWindows": {"advance_ms"},
+    "SlidingWindows": {"size_ms"},
+    "UnlimitedWindows": {"start_ms"},
+    "EmitStrategy": {"ON_WINDOW_CLOSE", "ON_WINDOW_UPDATE"},
     "Materialized": {
         "history_retention_ms",
         "segment_interval_ms",

@@ -95,6 +95,11 @@ class TableNode(GraphNode):
     on_demand: bool = False
     window_grace_ms: int | None = None
 
+    @property
+    def joined_from(self) -> tuple[TableNode, ...]:
+        """The tables that it joins, if it does: its old values are made of theirs."""
+        return ()
+
     def view(self) -> TableView:
         """Return the way to look into the table; who does must say so in its `needs`."""
         if self.store is not None:

@@ -53,8 +53,15 @@ class TableDecisions:
         self._storing.add(table)
 
     def _send(self, table: TableNode, *, force: bool) -> bool:
-        """Let a table send old values: from its store, else computed from its parent's."""
-        if table.store is None and table.derived_from is not None:
+        """Let a table send old values: from its store, else computed from its parent's.
+
+        A join computes them from both parents', which must send them, even if it has a store.
+        """
+        if table.joined_from:
+            for parent in table.joined_from:
+                self._send(parent, force=True)
+            self._sending.add(table)
+        elif table.store is None and table.derived_from is not None:
             if self._send(table.derived_from, force=force):
                 self._sending.add(table)
         elif force or self.keeps_store(table):

@@ -37,6 +37,7 @@ from pystreams.topology.declarations.declared_groups import StreamGroups, TableG
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
 from pystreams.topology.declarations.join_call import JoinCall
+from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
@@ -678,6 +679,137 @@ class KTable(Generic[K, V]):
                 windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
         """
         return KTable(suppressed_table(self._declared, suppressed))
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[V, VOther], V2],
+        *,
+        with_key: Literal[False] = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[K, V, VOther], V2],
+        *,
+        with_key: Literal[True],
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Join the rows of two tables that have the same key; a change of either makes a new row.
+
+        Both topics must have equal numbers of partitions. Each table is kept in a store, for the
+        other side to look into; the result is kept only under a `name`.
+
+        Args:
+            other: The other table.
+            joiner: Called with (value, other's value); returning None deletes the row.
+            with_key: Call the joiner with (key, value, other's value).
+        """
+        call = TableJoinCall("join", joiner, with_key, node_name, materialized, options)
+        return self._join(other, call)
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[V, VOther | None], V2],
+        *,
+        with_key: Literal[False] = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[K, V, VOther | None], V2],
+        *,
+        with_key: Literal[True],
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def left_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Join as `join` does, and rows that have no other with None."""
+        call = TableJoinCall("left_join", joiner, with_key, node_name, materialized, options)
+        return self._join(other, call)
+
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[V | None, VOther | None], V2],
+        *,
+        with_key: Literal[False] = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def outer_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[[K, V | None, VOther | None], V2],
+        *,
+        with_key: Literal[True],
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def outer_join(
+        self,
+        other: KTable[K, VOther],
+        joiner: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Join as `left_join` does, and also rows of the other table that have none here."""
+        call = TableJoinCall("outer_join", joiner, with_key, node_name, materialized, options)
+        return self._join(other, call)
+
+    def _join(self, other: KTable[K, Any], call: TableJoinCall) -> KTable[K, Any]:
+        if not isinstance(other, KTable):
+            raise TopologyError(
+                f"{call.kind}: a table can be joined with a table, not with {other!r}; with a "
+                "stream, join the stream with the table"
+            )
+        return KTable(join_tables(self._declared, other._declared, call))
 
 
 class KGroupedStream(Generic[K, V]):
