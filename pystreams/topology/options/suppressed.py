@@ -14,7 +14,6 @@ from typing import Any, Generic
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Windowed
-from pystreams.topology.graph.naming import check_name
 from pystreams.topology.options.given_options import check_options
 from pystreams.topology.options.type_variables import K
 
@@ -133,8 +132,6 @@ class Suppressed(Generic[K]):
                 "Suppressed: buffer_config must be a BufferConfig, such as "
                 f"BufferConfig.unbounded(), not {self.buffer_config!r}"
             )
-        if self.name is not None:
-            check_name(self.name, "a suppression")
 
     @classmethod
     def until_window_closes(cls, buffer_config: BufferConfig) -> Suppressed[Windowed[Any]]:
