@@ -34,10 +34,9 @@ from benchmarks.harness.setting import console
 from benchmarks.harness.store_results import memory_cells
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import RecordContext
 from pystreams.stores.build import build_store
-from pystreams.stores.contracts.key_value import StateStoreContext
 from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.shared_memory import configure_shared_memory, shared_memory_usage
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
@@ -180,11 +179,10 @@ def opened(count: int, directory: Path) -> Iterator[list[TypedKeyValueStore[byte
             assert isinstance(store, TypedKeyValueStore)
             store.init(
                 StateStoreContext(
-                    application_id="memory",
+                    environment=StoreEnvironment(application_id="memory"),
                     task_id=TaskId(0, number),
                     task_directory=directory / f"0_{number}",
                     changelog=None,
-                    record=RecordContext(),
                     changelog_topic=_CHANGELOG,
                 )
             )

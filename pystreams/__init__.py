@@ -78,7 +78,11 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.contracts.session import ReadOnlySessionStore, SessionStore
     from pystreams.stores.contracts.spec import StoreEngine, StoreKind
-    from pystreams.stores.contracts.state_store import StateStore, StateStoreContext
+    from pystreams.stores.contracts.state_store import (
+        StateStore,
+        StateStoreContext,
+        StoreEnvironment,
+    )
     from pystreams.stores.contracts.versioned import (
         PUT_RETURN_CODE_NOT_PUT,
         PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -141,6 +145,7 @@ if TYPE_CHECKING:
     )
     from pystreams.topology.options.stream_joined import StreamJoined
     from pystreams.topology.options.suppressed import BufferConfig, Suppressed
+    from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
     "pystreams.config": ("IsolationLevel", "ProcessingGuarantee", "StreamsConfig"),
@@ -182,7 +187,11 @@ _HOMES = {
         "TimestampedKeyValueStore",
         "ValueAndTimestamp",
     ),
-    "pystreams.stores.contracts.state_store": ("StateStore", "StateStoreContext"),
+    "pystreams.stores.contracts.state_store": (
+        "StateStore",
+        "StateStoreContext",
+        "StoreEnvironment",
+    ),
     "pystreams.stores.factories": ("Stores",),
     "pystreams.stores.contracts.position": ("Position", "PositionBound"),
     "pystreams.stores.contracts.queries": (
@@ -249,6 +258,7 @@ _HOMES = {
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
+    "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "KGroupedStream",
@@ -332,6 +342,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StateStoreError",
     "StoreBuilder",
     "StoreEngine",
+    "StoreEnvironment",
     "StoreKind",
     "StoreNotAvailableError",
     "Stores",
@@ -341,6 +352,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsError",
     "Suppressed",
     "SuppressionBufferFullError",
+    "TableJoined",
     "TaskId",
     "TimeWindowedKStream",
     "TimeWindows",

@@ -242,6 +242,18 @@ def _nothing_to_end() -> None:
     """No run is going on."""
 
 
+class DroppedRecords:
+    """Counts the records that the stores of a task drop, being older than their retention.
+
+    Owned by the task's thread.
+    """
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class PresentRecord:
     """The record that a task is processing; what a store is told with each write.
 
@@ -288,23 +300,16 @@ NO_RECORD = PresentRecord()
 """Stands for the record of what a store writes on its own account."""
 
 
-class RecordContext(PresentRecord):
-    """What a task shares with its operators and stores: its record, its time, what stores report.
-
-    One object a task.
+class TaskTime:
+    """What time it is for a task; changed in place by its thread.
 
     Attributes:
         stream_time: Highest timestamp seen by the task (ms), -1 before the first record.
         now_ms: Wall-clock time at the start of the current loop iteration (ms).
-        expired_records: Records that stores of the task dropped, being older than the retention.
-        growth: Where stores of the task say that they have used up their room.
     """
 
-    __slots__ = ("expired_records", "growth", "now_ms", "stream_time")
+    __slots__ = ("now_ms", "stream_time")
 
     def __init__(self) -> None:
-        super().__init__()
         self.stream_time = -1
         self.now_ms = 0
-        self.expired_records = 0
-        self.growth = GrowthWatch()

@@ -13,6 +13,7 @@ from pystreams import (
     Record,
     StateStoreContext,
     StoreEngine,
+    StoreEnvironment,
     StoreKind,
     Stores,
     TaskId,
@@ -21,7 +22,7 @@ from pystreams import (
     Windowed,
     serdes,
 )
-from pystreams.record import ConsumedMessage, RecordContext
+from pystreams.record import ConsumedMessage
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
@@ -182,11 +183,10 @@ def replayed(
     store: Any = StoreSpecBuilder(spec).build()
     store.init(
         StateStoreContext(
-            application_id="app",
+            environment=StoreEnvironment(application_id="app"),
             task_id=TaskId(0, 0),
             task_directory=Path(),
             changelog=None,
-            record=RecordContext(),
             changelog_topic=f"app-{name}-changelog",
         )
     )

@@ -27,7 +27,6 @@ LONG_MODULES: dict[str, str] = {
 # Above 7 parameters: why they can't be grouped.
 MANY_PARAMETERS: dict[str, str] = {
     "pystreams/backfill/execution/backfill.py:run": "a user's one call, by keyword",
-    "pystreams/runtime/tasks/task_manager.py:__init__": "wiring of one thread, by keyword",
 }
 
 # Names that say nothing about what is inside.

@@ -16,9 +16,9 @@ from typing import Any
 from benchmarks.harness.store_jobs import SPAN_MS, Get, Put, Range, Subject, name_of
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import RecordContext
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
-from pystreams.stores.contracts.key_value import StateStoreContext, ValueAndTimestamp
+from pystreams.stores.contracts.key_value import ValueAndTimestamp
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.stores.factories import Stores
 from pystreams.stores.spec_builder import StoreSpecBuilder
@@ -56,13 +56,13 @@ def opened(kind: str, directory: Path, keys: int, *, transactional: bool) -> Any
     store: Any = (builder if transactional else builder.with_transactional_disabled()).build()
     store.init(
         StateStoreContext(
-            application_id="stores",
+            environment=StoreEnvironment(
+                application_id="stores", read_cache_budget=ReadCacheBudget(READ_CACHE_BYTES)
+            ),
             task_id=TaskId(0, CHANGELOG.partition),
             task_directory=directory,
             changelog=None,
-            record=RecordContext(),
             changelog_topic=CHANGELOG.topic,
-            read_cache_budget=ReadCacheBudget(READ_CACHE_BYTES),
         )
     )
     return store

@@ -15,45 +15,80 @@ from pystreams.runtime.state.bytes_ledger import BytesLedger
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.contracts.key_value import StateStore
+from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import BY_NAME as EXTRACTORS
+from pystreams.topology.contracts.operator import OperatorSettings
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadSettings:
-    """Values for one stream thread; byte limits are its share of the application's.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipSettings:
+    """How a thread is a member of its group.
 
     Attributes:
-        guarantee: The processing guarantee.
-        static_membership: Whether revoked tasks are kept until the next assignment (the classic
-            protocol, which revokes all before it assigns).
-        session_timeout_ms: How long a member stays one without a heartbeat (ms).
-        max_poll_interval_ms: How long a member may process between two polls (ms).
-        commit_interval_ms: How often to commit (ms).
+        static: Whether revoked tasks are kept until the next assignment (the classic protocol,
+            which revokes all before it assigns).
+        session_timeout_ms: How long a member stays one without a heartbeat.
+        max_poll_interval_ms: How long a member may process between two polls.
+    """
+
+    static: bool
+    session_timeout_ms: int
+    max_poll_interval_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollSettings:
+    """How a thread reads.
+
+    Attributes:
+        poll_ms: How long to wait for records when there is nothing to do.
+        max_poll_records: How many records one poll may return.
+        buffered_records_per_partition: Above so many waiting records a partition is paused.
+        max_task_idle_ms: How long a task waits for a partition that has nothing.
+    """
+
+    poll_ms: int
+    max_poll_records: int
+    buffered_records_per_partition: int
+    max_task_idle_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimits:
+    """A thread's share of the application's memory.
+
+    Attributes:
         uncommitted_max_bytes: What stores may hold uncommitted, -1 for no limit.
         cache_max_bytes: What record caches may hold back.
         read_cache_max_bytes: What may be kept of values read or written lately.
-        poll_ms: How long to wait for records when there is nothing to do (ms).
-        max_task_idle_ms: How long a task waits for a partition that has nothing (ms).
-        max_poll_records: How many records one poll may return.
-        buffered_records_per_partition: Above so many waiting records a partition is paused.
-        task_timeout_ms: How long a task may fail to make progress (ms).
-        repartition_purge_interval_ms: How often repartition topics are purged (ms).
-        log_summary_interval_ms: How often a summary is logged (ms); below 1 for never.
     """
 
-    guarantee: ProcessingGuarantee
-    static_membership: bool
-    session_timeout_ms: int
-    max_poll_interval_ms: int
-    commit_interval_ms: int
     uncommitted_max_bytes: int
     cache_max_bytes: int
     read_cache_max_bytes: int
-    poll_ms: int
-    max_task_idle_ms: int
-    max_poll_records: int
-    buffered_records_per_partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadSettings:
+    """Values for one stream thread.
+
+    Attributes:
+        guarantee: The processing guarantee.
+        membership: How it is a member of its group.
+        polls: How it reads.
+        memory: Its share of the application's memory.
+        commit_interval_ms: How often to commit.
+        task_timeout_ms: How long a task may fail to make progress.
+        repartition_purge_interval_ms: How often repartition topics are purged.
+        log_summary_interval_ms: How often a summary is logged; below 1 for never.
+    """
+
+    guarantee: ProcessingGuarantee
+    membership: MembershipSettings
+    polls: PollSettings
+    memory: MemoryLimits
+    commit_interval_ms: int
     task_timeout_ms: int
     repartition_purge_interval_ms: int
     log_summary_interval_ms: int
@@ -65,17 +100,23 @@ class ThreadSettings:
         limit = config.statestore_uncommitted_max_bytes
         return cls(
             guarantee=config.processing_guarantee,
-            static_membership=config.group_protocol is GroupProtocol.CLASSIC,
-            session_timeout_ms=session_timeout_ms(config.overrides),
-            max_poll_interval_ms=max_poll_interval_ms(config.overrides),
+            membership=MembershipSettings(
+                static=config.group_protocol is GroupProtocol.CLASSIC,
+                session_timeout_ms=session_timeout_ms(config.overrides),
+                max_poll_interval_ms=max_poll_interval_ms(config.overrides),
+            ),
+            polls=PollSettings(
+                poll_ms=config.poll_ms,
+                max_poll_records=config.max_poll_records,
+                buffered_records_per_partition=config.buffered_records_per_partition,
+                max_task_idle_ms=config.max_task_idle_ms,
+            ),
+            memory=MemoryLimits(
+                uncommitted_max_bytes=limit if limit < 0 else limit // threads,
+                cache_max_bytes=config.statestore_cache_max_bytes // threads,
+                read_cache_max_bytes=config.statestore_read_cache_max_bytes // threads,
+            ),
             commit_interval_ms=config.commit_interval_ms,
-            uncommitted_max_bytes=limit if limit < 0 else limit // threads,
-            cache_max_bytes=config.statestore_cache_max_bytes // threads,
-            read_cache_max_bytes=config.statestore_read_cache_max_bytes // threads,
-            poll_ms=config.poll_ms,
-            max_task_idle_ms=config.max_task_idle_ms,
-            max_poll_records=config.max_poll_records,
-            buffered_records_per_partition=config.buffered_records_per_partition,
             task_timeout_ms=config.task_timeout_ms,
             repartition_purge_interval_ms=config.repartition_purge_interval_ms,
             log_summary_interval_ms=config.log_summary_interval_ms,
@@ -124,24 +165,27 @@ def task_settings(
         production_handler=handler_of(config.production_exception_handler),
         max_task_idle_ms=config.max_task_idle_ms,
         stores=StoreSettings(
-            application_id=config.application_id,
-            cache_enabled=config.statestore_cache_max_bytes > 0,
-            default_key_serde=config.default_key_serde,
-            default_value_serde=config.default_value_serde,
-            rocksdb_config_setter=config.rocksdb_config_setter,
+            StoreEnvironment(
+                application_id=config.application_id,
+                exactly_once=config.processing_guarantee.exactly_once,
+                default_key_serde=config.default_key_serde,
+                default_value_serde=config.default_value_serde,
+                cache_enabled=config.statestore_cache_max_bytes > 0,
+                rocksdb_config_setter=config.rocksdb_config_setter,
+            ),
             build=build,
             recording=recording,
-            exactly_once=config.processing_guarantee.exactly_once,
             changelog_loss_policy=config.changelog_loss_policy,
         ),
         num_partitions=num_partitions,
-        outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
+        operators=OperatorSettings(outer_join_emit_interval_ms=config.outer_join_emit_interval_ms),
         topic_entries=topic_entries,
     )
 
 
 def of_one_thread(settings: TaskSettings, read_cache_max_bytes: int) -> TaskSettings:
     """Return the settings of a thread's tasks: its stores share a ledger, and a read cache."""
-    budget, ledger = ReadCacheBudget(read_cache_max_bytes), BytesLedger()
-    stores = replace(settings.stores, read_cache_budget=budget, ledger=ledger)
+    budget = ReadCacheBudget(read_cache_max_bytes)
+    environment = replace(settings.stores.environment, read_cache_budget=budget)
+    stores = replace(settings.stores, environment=environment, ledger=BytesLedger())
     return replace(settings, stores=stores)

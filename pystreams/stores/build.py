@@ -33,15 +33,16 @@ def build_store(spec: StoreSpec) -> StateStore:
 
 def build_bulk_loaded_store(
     spec: StoreSpec, run_entries: int = RUN_ENTRIES
-) -> tuple[StateStore, BulkLoadEngine] | None:
+) -> tuple[StateStore, BulkLoadEngine]:
     """Return a new store that is to be filled by `restore` and closed, and its engine.
 
     What it writes is what the store of `build_store` would have, made as sorted files. Not yet
-    open. None when the store does not keep its bytes in a RocksDB of ours. `run_entries`: see
-    `BulkLoadEngine`.
+    open.
+
+    Args:
+        spec: What it shall be, over a RocksDB of ours.
+        run_entries: See `BulkLoadEngine`.
     """
-    if spec.engine_factory is not None or spec.engine is StoreEngine.IN_MEMORY:
-        return None
     engine = BulkLoadEngine(_rocksdb_engine(spec), run_entries=run_entries)
     return spec.kind.build(spec, engine), engine
 

@@ -243,7 +243,9 @@ class Stores:
             engine: Where the bytes live.
         """
         return StoreSpecBuilder(
-            StoreSpec(_checked(name), kind, engine, key_serde=key_serde, value_serde=value_serde)
+            StoreSpec(
+                _checked(name), kind, engine=engine, key_serde=key_serde, value_serde=value_serde
+            )
         )
 
     @staticmethod

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
-from pystreams.stores.contracts.spec import StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from pystreams.stores.contracts.key_value import StateStore
+    from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +100,15 @@ class StoreSpecBuilder:
     def changelog_defaults(self, additional_retention_ms: int) -> Mapping[str, str]:
         """Return the changelog topic's settings by the store's kind, the weakest of all."""
         return self.spec.changelog_defaults(additional_retention_ms)
+
+    @property
+    def engine(self) -> StoreEngine | None:
+        """Which of our engines keeps the store's bytes; None for one of the user's own."""
+        return self.spec.engine if self.spec.engine_factory is None else None
+
+    def over(self, engine_factory: Callable[[str], KeyValueEngine]) -> StoreSpecBuilder:
+        """Keep the store's bytes in another engine, made from its name."""
+        return StoreSpecBuilder(replace(self.spec, engine_factory=engine_factory))
 
     def build(self) -> StateStore:
         """Return a new store, not yet open."""

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from pystreams.serdes import BYTES
-from pystreams.stores.contracts.spec import StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.kinds.custom.kind import CUSTOM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from pystreams.stores.contracts.key_value import StateStore
+    from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
 
 
 class StoreBuilder(Protocol):
@@ -59,6 +59,18 @@ class StoreBuilder(Protocol):
         A compacted topic by default.
         """
         return {"cleanup.policy": "compact"}
+
+    @property
+    def engine(self) -> StoreEngine | None:
+        """Which of our engines keeps the store's bytes; None, the default, where none does."""
+        return None
+
+    def over(self, engine_factory: Callable[[str], KeyValueEngine]) -> StoreBuilder:
+        """Return the builder of the same store over another engine, made from its name.
+
+        A store that keeps its bytes in its own way is left as it is, by default.
+        """
+        return self
 
     @abstractmethod
     def build(self) -> StateStore:

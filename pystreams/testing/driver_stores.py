@@ -6,92 +6,75 @@ store that does not exist, or is of another kind, is refused by name; there it i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.state_store import StateStore
-from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
-from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.kinds.session.store import TypedSessionStore
-from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
-from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore, TypedWindowStore
+from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 
-S = TypeVar("S")
 
-_KINDS: Mapping[type[Any], str] = {
-    TypedKeyValueStore: "key_value_store",
-    TypedTimestampedKeyValueStore: "timestamped_key_value_store",
-    TypedVersionedKeyValueStore: "versioned_key_value_store",
-    TypedWindowStore: "window_store",
-    TypedTimestampedWindowStore: "timestamped_window_store",
-    TypedSessionStore: "session_store",
-}
-"""The kinds of stores here; the driver's method that returns one is `get_<kind>`."""
+class DriverStores:
+    """Gives a topology's stores by name, each in the form that its kind has (`StoreKind.form`).
 
-
-def named(stores: Mapping[str, StateStore], name: str) -> Any:
-    """Return a store.
-
-    Raises:
-        TopologyError: There is none of that name.
+    Args:
+        builders: The stores' builders, by name.
+        stores: Returns the stores.
     """
-    store = stores.get(name)
-    if store is None:
-        raise TopologyError(f"there is no state store {name!r}; there are: {sorted(stores)}")
-    return store
+
+    def __init__(
+        self,
+        builders: Mapping[str, StoreBuilder],
+        stores: Callable[[], Mapping[str, StateStore]],
+    ) -> None:
+        self._builders = builders
+        self._stores = stores
+
+    def of_form(self, name: str, *forms: str) -> Any:
+        """Return a store of one of some forms.
+
+        Raises:
+            TopologyError: There is none of that name, or it is of another form.
+        """
+        stores = self._stores()
+        store = stores.get(name)
+        if store is None:
+            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(stores)}")
+        form = self._form(name)
+        if form in forms:
+            return store
+        found, method = f"a {type(store).__name__}", "get_state_store"
+        if form:
+            found, method = f"a {_words(form)}", f"get_{form}"
+        wanted = _words(forms[0])
+        raise TopologyError(f"state store {name!r} is {found}, no {wanted}: use {method}")
+
+    def plain_values(self, name: str) -> PlainValues:
+        """Return a key-value store, plain or timestamped, ours or a user's own, as plain values.
+
+        Raises:
+            TopologyError: There is none of that name, or it is of another form.
+        """
+        store = self.of_form(name, "key_value_store", "timestamped_key_value_store", "")
+        return PlainValues(store, timestamped=self._is_timestamped(name))
+
+    def plain_windows(self, name: str) -> PlainWindows:
+        """Return a window store, plain or timestamped, as plain values.
+
+        Raises:
+            TopologyError: There is none of that name, or it is of another form.
+        """
+        store = self.of_form(name, "window_store", "timestamped_window_store")
+        return PlainWindows(store, timestamped=self._is_timestamped(name))
+
+    def _form(self, name: str) -> str:
+        builder = self._builders[name]
+        return builder.store_kind.form(builder.spec)
+
+    def _is_timestamped(self, name: str) -> bool:
+        return self._form(name).startswith("timestamped_")
 
 
-def of_kind(stores: Mapping[str, StateStore], name: str, kind: type[S]) -> S:
-    """Return a store of a kind.
-
-    Raises:
-        TopologyError: There is none of that name, or it is of another kind.
-    """
-    store = named(stores, name)
-    if not isinstance(store, kind):
-        raise _other_kind(name, store, _KINDS[kind])
-    return store
-
-
-def plain_values(stores: Mapping[str, StateStore], name: str) -> PlainValues:
-    """Return a key-value store, plain or timestamped, ours or a user's own, as plain values.
-
-    Raises:
-        TopologyError: There is none of that name, or it is of another kind.
-    """
-    store = named(stores, name)
-    timestamped = isinstance(store, TypedTimestampedKeyValueStore)
-    if not timestamped and not isinstance(store, TypedKeyValueStore) and _kind_of(store):
-        raise _other_kind(name, store, _KINDS[TypedKeyValueStore])
-    return PlainValues(store, timestamped=timestamped)
-
-
-def plain_windows(stores: Mapping[str, StateStore], name: str) -> PlainWindows:
-    """Return a window store, plain or timestamped, as plain values.
-
-    Raises:
-        TopologyError: There is none of that name, or it is of another kind.
-    """
-    store = named(stores, name)
-    timestamped = isinstance(store, TypedTimestampedWindowStore)
-    if not timestamped and not isinstance(store, TypedWindowStore):
-        raise _other_kind(name, store, _KINDS[TypedWindowStore])
-    return PlainWindows(store, timestamped=timestamped)
-
-
-def _kind_of(store: object) -> str | None:
-    """Return the kind of a store of pystreams; None for a user's own."""
-    return next((kind for made, kind in _KINDS.items() if isinstance(store, made)), None)
-
-
-def _other_kind(name: str, store: object, wanted: str) -> TopologyError:
-    kind = _kind_of(store)
-    found = f"a {_words(kind)}" if kind else f"a {type(store).__name__}"
-    method = f"get_{kind}" if kind else "get_state_store"
-    return TopologyError(f"state store {name!r} is {found}, no {_words(wanted)}: use {method}")
-
-
-def _words(kind: str) -> str:
-    return kind.replace("key_value", "key-value").replace("_", " ")
+def _words(form: str) -> str:
+    return form.replace("key_value", "key-value").replace("_", " ")

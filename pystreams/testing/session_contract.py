@@ -19,7 +19,7 @@ class SessionStoreContract(StateStoreContract):
 
     Nothing is asked about the order of sessions of different keys. A store that expires sessions
     by segment may keep them longer than `retention_ms`, but must not show them, and counts what it
-    drops in `StateStoreContext.record.expired_records`.
+    drops in `StateStoreContext.dropped`.
 
     Spec: `SessionStore`.
 
@@ -180,7 +180,7 @@ class SessionStoreContract(StateStoreContract):
             self.commit(store)
 
     def test_a_session_that_is_long_over_is_dropped_and_counted(self) -> None:
-        """It is neither kept nor logged, and stands in `record.expired_records`."""
+        """It is neither kept nor logged, and is counted in `dropped`."""
         store = self.open_store()
         key, other, *_ = self.keys
         value = self.values[0]
@@ -189,7 +189,7 @@ class SessionStoreContract(StateStoreContract):
         self.commit(store)
         store.put(_session(other, _START, _END), value)
         store.flush_cache()
-        same(self.record.expired_records, 1, "writes that were counted as dropped")
+        same(self.dropped.count, 1, "writes that were counted as dropped")
         same(self.changelog.records, [], "what was logged of it")
         found = store.fetch_range(None, None)
         self._holds(found, [key], [(newest, newest)], "sessions that are left", value)

@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 
 from pystreams import serdes
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import OutputBuffer, RecordContext, StaticMessage
-from pystreams.stores.contracts.state_store import StateStoreContext
+from pystreams.record import DroppedRecords, OutputBuffer, PresentRecord, StaticMessage
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 
 _CHANGELOG = TopicPartition("contract-store-changelog", 0)
 RECORD_TIMESTAMP = 1_000
@@ -45,11 +45,18 @@ class StateStoreContract:
         keys: Different keys, in order of their bytes.
         values: Different values.
         changelog: What the store of the present test has logged, unless it was sent.
-        record: The record context of the present test.
+        record: What the task is processing in the present test.
+        dropped: What the stores of the present test have dropped.
+        environment: What stores are opened with.
     """
 
     keys: ClassVar[Sequence[Any]] = ("a", "b", "c", "d", "e")
     values: ClassVar[Sequence[Any]] = ("1", "2", "3", "4", "5")
+    environment = StoreEnvironment(
+        application_id="contract",
+        default_key_serde=serdes.STRING,
+        default_value_serde=serdes.STRING,
+    )
 
     def make_store(self) -> Any:
         """Return a new store, not yet open: always of the same name, and over the same files."""
@@ -78,7 +85,8 @@ class StateStoreContract:
         self._directory = tempfile.TemporaryDirectory(prefix="store-contract-")
         self._opened: list[Any] = []
         self.changelog = OutputBuffer(*_CHANGELOG, is_changelog=True)
-        self.record = RecordContext()
+        self.record = PresentRecord()
+        self.dropped = DroppedRecords()
         self.record.timestamp = RECORD_TIMESTAMP
 
     def teardown_method(self) -> None:
@@ -117,14 +125,13 @@ class StateStoreContract:
         directory = Path(self._directory.name) / task
         directory.mkdir(exist_ok=True)
         return StateStoreContext(
-            application_id="contract",
+            environment=self.environment,
             task_id=TaskId(0, 0),
             task_directory=directory,
             changelog=self.changelog,
-            record=self.record,
             changelog_topic=_CHANGELOG.topic,
-            default_key_serde=serdes.STRING,
-            default_value_serde=serdes.STRING,
+            record=self.record,
+            dropped=self.dropped,
         )
 
     def _reopen(self, store: Any) -> Any:

@@ -18,7 +18,6 @@ own with their own stream time, as at run time; Java's driver runs them all as o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -35,16 +34,11 @@ from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
-from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.stores.kinds.key_value.timestamped import TypedTimestampedKeyValueStore
-from pystreams.stores.kinds.session.store import TypedSessionStore
-from pystreams.stores.kinds.versioned.store import TypedVersionedKeyValueStore
-from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore
-from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.store_builder import StoreBuilder
-from pystreams.testing.driver_stores import of_kind, plain_values, plain_windows
+from pystreams.testing.driver_stores import DriverStores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.graph.topology import Topology
@@ -53,7 +47,6 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 K = TypeVar("K")
 V = TypeVar("V")
-S = TypeVar("S")
 
 
 class TopologyTestDriver:
@@ -85,11 +78,14 @@ class TopologyTestDriver:
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory
         self._temporary: TemporaryDirectory[str] | None = None
-        if state_directory is None and not all(map(_is_ours, topology.stores.values())):
+        if state_directory is None and any(
+            builder.engine is None for builder in topology.stores.values()
+        ):
             self._temporary = TemporaryDirectory(prefix="topology-test-driver-")
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._tasks: list[StreamTask] = []
+        self._stores = DriverStores(topology.stores, self.get_all_state_stores)
         try:
             self._tasks.extend(self._task(part.id) for part in self._plan.subtopologies)
         except BaseException:
@@ -179,7 +175,7 @@ class TopologyTestDriver:
         """Move the wall clock on (ms) and fire the punctuations that makes due."""
         self._now_ms += advance_ms
         for task in self._tasks:
-            task.record.now_ms = self._now_ms
+            task.time.now_ms = self._now_ms
             task.punctuate_wall_clock(self._now_ms)
             self._commit(task)
         self._run()
@@ -201,27 +197,37 @@ class TopologyTestDriver:
             TopologyError: There is no store of that name, or it is of another kind. So it is with
                 the methods below.
         """
-        return plain_values(self.get_all_state_stores(), name)
+        return self._stores.plain_values(name)
 
     def get_timestamped_key_value_store(self, name: str) -> TimestampedKeyValueStore[Any, Any]:
         """Return a timestamped key-value store, as all tables of the DSL have."""
-        return self._store(name, TypedTimestampedKeyValueStore)
+        store: TimestampedKeyValueStore[Any, Any] = self._stores.of_form(
+            name, "timestamped_key_value_store"
+        )
+        return store
 
     def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]:
         """Return a versioned store."""
-        return self._store(name, TypedVersionedKeyValueStore)
+        store: VersionedKeyValueStore[Any, Any] = self._stores.of_form(
+            name, "versioned_key_value_store"
+        )
+        return store
 
     def get_window_store(self, name: str) -> PlainWindows:
         """Return a window store that takes and gives plain values, timestamped or not."""
-        return plain_windows(self.get_all_state_stores(), name)
+        return self._stores.plain_windows(name)
 
     def get_timestamped_window_store(self, name: str) -> TimestampedWindowStore[Any, Any]:
         """Return a timestamped window store."""
-        return self._store(name, TypedTimestampedWindowStore)
+        store: TimestampedWindowStore[Any, Any] = self._stores.of_form(
+            name, "timestamped_window_store"
+        )
+        return store
 
     def get_session_store(self, name: str) -> SessionStore[Any, Any]:
         """Return a session store."""
-        return self._store(name, TypedSessionStore)
+        store: SessionStore[Any, Any] = self._stores.of_form(name, "session_store")
+        return store
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
         """Return all stores by name."""
@@ -238,9 +244,6 @@ class TopologyTestDriver:
             self._temporary.cleanup()
 
     # ------------------------------------------------------------------ inside
-
-    def _store(self, name: str, kind: type[S]) -> S:
-        return of_kind(self.get_all_state_stores(), name, kind)
 
     def _task(self, number: int) -> StreamTask:
         subtopology = self._plan.subtopologies[number]
@@ -282,7 +285,7 @@ class TopologyTestDriver:
         part = self._plan.subtopology_of_topic(topic)
         assert part is not None, "only topics the topology reads are enqueued"
         task = self._tasks[part.id]
-        task.record.now_ms = self._now_ms
+        task.time.now_ms = self._now_ms
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])
@@ -338,15 +341,9 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
     return StreamsConfig.from_sources([Source("", config or {}), Source("", defaults)])
 
 
-def _is_ours(builder: StoreBuilder) -> bool:
-    """Return whether a store can be put into memory."""
-    return isinstance(builder, StoreSpecBuilder) and builder.spec.engine_factory is None
-
-
 def _build_in_memory(builder: StoreBuilder) -> StateStore:
-    if isinstance(builder, StoreSpecBuilder) and _is_ours(builder):
-        return replace(builder, spec=replace(builder.spec, engine=StoreEngine.IN_MEMORY)).build()
-    return builder.build()
+    """Make a store; its bytes are in memory, unless it keeps them in a way of its own."""
+    return (builder if builder.engine is None else builder.over(MemoryEngine)).build()
 
 
 RAW: Serde[bytes] = BYTES

@@ -21,7 +21,7 @@ _LATEST = PUT_RETURN_CODE_VALID_TO_UNDEFINED
 class VersionedStoreContract(StateStoreContract):
     """Tests of one versioned store; see `StateStoreContract`.
 
-    A store counts what it drops in `StateStoreContext.record.expired_records`.
+    A store counts what it drops in `StateStoreContext.dropped`.
 
     Spec: `VersionedKeyValueStore`.
 
@@ -155,7 +155,7 @@ class VersionedStoreContract(StateStoreContract):
         same(len(list(store.get_range(key))), 6, "versions after it")
 
     def test_a_put_before_the_history_is_dropped_and_counted(self) -> None:
-        """It is neither kept nor logged, and stands in `record.expired_records`."""
+        """It is neither kept nor logged, and is counted in `dropped`."""
         store = self.open_store()
         key, other, *_ = self.keys
         value = self.values[0]
@@ -165,7 +165,7 @@ class VersionedStoreContract(StateStoreContract):
         found = store.put(other, value, begin - 1)
         same(found, PUT_RETURN_CODE_NOT_PUT, "what put before the history returns")
         same(store.delete(key, begin - 1), None, "what delete before the history returns")
-        same(self.record.expired_records, 2, "writes that were counted as dropped")
+        same(self.dropped.count, 2, "writes that were counted as dropped")
         same(self.changelog.records, [], "what was logged of them")
         same(store.get(other), None, "get of what was dropped")
         found = store.put(other, value, begin)

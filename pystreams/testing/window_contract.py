@@ -16,7 +16,7 @@ class WindowStoreContract(StateStoreContract):
 
     Nothing is asked about the order of windows of different keys. A store that expires windows by
     segment may keep them longer than `retention_ms`, but must not show them, and counts what it
-    drops in `StateStoreContext.record.expired_records`.
+    drops in `StateStoreContext.dropped`.
 
     Spec: `WindowStore`.
 
@@ -159,7 +159,7 @@ class WindowStoreContract(StateStoreContract):
             self.commit(store)
 
     def test_a_window_that_is_long_over_is_dropped_and_counted(self) -> None:
-        """It is neither kept nor logged, and stands in `record.expired_records`."""
+        """It is neither kept nor logged, and is counted in `dropped`."""
         store = self.open_store()
         key, other, *_ = self.keys
         value = self.values[0]
@@ -168,7 +168,7 @@ class WindowStoreContract(StateStoreContract):
         self.commit(store)
         store.put(other, value, _FIRST_START)
         store.flush_cache()
-        same(self.record.expired_records, 1, "writes that were counted as dropped")
+        same(self.dropped.count, 1, "writes that were counted as dropped")
         same(self.changelog.records, [], "what was logged of it")
         self._holds(store.all(), [key], [newest], "all()", value)
 

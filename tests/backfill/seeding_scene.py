@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pystreams import TaskId, TopicPartition, serdes
+from pystreams import StoreEnvironment, TaskId, TopicPartition, serdes
 from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.backfill.publishing.publication import Publication
 from pystreams.backfill.publishing.store_seeder import (
@@ -15,7 +15,7 @@ from pystreams.backfill.publishing.store_seeder import (
     StateReader,
     StateSeeder,
 )
-from pystreams.record import RecordContext, StaticMessage
+from pystreams.record import StaticMessage
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -26,8 +26,8 @@ from tests.stores.families import Families, families
 MARKERS = 3
 """Offsets of a changelog that are no records."""
 BATCH_RECORDS = 100
-SETTINGS = StoreSettings(
-    "app", cache_enabled=False, default_key_serde=serdes.STRING, default_value_serde=serdes.STRING
+ENVIRONMENT = StoreEnvironment(
+    application_id="app", default_key_serde=serdes.STRING, default_value_serde=serdes.STRING
 )
 
 
@@ -65,7 +65,7 @@ class Scene:
         publication: What is published.
         results: The results.
         directory: For state directories.
-        settings: What stores are opened with.
+        environment: What stores are opened with.
         run_entries: How many changes are sorted together.
     """
 
@@ -73,7 +73,7 @@ class Scene:
     publication: Publication
     results: Sequence[Result]
     directory: Path
-    settings: StoreSettings = field(default=SETTINGS)
+    environment: StoreEnvironment = field(default=ENVIRONMENT)
     run_entries: int = RUN_ENTRIES
 
     def ends(self) -> dict[TopicPartition, int]:
@@ -102,7 +102,7 @@ class Scene:
             self.publication,
             self.plan,
             state_of(self.results),
-            self.settings,
+            self.environment,
             directory,
             self.run_entries,
         )
@@ -136,7 +136,7 @@ class Scene:
             (builder, self.plan.changelog_topic(builder.name), True)
             for builder in self.plan.logged_stores(subtopology)
         ]
-        manager = ProcessorStateManager(task_id, stores, self.settings, RecordContext())
+        manager = ProcessorStateManager(task_id, stores, StoreSettings(self.environment))
         manager.open(home)
         return manager
 

@@ -122,7 +122,7 @@ def test_live_task_restores_nothing_and_goes_on(tmp_path: Path) -> None:
 
 def test_store_written_through_is_trusted_under_exactly_once(tmp_path: Path) -> None:
     scene = scene_of(SEEDED_CASES["every_store_written_through"], tmp_path)
-    scene = replace(scene, settings=replace(scene.settings, exactly_once=True))
+    scene = replace(scene, environment=replace(scene.environment, exactly_once=True))
     scene.seed()
     with capture_logs() as logs:
         for task in scene.publication.tasks:

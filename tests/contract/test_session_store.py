@@ -293,7 +293,7 @@ def test_a_session_is_kept_by_its_end_and_not_by_its_start(shop: Shop) -> None:
 def test_a_late_put_into_a_live_segment_is_taken(shop: Shop) -> None:
     shop.put_all("b100-149 a0-50 c49-49")
     assert shop.content() == "a0-50 b100-149"
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
 
 
 def test_a_put_into_an_expired_segment_is_dropped_counted_and_warned_of_once(shop: Shop) -> None:
@@ -303,7 +303,7 @@ def test_a_put_into_an_expired_segment_is_dropped_counted_and_warned_of_once(sho
         shop.put("a", 40, 49, None)
     shop.store.flush_cache()
     assert shop.content() == "b100-150"
-    assert shop.home.record.expired_records == 2
+    assert shop.home.dropped.count == 2
     assert [(entry["log_level"], entry["store"]) for entry in logs] == [("warning", "s")]
     assert [key for key, _, _ in shop.home.logged()] == [session_key(b"b", 100, 150)]
 
@@ -312,7 +312,7 @@ def test_removing_an_expired_session_does_nothing(shop: Shop) -> None:
     shop.put("b", 100, 150)
     shop.store.remove(session("a", 0, 49))
     shop.store.flush_cache()
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
     assert len(shop.home.changelog.records) == 1
 
 
@@ -337,7 +337,7 @@ def test_rollback_takes_back_puts_and_stream_time(shop: Shop) -> None:
     shop.store.rollback()
     assert list(shop.store.fetch_range(None, None)) == [(session("a", 0, 10), 1)]
     shop.put("a", 5, 20)
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
     assert shop.store.approximate_num_uncommitted_bytes() == 8 + 17 + 8
 
 
@@ -397,7 +397,7 @@ def test_restore_puts_each_record_into_its_segment_and_drops_what_is_expired(sho
     shop.store.rollback()
     shop.put("a", 0, 40)
     assert shop.content() == "a0-60 c140-150"
-    assert shop.home.record.expired_records == 1
+    assert shop.home.dropped.count == 1
 
 
 def test_restoring_the_changelog_rebuilds_the_store(shop: Shop, tmp_path: Path) -> None:

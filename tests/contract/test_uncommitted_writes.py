@@ -407,7 +407,7 @@ def test_a_put_behind_the_retention_is_dropped_though_nothing_is_committed_yet(
 ) -> None:
     far = FAR_MS // STEP_MS
     slots.put({far: 99, 0: 10})
-    assert slots.home.record.expired_records == 1
+    assert slots.home.dropped.count == 1
     slots.holds({far: 99})
     slots.store.rollback()
     slots.put({0: 10})

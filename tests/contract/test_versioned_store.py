@@ -77,7 +77,7 @@ class Shop(VersionedHome):
 
     @property
     def dropped(self) -> int:
-        return self.home.record.expired_records
+        return self.home.dropped.count
 
 
 @pytest.fixture(params=ENGINES, ids=[engine.value for engine in ENGINES])

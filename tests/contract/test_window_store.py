@@ -254,27 +254,27 @@ def test_a_late_put_into_a_live_segment_is_taken(shop: Shop) -> None:
     assert shop.content() == "b149"  # 40 is older than the retention ...
     shop.put_all("a50")
     assert shop.content() == "a50 b149"  # ... and 50 is not.
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
 
 
 def test_a_put_into_an_expired_segment_is_dropped_counted_and_not_logged(plain: Shop) -> None:
     plain.put_all("b150 a49")
     assert plain.content() == "b150"
-    assert plain.home.record.expired_records == 1
+    assert plain.home.dropped.count == 1
     assert len(plain.home.logged()) == 1
 
 
 def test_only_the_first_expired_put_is_logged(plain: Shop) -> None:
     with capture_logs() as lines:
         plain.put_all("b150 a49 a48 a47")
-    assert plain.home.record.expired_records == 3
+    assert plain.home.dropped.count == 3
     assert sum("write to an expired segment is dropped" in line["event"] for line in lines) == 1
 
 
 def test_a_negative_start_is_expired_from_the_beginning(shop: Shop) -> None:
     shop.put("a", 1, -1)
     shop.put("a", 1, -60)
-    assert shop.home.record.expired_records == 2
+    assert shop.home.dropped.count == 2
     assert shop.content() == ""
     assert shop.store.fetch("a", -1) is None
 
@@ -304,7 +304,7 @@ def test_rollback_takes_back_puts_and_stream_time(shop: Shop) -> None:
     shop.store.rollback()
     assert shop.content() == "a0"
     shop.put_all("d3")
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
     assert shop.content() == "a0 d3"
 
 
@@ -339,7 +339,7 @@ def test_persistent_stores_keep_windows_and_the_committed_stream_time(shop: Shop
     assert shop.content() == "b199"
     assert shop.store.fetch("b", 199) == shop.value(1199)
     shop.put_all("a49")
-    assert shop.home.record.expired_records == 1
+    assert shop.home.dropped.count == 1
 
 
 def restored(number: int, offset: int, key: bytes, start: int, time: int = 5) -> Message:
@@ -367,14 +367,14 @@ def test_restore_puts_each_record_into_its_segment_and_drops_what_is_expired(sho
     shop.put_all("b261")
     shop.commit(last_offset=7)
     assert [key[8:9] for key, _ in shop.store._buffer._engine.range(None, None)] == [b"b"] * 3
-    assert shop.home.record.expired_records == 0
+    assert shop.home.dropped.count == 0
 
 
 def test_after_restore_the_stream_time_survives_a_rollback(shop: Shop) -> None:
     shop.store.restore([restored(1, 0, b"a", 160)])
     shop.store.rollback()
     shop.put_all("a49")
-    assert shop.home.record.expired_records == 1
+    assert shop.home.dropped.count == 1
 
 
 # Cache

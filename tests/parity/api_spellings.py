@@ -53,6 +53,9 @@ SPELLED: dict[str, str] = {
     # Windows of joins.
     "JoinWindows.gracePeriodMs": f"`JoinWindows.grace_period_ms`, {_PLAIN}",
     "JoinWindows.size": f"`JoinWindows.size_ms`, {_PLAIN}",
+    "TableJoined.as": "`node_name=` of `KTable.join`",
+    "TableJoined.withName": "`node_name=` of `KTable.join`",
+    "TableJoined.with": "`TableJoined(...)`",
     # Windows of aggregations.
     **{
         f"{windows}.{method}": f"`{windows}.{attribute}`, {_PLAIN}"
@@ -213,7 +216,6 @@ MISSING: dict[str, str] = {
     "TimeWindowedCogroupedKStream": "",
     "SessionWindowedCogroupedKStream": "",
     "Suppressed": "",
-    "TableJoined": "",
     "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.appConfigs": "close over what a processor needs",

@@ -140,7 +140,7 @@ class Replay:
             if (number + 1) % OPERATIONS_A_COMMIT == 0:
                 self._commit(number)
             if (number + 1) % OPERATIONS_A_MARK == 0:
-                self.transcript.mark(number + 1, self._home.record.expired_records)
+                self.transcript.mark(number + 1, self._home.dropped.count)
         for number, operation in enumerate(script.last(), count):
             self._do(number, operation)
         self._commit(count)

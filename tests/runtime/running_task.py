@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pystreams import TaskId, TopicPartition, Topology, fail_on_invalid_timestamp, log_and_continue
+from pystreams import (
+    StoreEnvironment,
+    TaskId,
+    TopicPartition,
+    Topology,
+    fail_on_invalid_timestamp,
+    log_and_continue,
+)
 from pystreams.record import StaticMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -42,7 +49,9 @@ class RunningTask:
             processing_handler=log_and_continue,
             production_handler=log_and_continue,
             max_task_idle_ms=0,
-            stores=StoreSettings("app", cache_enabled=cache_enabled),
+            stores=StoreSettings(
+                StoreEnvironment(application_id="app", cache_enabled=cache_enabled)
+            ),
             num_partitions=lambda _: 1,
         )
         self.input = TopicPartition(IN, partition)

@@ -16,7 +16,9 @@ from pystreams.testing.simulation.clock import ManualClock
 
 def absence_by(clock: ManualClock, config: dict[str, Any] | None = None) -> Absence:
     required = {"application.id": "app", "bootstrap.servers": "simulated:9092"}
-    return Absence("thread", clock, ThreadSettings.of(StreamsConfig.of(required | (config or {}))))
+    return Absence(
+        "thread", clock, ThreadSettings.of(StreamsConfig.of(required | (config or {}))).membership
+    )
 
 
 def asks_anew_after(absence: Absence, clock: ManualClock, limit_ms: int) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from structlog.testing import capture_logs
 
-from pystreams import Stores, TaskId, TopicPartition
-from pystreams.record import RecordContext, StaticMessage
+from pystreams import StoreEnvironment, Stores, TaskId, TopicPartition
+from pystreams.record import StaticMessage
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -64,8 +64,7 @@ def state_with_nothing(
     manager = ProcessorStateManager(
         TaskId(0, number),
         [(builder, changelog, True)],
-        StoreSettings("app", False),
-        RecordContext(),
+        StoreSettings(StoreEnvironment(application_id="app")),
     )
     manager.open(directory)
     return manager

@@ -18,13 +18,13 @@ def settings(**config: int) -> ThreadSettings:
 def test_each_thread_has_its_share_of_the_uncommitted_bytes(threads: int, share: int) -> None:
     made = settings(num_stream_threads=threads, statestore_uncommitted_max_bytes=9_000)
 
-    assert made.uncommitted_max_bytes == share
+    assert made.memory.uncommitted_max_bytes == share
 
 
 def test_a_share_of_no_limit_is_no_limit() -> None:
     made = settings(num_stream_threads=3, statestore_uncommitted_max_bytes=-1)
 
-    assert made.uncommitted_max_bytes == -1
+    assert made.memory.uncommitted_max_bytes == -1
 
 
 def test_each_thread_has_its_share_of_the_record_cache() -> None:
@@ -32,5 +32,5 @@ def test_each_thread_has_its_share_of_the_record_cache() -> None:
         num_stream_threads=4, statestore_cache_max_bytes=4_000, statestore_read_cache_max_bytes=800
     )
 
-    assert made.cache_max_bytes == 1_000
-    assert made.read_cache_max_bytes == 200
+    assert made.memory.cache_max_bytes == 1_000
+    assert made.memory.read_cache_max_bytes == 200

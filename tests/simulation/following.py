@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pystreams import TaskId
-from pystreams.record import RecordContext
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restorer import Restorer
@@ -35,7 +34,7 @@ class Follower:
             build=process._build,
         )
         self.state = ProcessorStateManager(
-            task_id, plan.stores_of(plan.subtopologies[0]), settings.stores, RecordContext()
+            task_id, plan.stores_of(plan.subtopologies[0]), settings.stores
         )
         self._directories = SimulatedDirectories(process.disk, process._lifeline, "follower")
         self.state.open(self._directories.lock_task(task_id))

@@ -77,7 +77,7 @@ class DictStore(StateStore):
 
     def drop(self) -> None:
         """Count the write at hand as dropped."""
-        self._context.record.expired_records += 1
+        self._context.dropped.count += 1
 
     def log(self, key: bytes, value: str | None, timestamp: int | None = None) -> None:
         if self._context.changelog is not None:

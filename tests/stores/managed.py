@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pystreams import StoreBuilder, TaskId, TopicPartition
-from pystreams.record import RecordContext
+from pystreams import StoreBuilder, StoreEnvironment, TaskId, TopicPartition
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.contracts.state_store import RocksDBConfigSetter
@@ -36,13 +35,13 @@ def manager_of(
         (builder, changelog(builder.name, application).topic, builder.logging)
         for builder in builders
     ]
-    settings = StoreSettings(
-        application,
-        cache_enabled,
+    environment = StoreEnvironment(
+        application_id=application,
+        cache_enabled=cache_enabled,
         rocksdb_config_setter=rocksdb_config_setter,
         exactly_once=exactly_once,
     )
-    return ProcessorStateManager(TASK, stores, settings, RecordContext())
+    return ProcessorStateManager(TASK, stores, StoreSettings(environment))
 
 
 def opened(

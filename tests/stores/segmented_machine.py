@@ -189,7 +189,7 @@ class SegmentedStoreMachine(MortalMachine):
             StoreSpec(
                 "s",
                 self.kind,
-                self.engine,
+                engine=self.engine,
                 key_serde=STRING,
                 value_serde=LONG,
                 timestamped=self.timestamped,

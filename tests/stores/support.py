@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from pystreams import StateStoreContext, StoreEngine, TaskId, TopicPartition, serdes
-from pystreams.record import OutputBuffer, RecordContext, StaticMessage
+from pystreams import (
+    StateStoreContext,
+    StoreEngine,
+    StoreEnvironment,
+    TaskId,
+    TopicPartition,
+    serdes,
+)
+from pystreams.record import DroppedRecords, OutputBuffer, PresentRecord, StaticMessage
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import StoreSpec
@@ -45,19 +52,28 @@ class Home:
     changelog: OutputBuffer = field(
         default_factory=lambda: OutputBuffer(CHANGELOG.topic, CHANGELOG.partition)
     )
-    record: RecordContext = field(default_factory=RecordContext)
+    record: PresentRecord = field(default_factory=PresentRecord)
+    dropped: DroppedRecords = field(default_factory=DroppedRecords)
 
     def context(self, **changes: Any) -> StateStoreContext:
-        values: dict[str, Any] = {
+        """Return what a store is opened with; changes are of it or of its environment."""
+        environment: dict[str, Any] = {
             "application_id": "app",
+            "cache_enabled": self.cache_enabled,
+            "read_cache_budget": ReadCacheBudget(self.read_cache_bytes),
+            "exactly_once": self.exactly_once,
+        }
+        for option in fields(StoreEnvironment):
+            if option.name in changes:
+                environment[option.name] = changes.pop(option.name)
+        values: dict[str, Any] = {
+            "environment": StoreEnvironment(**environment),
             "task_id": TaskId(0, 0),
             "task_directory": self.directory,
             "changelog": self.changelog,
             "record": self.record,
+            "dropped": self.dropped,
             "changelog_topic": CHANGELOG.topic,
-            "cache_enabled": self.cache_enabled,
-            "read_cache_budget": ReadCacheBudget(self.read_cache_bytes),
-            "exactly_once": self.exactly_once,
         }
         return StateStoreContext(**(values | changes))
 

@@ -26,7 +26,8 @@ class Left(NamedTuple):
 
 
 def opened(home: Home, engine: StoreEngine = StoreEngine.ROCKSDB) -> Buffer:
-    spec = StoreSpec("s", SUPPRESS, engine, key_serde=serdes.STRING, value_serde=serdes.STRING)
+    types: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    spec = StoreSpec("s", SUPPRESS, engine=engine, **types)
     buffer: Any = StoreSpecBuilder(spec).build()
     buffer.init(home.context())
     return buffer  # type: ignore[no-any-return]

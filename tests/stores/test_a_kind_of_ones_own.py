@@ -5,6 +5,7 @@ What a backfill, an export and a move do with it is in `tests.backfill.test_a_ki
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,13 +49,11 @@ class TestScores(StateStoreContract):
     engine = StoreEngine.ROCKSDB
     transactional = True
     values: ClassVar = (1, 2, 3, 4, 5)
+    environment = replace(StateStoreContract.environment, default_value_serde=serdes.LONG)
 
     def make_store(self) -> Any:
         builder = scores_builder(self.engine)
         return (builder if self.transactional else builder.with_transactional_disabled()).build()
-
-    def open_store(self, task: str = "0_0", **changes: Any) -> Any:
-        return super().open_store(task, default_value_serde=serdes.LONG, **changes)
 
     def put_entry(self, store: Scores, key: str, value: int) -> None:
         store.put(key, 0, None)
@@ -127,9 +126,7 @@ def test_its_changelog_restores_it_and_is_a_compacted_topic(tmp_path: Path) -> N
 
 
 def test_it_is_loaded_in_bulk(tmp_path: Path) -> None:
-    made = build_bulk_loaded_store(scores_builder().spec)
-    assert made is not None
-    store, engine = made
+    store, engine = build_bulk_loaded_store(scores_builder().spec)
     home = Home(tmp_path)
     store.init(home.context())
     key = b"ann" + (DAY_MS).to_bytes(8, "big")

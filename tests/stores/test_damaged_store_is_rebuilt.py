@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import StateStoreCorruptedError, Stores, TaskId, TopicPartition
-from pystreams.record import RecordContext
+from pystreams import StateStoreCorruptedError, StoreEnvironment, Stores, TaskId, TopicPartition
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import STRING
@@ -25,7 +24,9 @@ def builder(name: str) -> StoreSpecBuilder:
 
 def opened(directory: Path, *, logged: bool = True) -> ProcessorStateManager:
     stores = [(builder(name), f"app-{name}-changelog", logged) for name in ("good", "bad")]
-    manager = ProcessorStateManager(TASK, stores, StoreSettings("app", False), RecordContext())
+    manager = ProcessorStateManager(
+        TASK, stores, StoreSettings(StoreEnvironment(application_id="app"))
+    )
     manager.open(directory)
     return manager
 

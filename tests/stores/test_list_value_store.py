@@ -30,10 +30,16 @@ def engine(request: pytest.FixtureRequest) -> StoreEngine:
     return chosen
 
 
-def opened(home: Home, engine: StoreEngine = StoreEngine.ROCKSDB, **changes: Any) -> Store:
+def opened(
+    home: Home,
+    engine: StoreEngine = StoreEngine.ROCKSDB,
+    *,
+    at_stream_time: int = -1,
+    **changes: Any,
+) -> Store:
     spec = spec_of(engine, kind=LIST, value_serde=serdes.STRING, **changes)
     store: Store = built(spec)
-    store.init(home.context())
+    store.init(home.context(stream_time=lambda: at_stream_time))
     return store
 
 
@@ -170,8 +176,7 @@ def test_restored_lists_are_those_that_were_logged(home: Home) -> None:
 
 
 def test_changelog_records_of_a_dump_restore_the_lists(home: Home) -> None:
-    store = opened(home)
-    home.record.stream_time = 50
+    store = opened(home, at_stream_time=50)
     store.put("a", "1")
     store.put("a", "2")
     store.commit({CHANGELOG: 1})

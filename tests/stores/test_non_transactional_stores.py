@@ -356,7 +356,7 @@ def test_nothing_is_late_after_a_rollback_because_of_what_never_reached_the_engi
 
     slots.put({1: 3})
     slots.holds({0: 1, 1: 3})
-    assert slots.home.record.expired_records == 0
+    assert slots.home.dropped.count == 0
     slots.store.close()
 
 

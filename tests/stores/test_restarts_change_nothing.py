@@ -147,9 +147,9 @@ class Life:
     def results_of(self, writes: list[Write]) -> Iterator[object]:
         """Write, and give what a user sees after each write."""
         for write in writes:
-            dropped = self._home.record.expired_records
+            dropped = self._home.dropped.count
             result = self._kind.write(self.store, write)
-            dropped = self._home.record.expired_records - dropped
+            dropped = self._home.dropped.count - dropped
             yield write, result, dropped, self._kind.content(self.store)
 
     def commit(self, *, with_store: bool = True) -> None:

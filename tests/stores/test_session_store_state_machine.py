@@ -57,7 +57,7 @@ class SessionStoreMachine(SegmentedStoreMachine):
             self.store.put(Windowed(key, window), number)
             if not self.current.put((key, *window), number):
                 self.dropped += 1
-            assert self.home.record.expired_records == self.dropped
+            assert self.home.dropped.count == self.dropped
             self.remember_for_reads()
 
     @rule(key=KEYS, delta=DELTAS, length=LENGTHS)
@@ -66,7 +66,7 @@ class SessionStoreMachine(SegmentedStoreMachine):
         window = Window(max(0, end - length), end)
         self.store.remove(Windowed(key, window))
         self.current.put((key, *window), None)
-        assert self.home.record.expired_records == self.dropped
+        assert self.home.dropped.count == self.dropped
 
     @rule(number=st.integers(0, 9), choice=st.integers(0, 99), grown=st.integers(0, 30))
     def merge(self, number: int, choice: int, grown: int) -> None:

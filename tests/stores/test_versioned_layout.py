@@ -148,9 +148,7 @@ def test_a_store_that_is_not_logged_keeps_its_interval(tmp_path: Path) -> None:
 
 
 def test_a_store_loaded_in_bulk_has_its_interval(tmp_path: Path) -> None:
-    made = build_bulk_loaded_store(spec_of(HOUR_MS))
-    assert made is not None
-    store, _ = made
+    store, _ = build_bulk_loaded_store(spec_of(HOUR_MS))
     store.init(Home(tmp_path).context())
     store.restore([Message(b"k", b"v", 0, NOW_MS)])
     store.close()

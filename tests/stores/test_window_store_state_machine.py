@@ -53,7 +53,7 @@ class WindowStoreMachine(SegmentedStoreMachine):
             self.store.put(key, value, start)
             if not self.put_into_model(key, value, start):
                 self.dropped += 1
-            assert self.home.record.expired_records == self.dropped
+            assert self.home.dropped.count == self.dropped
             self.remember_for_reads()
 
     def put_into_model(self, key: str, value: Any, start: int) -> bool:

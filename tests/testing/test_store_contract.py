@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -66,8 +67,7 @@ class TestMemoryStoreThatWritesThrough(OurStore):
 class TestCachingRocksDBStore(OurStore):
     changes: ClassVar = {"caching": True}
 
-    def open_store(self, task: str = "0_0", **changes: Any) -> Any:
-        return super().open_store(task, cache_enabled=True, **changes)
+    environment = replace(StateStoreContract.environment, cache_enabled=True)
 
 
 class TestMinimalCustomStore(KeyValueStoreContract):

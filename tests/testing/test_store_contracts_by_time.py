@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -85,8 +86,7 @@ class TestMemoryWindowStoreThatWritesThrough(OurWindowStore):
 class TestCachingRocksDBWindowStore(OurWindowStore):
     changes: ClassVar = {"caching": True}
 
-    def open_store(self, task: str = "0_0", **changes: Any) -> Any:
-        return super().open_store(task, cache_enabled=True, **changes)
+    environment = replace(StateStoreContract.environment, cache_enabled=True)
 
 
 class OurSessionStore(SessionStoreContract):
@@ -119,8 +119,7 @@ class TestMemorySessionStoreThatWritesThrough(OurSessionStore):
 class TestCachingRocksDBSessionStore(OurSessionStore):
     changes: ClassVar = {"caching": True}
 
-    def open_store(self, task: str = "0_0", **changes: Any) -> Any:
-        return super().open_store(task, cache_enabled=True, **changes)
+    environment = replace(StateStoreContract.environment, cache_enabled=True)
 
 
 class OurVersionedStore(VersionedStoreContract):

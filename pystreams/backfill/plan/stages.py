@@ -138,7 +138,8 @@ class _Scheduling:
                 topics = self._topics(nodes)
                 if not self._missing.keys() & topics:
                     self._feed(topic, nodes)
-                    stores = tuple(name for name in part.stores if self._users(name) & set(nodes))
+                    used = self._stores_of(nodes)
+                    stores = tuple(name for name in part.stores if name in used)
                     needed = Subtopology(part.id, nodes, stores)
                     return Stage(needed, tuple(sorted(topics)), only_topic=topic)
         return None
@@ -169,22 +170,21 @@ class _Scheduling:
 
     def _writers(self, store: str) -> list[str]:
         """Return the nodes that write into a store: all that use it, but for those that look."""
-        nodes = self._plan.topology.nodes
-        found = []
-        for name in self._users(store):
-            node = nodes[name]
-            assert isinstance(node, ProcessorNode)
-            writes = getattr(node.operator, "writes", None)
-            if writes is None or writes(store):
-                found.append(name)
-        return found
-
-    def _users(self, store: str) -> set[str]:
-        return {
+        return [
             name
             for name, node in self._plan.topology.nodes.items()
-            if isinstance(node, ProcessorNode) and store in node.stores
-        }
+            if isinstance(node, ProcessorNode)
+            and store in node.stores
+            and store not in node.looks_into
+        ]
+
+    def _stores_of(self, names: tuple[str, ...]) -> set[str]:
+        found: set[str] = set()
+        for name in names:
+            node = self._plan.topology.nodes[name]
+            if isinstance(node, ProcessorNode):
+                found.update(node.stores)
+        return found
 
     def _topics(self, names: tuple[str, ...]) -> set[str]:
         nodes = self._plan.topology.nodes

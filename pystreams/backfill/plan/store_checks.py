@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.state_store import StateStore
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -16,7 +15,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 def refuse_stores_without_dump(plan: TopologyPlan) -> None:
     """Refuse stores with a changelog whose class does not write `changelog_records`.
 
-    Builds each store of the user's own once, and opens none.
+    Builds each store once, and opens none.
 
     Args:
         plan: The topology's plan.
@@ -26,8 +25,7 @@ def refuse_stores_without_dump(plan: TopologyPlan) -> None:
     """
     for subtopology in plan.subtopologies:
         for builder in plan.logged_stores(subtopology):
-            if not isinstance(builder, StoreSpecBuilder):
-                _check(builder)
+            _check(builder)
 
 
 def _check(builder: StoreBuilder) -> None:

@@ -85,11 +85,13 @@ def publish(
         note = PublishedNote(results.path, publication, plan, clients.admin(), waiting)
         if not seed_state:
             return publisher.run(note=note)
-        stores = task_settings(own, num_partitions=topics.num_partitions).stores
+        of_tasks = task_settings(own, num_partitions=topics.num_partitions)
+        environment = of_tasks.stores.environment
         directory = StateDirectory(own.state_dir, own.application_id)
         try:
             state = staged_state(results)
-            return publisher.run(StateSeeder(publication, plan, state, stores, directory), note)
+            seeder = StateSeeder(publication, plan, state, environment, directory)
+            return publisher.run(seeder, note)
         finally:
             directory.close()
 

@@ -38,14 +38,12 @@ from pystreams.backfill.publishing.publication import Publication
 from pystreams.errors import StateDirectoryError, TaskLockedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import RecordContext
 from pystreams.runtime.adapters.state_directory import LOCK_FILE, StateDirectory
-from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.build import build_bulk_loaded_store
-from pystreams.stores.contracts.key_value import StateStoreContext
+from pystreams.stores.contracts.spec import StoreEngine
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
 from pystreams.stores.engines.rocksdb.bulk_load import RUN_ENTRIES
 from pystreams.stores.files.checkpoint_file import sync_directory
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -90,7 +88,7 @@ class StateSeeder:
         publication: What is published.
         plan: The topology's plan.
         state: Reads the staged state.
-        settings: What the application opens its stores with.
+        environment: What the application opens its stores with.
         directory: Where they are to lie; the caller closes it.
         run_entries: How many changes are sorted together; see `BulkLoadEngine`.
     """
@@ -100,7 +98,7 @@ class StateSeeder:
         publication: Publication,
         plan: TopologyPlan,
         state: StateReader,
-        settings: StoreSettings,
+        environment: StoreEnvironment,
         directory: StateDirectory,
         run_entries: int = RUN_ENTRIES,
     ) -> None:
@@ -108,7 +106,7 @@ class StateSeeder:
         self._publication = publication
         self._plan = plan
         self._state = state
-        self._settings = settings
+        self._environment = environment
         self._directory = directory
         self._stores = self._size_bytes = self._left = 0
 
@@ -193,12 +191,9 @@ class StateSeeder:
 
     def _build(self, directory: Path, task_id: TaskId, builder: StoreBuilder, end: int) -> bool:
         """Build a store below a directory; return False for one that a restore has to fill."""
-        if not isinstance(builder, StoreSpecBuilder):
+        if builder.engine is not StoreEngine.ROCKSDB:
             return False
-        made = build_bulk_loaded_store(builder.spec, self._run_entries)
-        if made is None:
-            return False
-        store, engine = made
+        store, engine = build_bulk_loaded_store(builder.spec, self._run_entries)
         changelog = self._changelog(task_id, builder.name)
         place = repeat(changelog.topic), repeat(changelog.partition), repeat(end - 1)
         records = 0
@@ -217,17 +212,12 @@ class StateSeeder:
         return records > 0
 
     def _context(self, directory: Path, task_id: TaskId, topic: str) -> StateStoreContext:
-        settings = self._settings
         return StateStoreContext(
-            application_id=settings.application_id,
+            environment=self._environment,
             task_id=task_id,
             task_directory=directory,
             changelog=None,
-            record=RecordContext(),
             changelog_topic=topic,
-            rocksdb_config_setter=settings.rocksdb_config_setter,
-            default_key_serde=settings.default_key_serde,
-            default_value_serde=settings.default_value_serde,
         )
 
     def _changelog(self, task_id: TaskId, store: str) -> TopicPartition:

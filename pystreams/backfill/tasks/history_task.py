@@ -28,6 +28,7 @@ from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, decode_partition_time
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
+from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.backfill")
@@ -84,7 +85,9 @@ class HistoryTask:
         subtopology = stage.subtopology
         self._stage = stage
         # There is no wall clock to wait for: what is due is due with the record that makes it so.
-        task_settings = replace(settings.task, outer_join_emit_interval_ms=0)
+        task_settings = replace(
+            settings.task, operators=OperatorSettings(outer_join_emit_interval_ms=0)
+        )
         self._task = StreamTask(
             task_id, plan, subtopology, partitions, task_settings, known_lag=lambda _: 0
         )
@@ -93,7 +96,7 @@ class HistoryTask:
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
-        self._task.record.now_ms = settings.now_ms
+        self._task.time.now_ms = settings.now_ms
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
 

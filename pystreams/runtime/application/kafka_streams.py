@@ -33,13 +33,13 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_tasks
 from pystreams.runtime.queries.query_results import StateQueryResult
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
@@ -352,10 +352,12 @@ class KafkaStreams:
                 input_topics=inputs,
                 directories=directory,
                 clock=self._clock,
-                process_id=directory.process_id,
-                client_id=self._client_id,
-                group_instance_id=config.group_instance_id or identity,
-                identity_survives=directory.kept_identity or bool(config.group_instance_id),
+                identity=ProcessIdentity(
+                    process_id=directory.process_id,
+                    client_id=self._client_id,
+                    group_instance_id=config.group_instance_id or identity,
+                    survives=directory.kept_identity or bool(config.group_instance_id),
+                ),
                 partition_counts=topics.partition_counts,
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import RecordContext, RecordMetadata
+from pystreams.record import PresentRecord, RecordMetadata, TaskTime
 
 _log = get_logger("pystreams.processing")
 
@@ -35,12 +35,14 @@ class DropWarnings:
 
     Args:
         task_id: The task.
-        record: The task's record context, which knows the record and the time.
+        record: The record that the task is processing.
+        time: What time it is for the task.
     """
 
-    def __init__(self, task_id: TaskId, record: RecordContext) -> None:
+    def __init__(self, task_id: TaskId, record: PresentRecord, time: TaskTime) -> None:
         self._task_id = task_id
         self._record = record
+        self._time = time
         self._drops: dict[tuple[str, str], _Drops] = {}
 
     def add(self, node: str, reason: str) -> None:
@@ -49,7 +51,7 @@ class DropWarnings:
         if drops is None:
             drops = self._drops[node, reason] = _Drops()
         drops.untold += 1
-        now_ms, told_ms = self._record.now_ms, drops.told_ms
+        now_ms, told_ms = self._time.now_ms, drops.told_ms
         # A clock that was put back does not silence the log.
         if told_ms is None or not 0 <= now_ms - told_ms < _INTERVAL_MS:
             drops.told_ms = now_ms

@@ -7,7 +7,7 @@ life is left over. It implements `TaskContext` of the topology.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.errors import (
@@ -20,7 +20,7 @@ from pystreams.errors import (
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
-from pystreams.record import OutputBuffer, RecordContext
+from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
@@ -34,13 +34,14 @@ from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.tasks")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings:
     """What all tasks of an application share.
 
@@ -54,7 +55,7 @@ class TaskSettings:
         max_task_idle_ms: See `PartitionGroup`.
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
-        outer_join_emit_interval_ms: See `TaskContext`.
+        operators: What operators need of the configuration.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
     """
 
@@ -67,7 +68,7 @@ class TaskSettings:
     max_task_idle_ms: int
     stores: StoreSettings
     num_partitions: Callable[[str], int]
-    outer_join_emit_interval_ms: int = 1000
+    operators: OperatorSettings = field(default_factory=OperatorSettings)
     topic_entries: Callable[[str], bytes] = lambda _: b""
 
 
@@ -78,15 +79,17 @@ class OperatorContext:
         task_id: The task.
         plan: The topology's plan.
         settings: What all tasks share.
-        record: The task's record context.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
         store: Returns a store of the task by name.
         end_run: Called when a stream-time punctuation is scheduled: it is due after this record.
 
     Attributes:
         application_id: The application's id.
         task_id: The task.
-        record: The task's record context.
-        outer_join_emit_interval_ms: See `TaskContext`.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
+        settings: What operators need of the configuration.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
@@ -98,20 +101,22 @@ class OperatorContext:
         task_id: TaskId,
         plan: TopologyPlan,
         settings: TaskSettings,
-        record: RecordContext,
+        record: PresentRecord,
+        time: TaskTime,
         store: Callable[[str], Any],
         end_run: Callable[[], None] = lambda: None,
     ) -> None:
         self.application_id = plan.application_id
         self.task_id = task_id
         self.record = record
-        self.outer_join_emit_interval_ms = settings.outer_join_emit_interval_ms
+        self.time = time
+        self.settings = settings.operators
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()
         self.commit_requested = False
         self.dropped_records = 0
-        self._drop_warnings = DropWarnings(task_id, record)
+        self._drop_warnings = DropWarnings(task_id, record, time)
         self._end_run = end_run
         self._plan = plan
         self._settings = settings
@@ -258,7 +263,7 @@ class OperatorContext:
         if kind is PunctuationType.STREAM_TIME:
             self._end_run()
         return self.punctuations.schedule(
-            node, interval_ms, kind, punctuator, now_ms=self.record.now_ms
+            node, interval_ms, kind, punctuator, now_ms=self.time.now_ms
         )
 
     def request_commit(self) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
@@ -53,7 +53,8 @@ class StreamTask:
         known_lag: See `PartitionGroup`.
 
     Attributes:
-        record: Context of the record being processed.
+        record: The record being processed.
+        time: Its stream time, and the wall clock's.
         partitions: The partitions it reads.
         state_manager: Its state: stores, changelogs, offsets, positions.
         growth: What an iteration adds to the uncommitted bytes.
@@ -73,7 +74,8 @@ class StreamTask:
         known_lag: Callable[[TopicPartition], int | None],
     ) -> None:
         self.task_id = task_id
-        self.record = RecordContext()
+        self.record = PresentRecord()
+        self.time = TaskTime()
         self.partitions = tuple(sorted(partitions))
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
@@ -88,8 +90,9 @@ class StreamTask:
             task_id,
             plan.stores_of(subtopology),
             settings.stores,
-            self.record,
             plan.stores_fed_by_stores(subtopology),
+            self.record,
+            lambda: self.time.stream_time,
         )
         self._operators = self._new_context()
         self._dropped_before = 0
@@ -98,7 +101,7 @@ class StreamTask:
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
         self._taken: list[Item] = []
-        self.record.growth.used_up = self._end_run
+        self.state_manager.growth.used_up = self._end_run
 
     # ------------------------------------------------------------------ life
 
@@ -119,7 +122,7 @@ class StreamTask:
             committed: Committed offsets of the task's partitions, as far as there are any.
             now_ms: Wall-clock time (ms).
         """
-        self.record.now_ms, self.record.message = now_ms, None
+        self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
@@ -135,7 +138,7 @@ class StreamTask:
             max_task_idle_ms=self._settings.max_task_idle_ms,
             known_lag=self._known_lag,
         )
-        self.record.stream_time = self._group.stream_time()
+        self.time.stream_time = self._group.stream_time()
         self._move(TaskEvent.START)
         self._operators.init_processors()
         wrote = any(self.state_manager.measure())
@@ -146,7 +149,7 @@ class StreamTask:
         self._operators.close_processors()
         self._dropped_before = self.dropped_records
         self._sent_before = self._sent(self._operators.outputs())
-        self.record.expired_records = 0
+        self.state_manager.dropped.count = 0
         for queue in self._group.queues.values():
             queue.dropped = 0
         self._operators = self._new_context()
@@ -156,7 +159,7 @@ class StreamTask:
             self.damage = None
         self.state_manager.rollback()
         self._uncommitted_work = False
-        self.record.stream_time = -1
+        self.time.stream_time = -1
         self._move(TaskEvent.REVIVE)
 
     def suspend(self) -> None:
@@ -188,7 +191,7 @@ class StreamTask:
             SerializationError: A record can't be decoded and the handler says to fail.
         """
         queue = self._group.queues[partition]
-        queue.now_ms = self.record.now_ms
+        queue.now_ms = self.time.now_ms
         queue.add(messages)
         topic = partition.topic
         self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)
@@ -205,7 +208,7 @@ class StreamTask:
     def dropped_records(self) -> int:
         """Records dropped since the task was made: by operations, stores, handlers, extractors."""
         in_queues = sum(queue.dropped for queue in list(self._group.queues.values()))
-        in_tasks = self._operators.dropped_records + self.record.expired_records
+        in_tasks = self._operators.dropped_records + self.state_manager.dropped.count
         return self._dropped_before + in_tasks + in_queues
 
     def produced_records(self) -> dict[str, int]:
@@ -252,16 +255,16 @@ class StreamTask:
             ProcessingError: The user's code raised and the handler says to fail.
             SerializationError: A result can't be serialized and the handler says to fail.
         """
-        record = self.record
+        record, time = self.record, self.time
         if room_bytes is not None:
-            record.growth.give_room(room_bytes)
+            self.state_manager.growth.give_room(room_bytes)
         taken, steps = run.take(len(run) if count is None else count)
         self._taken = taken
         given = len(taken)
         for (key, value, timestamp, headers, message), step in zip(taken, steps, strict=False):
             record.message = message
-            if timestamp > record.stream_time:
-                record.stream_time = timestamp
+            if timestamp > time.stream_time:
+                time.stream_time = timestamp
             step(key, value, timestamp, headers)
         processed = len(taken)
         if processed < given:
@@ -281,7 +284,7 @@ class StreamTask:
 
     def punctuate_stream_time(self) -> int:
         """Fire what stream time has made due; return how many fired."""
-        stream_time = self.record.stream_time
+        stream_time = self.time.stream_time
         if stream_time < 0:
             return 0
         return self._fire(PunctuationType.STREAM_TIME, stream_time)
@@ -346,6 +349,7 @@ class StreamTask:
             self._plan,
             self._settings,
             self.record,
+            self.time,
             self.state_manager.store,
             self._end_run,
         )

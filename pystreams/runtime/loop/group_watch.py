@@ -34,10 +34,10 @@ from pystreams.runtime.cluster.group_description import (
 )
 from pystreams.runtime.cluster.partial_tasks import stranded
 from pystreams.runtime.loop.fenced_identity import IdentityGuard
-from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.loop.waiting_for_partitions import Absence
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.task_manager import TaskManager
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
 
 _log = get_logger("pystreams.thread")
@@ -185,7 +185,7 @@ class GroupWatch:
             if not self._manager.assigned() and "waiting" not in self._told_ms:
                 # KIP-848 counts a share as one that is empty because a dead member has all.
                 self._tell_for_whom_it_waits(others)
-        elif self._parts.settings.static_membership:
+        elif self._parts.settings.membership.static:
             self._look_in(_SOON_MS)  # What the others have is of before the rebalance.
         elif strangers := of_another_topology(others, self._reads, ()):
             self._meet(strangers)
@@ -232,7 +232,7 @@ class GroupWatch:
 
     def _is_to_be_seen_again(self) -> bool:
         """Return whether to believe it on second sight only; a stale share is seen at the start."""
-        stale = self._parts.settings.static_membership and not self.ready
+        stale = self._parts.settings.membership.static and not self.ready
         first, self._seen_unread = not self._seen_unread, True
         return first and not stale
 
@@ -242,7 +242,7 @@ class GroupWatch:
         Strangers may be members that have a stale share, too; after it they are what they seem.
         """
         most = 1 if strangers else _SHARED_OUT_ANEW_MAX
-        return self._parts.settings.static_membership and self._shared_out_anew < most
+        return self._parts.settings.membership.static and self._shared_out_anew < most
 
     def _share_out_anew(self, unread: Collection[TopicPartition]) -> None:
         self._shared_out_anew += 1
@@ -311,7 +311,7 @@ class GroupWatch:
                 "waiting for other members of the group",
                 thread=self._name,
                 members=holding,
-                at_most_s=round(self._parts.settings.session_timeout_ms / 1000),
+                at_most_s=round(self._parts.settings.membership.session_timeout_ms / 1000),
                 cure=_CURE_WAITING,
             )
 

@@ -8,7 +8,7 @@ from pystreams.ids import TopicPartition
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.loop.loop_timing import Pace
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.settings import PollSettings
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 
@@ -22,7 +22,7 @@ class InputFlow:
     """
 
     def __init__(
-        self, settings: ThreadSettings, manager: TaskManager, consumer: Callable[[], ConsumerPort]
+        self, settings: PollSettings, manager: TaskManager, consumer: Callable[[], ConsumerPort]
     ) -> None:
         self._settings = settings
         self._manager = manager

@@ -25,6 +25,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.uncommitted_growth import UNLIMITED, Admission, FlushGrowth
 from pystreams.runtime.loop.loop_timing import Pace
 from pystreams.runtime.ports import PartitionBatch
+from pystreams.runtime.settings import MemoryLimits
 from pystreams.runtime.tasks.producers import TaskProducers
 from pystreams.runtime.tasks.task_manager import TaskManager
 
@@ -37,8 +38,7 @@ class Processing:
     Args:
         manager: The thread's tasks.
         producers: The thread's producers.
-        uncommitted_max_bytes: What the thread's stores may hold uncommitted, -1 for no limit.
-        cache_max_bytes: What the thread's record caches may hold back.
+        memory: What the thread's stores may hold.
         pace: How far a run goes, and when a commit is due.
         commit: Commits all tasks; returns False when that failed for some of them.
 
@@ -52,16 +52,15 @@ class Processing:
         *,
         manager: TaskManager,
         producers: TaskProducers,
-        uncommitted_max_bytes: int,
-        cache_max_bytes: int,
+        memory: MemoryLimits,
         pace: Pace,
         commit: Callable[[], bool],
     ) -> None:
         self._manager = manager
         self._active = manager.active
         self._producers = producers
-        self._uncommitted_max_bytes = uncommitted_max_bytes
-        self._cache_max_bytes = cache_max_bytes
+        self._uncommitted_max_bytes = memory.uncommitted_max_bytes
+        self._cache_max_bytes = memory.cache_max_bytes
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
@@ -76,7 +75,7 @@ class Processing:
             task = self._manager.task_of(partition)
             # What arrives for a task that does not run yet is read again when it starts.
             if task is not None and task.state is TaskState.RUNNING:
-                task.record.now_ms = now_ms
+                task.time.now_ms = now_ms
                 task.add_records(partition, messages)
                 self._active.note(task)
 
@@ -125,7 +124,7 @@ class Processing:
                 if not self._commit():
                     break
                 before = self._expected_bytes()
-            task.record.now_ms = now_ms
+            task.time.now_ms = now_ms
             with _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
             growth.observe_punctuations(self._expected_bytes() - before)
@@ -161,7 +160,7 @@ class Processing:
         if not cached:
             return
         for task in self._active.uncommitted():
-            task.record.now_ms = self._now_ms
+            task.time.now_ms = self._now_ms
             with _left_to_the_commit(task):
                 task.flush_caches()
             self._active.note(task)
@@ -171,7 +170,7 @@ class Processing:
         """Return what a task is to process next, None when it is not ready."""
         if not task.ready(self._now_ms):
             return None
-        task.record.now_ms = self._now_ms
+        task.time.now_ms = self._now_ms
         return task.next_run(max(map(self._pace.run_records, task.partitions)))
 
     def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:

@@ -42,12 +42,10 @@ from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.statistics import ThreadStatistics
 from pystreams.runtime.loop.summary_line import SummaryLine
-from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.loop.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.thread_report import ThreadReport
 from pystreams.runtime.loop.waiting_for_partitions import Absence
 from pystreams.runtime.ports import ConsumerPort
-from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.committer import CommitFailure, Committer
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
@@ -55,6 +53,7 @@ from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.task_manager import TaskManager
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.thread")
 
@@ -79,18 +78,18 @@ class StreamThread:
     """
 
     def __init__(self, index: int, parts: ThreadParts) -> None:
-        self.name = f"{parts.client_id}-StreamThread-{index}"
+        self.name = f"{parts.identity.client_id}-StreamThread-{index}"
         self.error: StreamsError | None = None
         self._parts = parts
         self._settings, self._clock = parts.settings, parts.clock
-        self._instance_id = f"{parts.group_instance_id}-{index}"
+        self._instance_id = f"{parts.identity.group_instance_id}-{index}"
         self._stop = parts.make_stop_event()
         self._consumer = self._make_consumer()
         self._producers = TaskProducers(
             parts.clients,
             parts.settings.guarantee,
             plan=parts.plan,
-            process_id=parts.process_id,
+            process_id=parts.identity.process_id,
             thread_index=index,
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
@@ -101,29 +100,18 @@ class StreamThread:
         )
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
-            plan=parts.plan,
-            settings=of_one_thread(parts.task_settings, parts.settings.read_cache_max_bytes),
-            partition_counts=parts.partition_counts,
-            consumer=lambda: self._consumer,
-            producers=self._producers,
-            side_by_side=self._side_by_side,
-            restorer=self._restorer,
-            directories=parts.directories,
-            offset_ranges=parts.admin.offset_ranges,
-            input_topics=parts.input_topics,
-            clock=parts.clock,
+            parts, lambda: self._consumer, self._producers, self._side_by_side, self._restorer
         )
         self._committer = Committer(lambda: self._consumer, self._producers, self._side_by_side)
         self._pace = Pace(parts.clock, parts.settings.commit_interval_ms)
         self._processing = Processing(
             manager=self._manager,
             producers=self._producers,
-            uncommitted_max_bytes=parts.settings.uncommitted_max_bytes,
-            cache_max_bytes=parts.settings.cache_max_bytes,
+            memory=parts.settings.memory,
             pace=self._pace,
             commit=self._commit,
         )
-        self._input = InputFlow(parts.settings, self._manager, lambda: self._consumer)
+        self._input = InputFlow(parts.settings.polls, self._manager, lambda: self._consumer)
         self._purge = RepartitionPurge(
             parts.plan, parts.settings, self._manager, parts.admin, parts.clock
         )
@@ -139,7 +127,7 @@ class StreamThread:
         )
         recording, clock = parts.task_settings.stores.recording, parts.clock
         self._metrics = ThreadMetrics(self.name, self._manager, self._restorer, recording, clock)
-        self._absence = Absence(self.name, clock, parts.settings)
+        self._absence = Absence(self.name, clock, parts.settings.membership)
         self._failing = FailingTasks(parts.clock, parts.settings.task_timeout_ms)
         self._group = GroupWatch(
             self.name, parts, self._manager, lambda: self._consumer, self._absence, self.join_group
@@ -209,7 +197,7 @@ class StreamThread:
         busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
         waiting = busy or self._restorer.active
         timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
-        batches = self._consumer.poll(self._settings.max_poll_records, timeout_s)
+        batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         self._processing.buffer(batches, self._clock.now_ms())
@@ -217,7 +205,7 @@ class StreamThread:
         if self._group.ready:
             self._manager.advance()
         if self._restorer.active:
-            self._manager.restore(0.0 if busy else self._settings.poll_ms / 1000)
+            self._manager.restore(0.0 if busy else self._settings.polls.poll_ms / 1000)
         now_ms = self._clock.now_ms()
         processed = 0
         while True:
@@ -250,7 +238,7 @@ class StreamThread:
         self._commit()
         self._absence.begins_by_revocation()
         self._group.joins()
-        keep = self._settings.static_membership and not self._stop.is_set()
+        keep = self._settings.membership.static and not self._stop.is_set()
         self._manager.revoke(partitions, keep=keep)
         self._input.forget(partitions)
 
@@ -357,7 +345,7 @@ class StreamThread:
             self._abort_all if self.error is not None else self._last_commit,
             self._manager.close_all,
             self._report.publish,
-            lambda: self._consumer.close(leave=not self._parts.identity_survives),
+            lambda: self._consumer.close(leave=not self._parts.identity.survives),
             self._restorer.close,
             self._producers.close,
             self._side_by_side.close,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pystreams.errors import TaskMigratedError
 from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
-from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.settings import MembershipSettings
 
 _MARGIN_MS = 15_000
 
@@ -34,10 +34,10 @@ class Absence:
             nothing for a session and 15 s has an empty share.
     """
 
-    def __init__(self, thread: str, clock: Clock, settings: ThreadSettings) -> None:
+    def __init__(self, thread: str, clock: Clock, settings: MembershipSettings) -> None:
         self._thread = thread
         self._clock = clock
-        self._watched = settings.static_membership
+        self._watched = settings.static
         self._after_loss_ms = settings.session_timeout_ms + _MARGIN_MS
         self._after_revocation_ms = settings.max_poll_interval_ms + _MARGIN_MS
         self._limit_ms = self._after_loss_ms

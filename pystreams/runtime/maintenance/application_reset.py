@@ -15,6 +15,7 @@ leaves local state to `KafkaStreams.cleanUp`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,13 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 NewOffsets = Callable[[AdminPort, Sequence[TopicPartition]], Mapping[TopicPartition, int]]
 """Returns where partitions are to be read from."""
 
-_INTERNAL_ENDINGS = ("-changelog", "-repartition")
+_INTERNAL_ENDINGS = (
+    "-changelog",
+    "-repartition",
+    "-subscription-registration-topic",
+    "-subscription-response-topic",
+)
+_FOREIGN_KEY_TOPIC = re.compile(r".*KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic")
 
 
 class ResetRefusedError(StreamsError):
@@ -181,7 +188,8 @@ class ApplicationReset:
 
     def _looks_own(self, topic: str, own: set[str]) -> bool:
         begins = topic.startswith(f"{self._id}-")
-        return begins and topic.endswith(_INTERNAL_ENDINGS) and topic not in own
+        internal = topic.endswith(_INTERNAL_ENDINGS) or _FOREIGN_KEY_TOPIC.fullmatch(topic)
+        return bool(begins and internal and topic not in own)
 
     def _sources(
         self, counts: Mapping[str, int], committed: Mapping[TopicPartition, CommittedOffset]

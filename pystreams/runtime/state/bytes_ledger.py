@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pystreams.runtime.state.managed_store import ManagedStore
+from pystreams.stores.accounting.metered import StoreMeters
+from pystreams.stores.contracts.state_store import StateStore
 
 
 class BytesLedger:
@@ -41,12 +42,14 @@ class StoreBytes:
 
     Args:
         ledger: The thread's.
-        stores: The stores; looked at when they are measured.
+        stores: The stores, each with its meters.
     """
 
     __slots__ = ("_entered", "_ledger", "_stores")
 
-    def __init__(self, ledger: BytesLedger, stores: Collection[ManagedStore]) -> None:
+    def __init__(
+        self, ledger: BytesLedger, stores: Collection[tuple[StateStore, StoreMeters]]
+    ) -> None:
         self._ledger = ledger
         self._stores = stores
         self._entered = (0, 0)
@@ -61,8 +64,7 @@ class StoreBytes:
             The bytes that wait for a commit, and those that caches hold back.
         """
         uncommitted_bytes = cached_bytes = 0
-        for managed in self._stores:
-            store, meters = managed.store, managed.meters
+        for store, meters in self._stores:
             meters.uncommitted_bytes = waiting = store.approximate_num_uncommitted_bytes()
             meters.cached_bytes = held_back = store.cached_bytes()
             uncommitted_bytes += waiting

@@ -114,7 +114,9 @@ class ChangelogCheck:
             # The store holds a transaction whose markers the broker has not written yet.
             message = f"{self.managed.changelog}: a committed transaction is not readable yet"
             raise RetriableClientError(message)
-        reason = why_not_continued(next_offset, held, exactly_once=self.settings.exactly_once)
+        reason = why_not_continued(
+            next_offset, held, exactly_once=self.settings.environment.exactly_once
+        )
         if reason is None and self._is_news(held, lost=False):
             _log.warning(
                 "changelog has lost its beginning, the state store here is whole: log it anew",

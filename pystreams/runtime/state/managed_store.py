@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import OutputBuffer
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
-from pystreams.stores.accounting.metered import StoreMeters
-from pystreams.stores.contracts.key_value import StateStore
+from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.store_builder import StoreBuilder
 
 
-@dataclass(slots=True)
 class ManagedStore:
     """One store and its changelog.
 
-    Attributes:
+    Args:
         builder: What the user asked for.
-        store: The store.
+        changelog_topic: Topic its serdes are bound to: that of its changelog, if it is logged.
+        task_id: Whose store it is.
+        settings: What it is made and measured with.
+        logged: Whether it has a changelog.
+
+    Attributes:
+        store: The store, not yet open.
         changelog: Its changelog partition, or None when it is not logged.
         output: Where it appends changelog records, or None when it is not logged.
-        changelog_topic: Topic its serdes are bound to.
         meters: What is measured on it.
         processors_store: The store as processors see it: its methods timed at DEBUG.
         checkpoint: Keeps the offset of a logged store that does not manage its own, else None.
@@ -36,18 +39,38 @@ class ManagedStore:
         identity: Which topic its offset is of.
     """
 
-    builder: StoreBuilder
-    store: StateStore
-    changelog: TopicPartition | None
-    output: OutputBuffer | None
-    changelog_topic: str
-    meters: StoreMeters
-    processors_store: Any
-    checkpoint: StoreCheckpoint | None
-    ahead: bool = False
-    damages: int = 0
-    logs_anew: ChangelogLossPolicy | None = None
-    identity: ChangelogIdentity = field(default_factory=ChangelogIdentity)
+    def __init__(
+        self,
+        builder: StoreBuilder,
+        changelog_topic: str,
+        task_id: TaskId,
+        settings: StoreSettings,
+        *,
+        logged: bool,
+    ) -> None:
+        self.builder = builder
+        self.changelog_topic = changelog_topic
+        self.store = settings.build(builder)
+        self.meters = StoreMeters(builder.metrics_scope, settings.recording)
+        self.processors_store: Any = as_processors_see_it(self.store, self.meters)
+        self.changelog: TopicPartition | None = None
+        self.output: OutputBuffer | None = None
+        self.checkpoint: StoreCheckpoint | None = None
+        self.ahead = False
+        self.damages = 0
+        self.logs_anew: ChangelogLossPolicy | None = None
+        self.identity = ChangelogIdentity()
+        if not logged:
+            return
+        self.changelog = TopicPartition(changelog_topic, task_id.partition)
+        self.output = OutputBuffer(*self.changelog, is_changelog=True, task_id=task_id)
+        if not self.store.manages_offsets():
+            self.checkpoint = StoreCheckpoint(
+                builder.name,
+                self.changelog,
+                persistent=self.store.persistent,
+                exactly_once=settings.environment.exactly_once,
+            )
 
     @property
     def expires(self) -> bool:

@@ -15,7 +15,7 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,25 @@ from typing import Any
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import ConsumedMessage, OutputBuffer, RecordContext
+from pystreams.record import (
+    NO_RECORD,
+    ConsumedMessage,
+    DroppedRecords,
+    GrowthWatch,
+    OutputBuffer,
+    PresentRecord,
+)
 from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.bytes_ledger import StoreBytes
 from pystreams.runtime.state.changelog_loss import ChangelogCheck
-from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint, holds_state
+from pystreams.runtime.state.checkpointed_offsets import holds_state
 from pystreams.runtime.state.managed_store import ManagedStore
 from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
 from pystreams.runtime.state.store_positions import StorePositions
 from pystreams.runtime.state.store_settings import StoreSettings
-from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
+from pystreams.stores.accounting.metered import StoreMeters
 from pystreams.stores.contracts.key_value import StateStore, StateStoreContext
+from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.store_builder import StoreBuilder
 
 _DAMAGES_MAX = 3  # So often a store is rebuilt before a commit.
@@ -49,14 +57,17 @@ class ProcessorStateManager:
         stores: Builder and changelog topic of each store, and whether it is logged; upstream
             stores first.
         settings: What all stores are opened with.
-        record: The task's record context.
         fed_by_stores: Stores that hear of some input only through other stores of the task.
+        record: The record that the task is processing, if it processes any.
+        stream_time: Returns the highest timestamp (ms) that the task has seen.
 
     Attributes:
         task_id: The task.
         directory: Its directory, once it is open.
         positions: Which input the stores reflect; for any thread.
         settings: What all stores were opened with.
+        dropped: What the stores dropped because it came too late.
+        growth: Ends a run of records when the stores have written enough.
         restored_records: Changelog records applied so far.
     """
 
@@ -65,41 +76,29 @@ class ProcessorStateManager:
         task_id: TaskId,
         stores: Sequence[tuple[StoreBuilder, str, bool]],
         settings: StoreSettings,
-        record: RecordContext,
         fed_by_stores: Collection[str] = (),
+        record: PresentRecord = NO_RECORD,
+        stream_time: Callable[[], int] = no_stream_time,
     ) -> None:
         self.task_id = task_id
         self.restored_records = 0
         self.settings = settings
+        self.dropped = DroppedRecords()
+        self.growth = GrowthWatch()
         self._record = record
+        self._stream_time = stream_time
         logged_stores = {builder.name for builder, _, logged in stores if logged}
         self.positions = StorePositions(logged_stores, fed_by_stores)
         self.directory = Path()
         self._stores: dict[str, ManagedStore] = {}
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
         for builder, topic, logged in stores:
-            changelog = TopicPartition(topic, task_id.partition) if logged else None
-            output = None
-            if logged:
-                output = OutputBuffer(topic, task_id.partition, is_changelog=True, task_id=task_id)
-            store = settings.build(builder)
-            meters = StoreMeters(builder.metrics_scope, settings.recording)
-            seen = as_processors_see_it(store, meters)
-            checkpoint = None
-            if changelog is not None and not store.manages_offsets():
-                checkpoint = StoreCheckpoint(
-                    builder.name,
-                    changelog,
-                    persistent=store.persistent,
-                    exactly_once=settings.exactly_once,
-                )
-            managed = ManagedStore(
-                builder, store, changelog, output, topic, meters, seen, checkpoint
-            )
+            managed = ManagedStore(builder, topic, task_id, settings, logged=logged)
             self._stores[builder.name] = managed
-            if changelog is not None:
-                self._by_changelog[changelog] = managed
-        self._bytes = StoreBytes(settings.ledger, self._stores.values())
+            if managed.changelog is not None:
+                self._by_changelog[managed.changelog] = managed
+        measured = [(managed.store, managed.meters) for managed in self._stores.values()]
+        self._bytes = StoreBytes(settings.ledger, measured)
         self._writing_through = [
             managed for managed in self._by_changelog.values() if not managed.store.transactional
         ]
@@ -299,7 +298,7 @@ class ProcessorStateManager:
             if managed.output is not None:
                 managed.output.records.clear()
                 managed.output.last_offset = None
-            if holds_uncommitted and self.settings.exactly_once:
+            if holds_uncommitted and self.settings.environment.exactly_once:
                 self._rebuild_because(managed, "it can't go back to the last commit")
         self.positions.rolled_back()
         self.measure()
@@ -334,7 +333,7 @@ class ProcessorStateManager:
                     reason = "it is not known how far it is: it is new, or was not closed in order"
                     self._rebuild_because(managed, reason)
             elif (
-                self.settings.exactly_once
+                self.settings.environment.exactly_once
                 and managed.store.persistent
                 and managed.committed_offset() is None
                 and self._may_hold_data(managed)
@@ -371,19 +370,16 @@ class ProcessorStateManager:
     def _init(self, managed: ManagedStore) -> None:
         managed.store.init(
             StateStoreContext(
-                application_id=self.settings.application_id,
+                environment=self.settings.environment,
                 task_id=self.task_id,
                 task_directory=self.directory,
                 changelog=managed.output,
-                record=self._record,
                 changelog_topic=managed.changelog_topic,
-                cache_enabled=self.settings.cache_enabled,
-                read_cache_budget=self.settings.read_cache_budget,
-                rocksdb_config_setter=self.settings.rocksdb_config_setter,
-                default_key_serde=self.settings.default_key_serde,
-                default_value_serde=self.settings.default_value_serde,
-                position=partial(self.positions.uncommitted_of, managed.builder.name),
-                exactly_once=self.settings.exactly_once,
                 changelog_identity=managed.identity,
+                record=self._record,
+                stream_time=self._stream_time,
+                dropped=self.dropped,
+                growth=self.growth,
+                position=partial(self.positions.uncommitted_of, managed.builder.name),
             )
         )

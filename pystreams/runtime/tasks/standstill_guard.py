@@ -48,7 +48,7 @@ class Membership:
     ) -> None:
         self._clock = clock
         at_least_once = settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-        limit_ms = min(_LIMIT_MS, settings.session_timeout_ms / 2)
+        limit_ms = min(_LIMIT_MS, settings.membership.session_timeout_ms / 2)
         self._limit_ms = limit_ms if at_least_once else math.inf
         self._consumer = consumer
         self._seen_ms = clock.monotonic_ms()

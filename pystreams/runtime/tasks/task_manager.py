@@ -17,7 +17,7 @@ Spec: DESIGN "Groups": tasks follow partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pystreams.errors import (
     RetriableClientError,
@@ -26,23 +26,20 @@ from pystreams.errors import (
     TaskLockedError,
 )
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.lifecycle import TaskState
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.ports import ConsumerPort
+from pystreams.runtime.settings import of_one_thread
 from pystreams.runtime.tasks.active_tasks import ActiveTasks
 from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restorer import Restorer
-from pystreams.runtime.tasks.start_positions import OffsetRanges, start_positions
-from pystreams.runtime.tasks.task_directories import TaskDirectories
-from pystreams.runtime.topics.input_topics import InputTopics
+from pystreams.runtime.tasks.start_positions import start_positions
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
-from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.tasks")
 
@@ -55,17 +52,11 @@ class TaskManager:
     """Makes, advances and closes the tasks of one thread.
 
     Args:
-        plan: The topology's plan.
-        settings: What all tasks share.
-        partition_counts: Given the assigned partitions, returns partition counts of all topics
-            by real name.
+        parts: What the thread is made of.
         consumer: Returns the thread's consumer (it may be replaced).
         producers: The thread's producers.
         side_by_side: Initialises several producers at once.
         restorer: Restores stores.
-        directories: Locked task directories.
-        offset_ranges: Asks the broker what partitions hold.
-        input_topics: Tells whether committed offsets are of the topics that are there.
 
     Attributes:
         tasks: All tasks by id, in whatever state.
@@ -78,37 +69,31 @@ class TaskManager:
 
     def __init__(
         self,
-        *,
-        plan: TopologyPlan,
-        settings: TaskSettings,
-        partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]],
+        parts: ThreadParts,
         consumer: Callable[[], ConsumerPort],
         producers: TaskProducers,
         side_by_side: SideBySide,
         restorer: Restorer,
-        directories: TaskDirectories,
-        offset_ranges: OffsetRanges,
-        input_topics: InputTopics,
-        clock: Clock,
     ) -> None:
         self.tasks: dict[TaskId, StreamTask] = {}
         self.active = ActiveTasks()
-        self.ledger = settings.stores.ledger
         self.closed_records = 0
         self.created_tasks = 0
         self.closed_tasks = 0
-        self._plan = plan
-        self._settings = settings
-        self._partition_counts = partition_counts
+        self._plan = parts.plan
+        read_cache_max_bytes = parts.settings.memory.read_cache_max_bytes
+        self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
+        self.ledger = self._settings.stores.ledger
+        self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
         self._side_by_side = side_by_side
         self._restorer = restorer
         self._relogging = Relogging(producers, consumer)
-        self._directories = directories
-        self._offset_ranges = offset_ranges
-        self._input_topics = input_topics
-        self._clock = clock
+        self._directories = parts.directories
+        self._offset_ranges = parts.admin.offset_ranges
+        self._input_topics = parts.input_topics
+        self._clock = parts.clock
         self._assigned: set[TopicPartition] = set()
         self._task_of: dict[TopicPartition, StreamTask] = {}
         self._pending: dict[TaskId, float] = {}
@@ -368,7 +353,7 @@ class TaskManager:
         A static member that comes back with another topology is given what it had before: of
         topics that this one does not read the broker need not be asked.
         """
-        known = [one for one in self._assigned if self._plan.source_of_topic(one.topic)]
+        known = [part for part in self._assigned if self._plan.source_of_topic(part.topic)]
         needed = partitions_of_tasks(self._plan, self._partition_counts(known))
         return {
             task_id: partitions

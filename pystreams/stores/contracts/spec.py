@@ -7,7 +7,7 @@ differs from kind to kind is asked of the spec's `StoreKind`, by everybody.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -153,6 +153,13 @@ class StoreKind:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver, whose `get_<form>` gives one.
+
+        "" where only `get_state_store` does; `get_key_value_store` then tries, too.
+        """
+        return ""
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query of a store; None if its view can't."""
         return self.answers.get(type(query))
@@ -226,6 +233,7 @@ class StoreSpec:
 
     name: str
     kind: StoreKind
+    _: KW_ONLY
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
     engine_timestamped: bool = False

@@ -13,7 +13,7 @@ runtime does for the store what it does not do for itself:
 |                              | rollback or an unclean end: what it wrote can't be undone       |
 
 A store that manages its offsets and is not transactional knows alone whether it was closed in
-order. Under exactly-once (`StateStoreContext.exactly_once`) its `init` raises
+order. Under exactly-once (`StoreEnvironment.exactly_once`) its `init` raises
 `StateStoreCorruptedError` when it was not, and is rebuilt.
 
 A store logs its own changes, one record a write, as bytes and milliseconds; a value of None is a
@@ -34,6 +34,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from pystreams.errors import StateStoreError
+from pystreams.record import NO_RECORD, DroppedRecords, GrowthWatch, PresentRecord
 from pystreams.stores.contracts.position import Position
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.ids import TaskId, TopicPartition
-    from pystreams.record import ConsumedMessage, OutputBuffer, ProducedRecord, RecordContext
+    from pystreams.record import ConsumedMessage, OutputBuffer, ProducedRecord
     from pystreams.serdes import Serde
     from pystreams.stores.accounting.read_cache import ReadCacheBudget
 
@@ -73,49 +74,70 @@ class ChangelogIdentity:
         return None not in {self.stored, self.current} and self.stored != self.current
 
 
+def no_stream_time() -> int:
+    """Return the stream time of a task that has processed nothing."""
+    return -1
+
+
 def digest_of(topic_id: str) -> bytes:
     """Return the eight bytes that stand for a topic's id."""
     return blake2b(topic_id.encode(), digest_size=8).digest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreEnvironment:
+    """What all stores of a thread are opened with.
+
+    Attributes:
+        application_id: The application's id.
+        exactly_once: Whether what is not committed must leave no trace.
+        default_key_serde: Used by a store whose spec names no key serde; None means there is none.
+        default_value_serde: Used by a store whose spec names no value serde; None likewise.
+        cache_enabled: Whether the record cache has any bytes to give; a store whose spec asks for
+            caching caches only if this is true as well.
+        read_cache_budget: What the read caches of the thread share, or None for no cache.
+        rocksdb_config_setter: The user's hook on RocksDB options, or None.
+    """
+
+    application_id: str
+    exactly_once: bool = False
+    default_key_serde: Serde[Any] | None = None
+    default_value_serde: Serde[Any] | None = None
+    cache_enabled: bool = False
+    read_cache_budget: ReadCacheBudget | None = None
+    rocksdb_config_setter: RocksDBConfigSetter | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StateStoreContext:
     """What a store is given when it is opened.
 
     Attributes:
-        application_id: The application's id.
+        environment: What it shares with the other stores of its thread.
         task_id: The task that owns the store.
         task_directory: `<state.dir>/<application.id>/<task id>`; exists and is locked by the task.
         changelog: Where the store appends its changelog records; None when logging is off.
-        record: What the task is processing (its `timestamp` and `headers`), the task's stream time,
-            and where a store counts what it drops (`expired_records`).
         changelog_topic: Topic name used to bind serdes; what it would be if logging is off.
-        cache_enabled: Whether the runtime gave this store a share of the record cache; a store
-            whose spec asks for caching caches only if this is true as well.
-        read_cache_budget: What the read caches of the store's thread share, or None for no cache.
-        rocksdb_config_setter: The user's hook on RocksDB options, or None.
-        default_key_serde: Used by a store whose spec names no key serde; None means there is none.
-        default_value_serde: Used by a store whose spec names no value serde; None likewise.
+        changelog_identity: For stores that keep it beside their offset; others let it be.
+        record: The record that the task is processing.
+        stream_time: Returns the highest timestamp (ms) that the task has seen, -1 before the first.
+        dropped: Where the store counts what it drops because it comes too late.
+        growth: What a store is added to that holds back uncommitted bytes.
         position: Returns which input the store reflects, committed or not; to be asked by `commit`
             and written beside the data. See `StateStore.position`.
-        exactly_once: Whether what is not committed must leave no trace.
-        changelog_identity: For stores that keep it beside their offset; others let it be.
     """
 
-    application_id: str
+    environment: StoreEnvironment
     task_id: TaskId
     task_directory: Path
     changelog: OutputBuffer | None
-    record: RecordContext
     changelog_topic: str
-    cache_enabled: bool = False
-    read_cache_budget: ReadCacheBudget | None = None
-    rocksdb_config_setter: RocksDBConfigSetter | None = None
-    default_key_serde: Serde[Any] | None = None
-    default_value_serde: Serde[Any] | None = None
-    position: Callable[[], Position] = Position
-    exactly_once: bool = False
     changelog_identity: ChangelogIdentity = field(default_factory=ChangelogIdentity)
+    record: PresentRecord = NO_RECORD
+    stream_time: Callable[[], int] = no_stream_time
+    dropped: DroppedRecords = field(default_factory=DroppedRecords)
+    growth: GrowthWatch = field(default_factory=GrowthWatch)
+    position: Callable[[], Position] = Position
 
 
 class StateStore(Protocol):

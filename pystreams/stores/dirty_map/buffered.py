@@ -65,7 +65,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         key_prefix_bytes: Bytes before the key that the changelog does not see: 8 where keys are
             stored by segment, else 0.
         restored: Turns changelog records into changes.
-        logs_headers: Whether records are logged with the headers of the one being processed.
+        logs_headers: Whether records are logged with the headers of those that led to them.
 
     Attributes:
         dirty: Uncommitted writes by key; None deletes. Read-only for others.
@@ -172,16 +172,15 @@ class BufferedKeyValueStore(UncommittedBytes):
         """
         self._directory = context.task_directory / "rocksdb" / self.name
         self.metadata.load(open_engine(self._engine, self.name, self._directory, context), context)
-        headers_of = context.record if self._logs_headers else None
-        prefix = self.key_prefix_bytes
-        self._log = log_to(context.changelog, key_prefix_bytes=prefix, headers_of=headers_of)
-        self.caches = self._spec_caching and context.cache_enabled
+        self._log = log_to(context.changelog, key_prefix_bytes=self.key_prefix_bytes)
+        self.caches = self._spec_caching and context.environment.cache_enabled
         self.write = self._write_cached if self.caches else self._write_logged
-        self.count_from_zero(context.record.growth)
+        self.count_from_zero(context.growth)
         self.gap.forget()
         self._read_cache = None
-        if self.persistent and context.read_cache_budget is not None:
-            self._read_cache = context.read_cache_budget.cache(self._engine.get)
+        read_caches = context.environment.read_cache_budget
+        if self.persistent and read_caches is not None:
+            self._read_cache = read_caches.cache(self._engine.get)
         self.committed_get = self._engine.get if self._read_cache is None else self._read_cache.get
         self.is_open = True
 
@@ -236,7 +235,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         self.uncommitted_bytes = uncommitted = self.uncommitted_bytes + size
         if uncommitted > self.watched_bytes:
             self.note(uncommitted)
-        self._log((key, plain, timestamp, ()))
+        self._log((key, plain, timestamp, record.headers if self._logs_headers else ()))
 
     def _write_cached(
         self,

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pystreams.record import OutputBuffer, PresentRecord, ProducedRecord
+from pystreams.record import OutputBuffer, ProducedRecord
 
 
 def log_to(
-    changelog: OutputBuffer | None,
-    *,
-    key_prefix_bytes: int = 0,
-    headers_of: PresentRecord | None = None,
+    changelog: OutputBuffer | None, *, key_prefix_bytes: int = 0
 ) -> Callable[[ProducedRecord], None]:
     """Return the function that logs one record.
 
     Args:
         changelog: The task's buffer of the changelog topic; None when logging is off.
         key_prefix_bytes: Bytes of the stored key that the changelog does not see.
-        headers_of: Whose headers records are logged with; None logs them without.
     """
     if changelog is None:
         return _discard
     append = changelog.records.append
-    if headers_of is not None:
-        present = headers_of
-
-        def log_with_headers(record: ProducedRecord) -> None:
-            key, value, timestamp, _ = record
-            append((key and key[key_prefix_bytes:], value, timestamp, present.headers))
-
-        return log_with_headers
     if not key_prefix_bytes:
         return append
 

@@ -49,14 +49,14 @@ def open_engine(
         StateStoreCorruptedError: Its metadata is damaged; or it was written through to and not
             closed, which can't be trusted under exactly-once.
     """
-    engine.open(directory, context.rocksdb_config_setter)
+    engine.open(directory, context.environment.rocksdb_config_setter)
     try:
         if engine.persistent:
             _take_in_position(engine, store, directory, context)
         metadata = engine.metadata()
         _check_entries(store, metadata)
         # Without a changelog there is nothing to rebuild it from: what it holds is the best left.
-        if context.exactly_once and context.changelog is not None:
+        if context.environment.exactly_once and context.changelog is not None:
             _check_status(store, metadata)
     except StateStoreCorruptedError:
         engine.close()
@@ -83,7 +83,7 @@ def _take_in_position(
     if taken:
         engine.write({}, {POSITION: position.serialize()})
         engine.close()
-        engine.open(directory, context.rocksdb_config_setter)
+        engine.open(directory, context.environment.rocksdb_config_setter)
     file.unlink()
     event = "position file taken into the store" if taken else "position file dropped"
     _log.info(event, store=store, position=str(position))

@@ -76,7 +76,7 @@ class WriteThroughKeyValueStore(BufferedKeyValueStore):
         if stored is not None and dirty.get(key, stored) is None:
             self.gap.fill(key)
         dirty[key] = stored
-        self._log((key, plain, timestamp, ()))
+        self._log((key, plain, timestamp, record.headers if self._logs_headers else ()))
         if len(dirty) >= _BATCH_RECORDS:
             self._write_through()
 

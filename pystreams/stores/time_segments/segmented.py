@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pystreams.kernel.loggers import get_logger
+from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
@@ -112,7 +113,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         value_serde: None takes the default of the context.
     """
 
-    __slots__ = ("_segments", "_warned_of_expired")
+    __slots__ = ("_dropped", "_segments", "_warned_of_expired")
 
     def __init__(
         self,
@@ -122,6 +123,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         value_serde: Serde[Any] | None,
     ) -> None:
         self._segments = segments
+        self._dropped = DroppedRecords()
         self._warned_of_expired = False
         buffer.metadata.stream_time = lambda: segments.stream_time
         super().__init__(buffer, key_serde, value_serde)
@@ -134,6 +136,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             TopologyError: A serde is neither in the spec nor a default.
         """
         super().init(context)
+        self._dropped = context.dropped
         self._segments.reopen(self._buffer.metadata.committed_stream_time(), self._newest_segment())
         self._warned_of_expired = False
 
@@ -203,7 +206,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
 
     def _drop_expired(self, time: int) -> None:
         """Count the record that is being processed as dropped; log the first."""
-        self._record.expired_records += 1
+        self._dropped.count += 1
         if not self._warned_of_expired:
             self._warned_of_expired = True
             _log.warning(

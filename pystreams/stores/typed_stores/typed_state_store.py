@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from pystreams.errors import SerializationError, StoreNotAvailableError, TopologyError
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import (
+    NO_RECORD,
     ConsumedMessage,
     Headers,
+    PresentRecord,
     ProducedRecord,
-    RecordContext,
     RecordMetadata,
 )
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
+from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.opening import any_entry
 
@@ -226,6 +228,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         "_record",
         "_serialize_key",
         "_serialize_value",
+        "_stream_time",
         "_topic",
         "_value_serde",
         "_write",
@@ -242,7 +245,8 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         self._topic = ""
         self._key_serde = key_serde
         self._value_serde = value_serde
-        self._record = RecordContext()
+        self._record: PresentRecord = NO_RECORD
+        self._stream_time = no_stream_time
         self._serialize_key = _unbound
         self._serialize_value: Callable[[Any], bytes] = _unbound
         self._write: BytesWrite
@@ -255,8 +259,8 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             StateStoreError: The engine can't be opened.
             TopologyError: A serde is neither in the spec nor a default.
         """
-        key_serde = self._key_serde or context.default_key_serde
-        value_serde = self._value_serde or context.default_value_serde
+        key_serde = self._key_serde or context.environment.default_key_serde
+        value_serde = self._value_serde or context.environment.default_value_serde
         if key_serde is None or value_serde is None:
             part = "key" if key_serde is None else "value"
             raise TopologyError(
@@ -269,6 +273,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
         self._bind_serdes(key_serde, value_serde, context.changelog_topic)
         self._buffer.init(context)
         self._record = context.record
+        self._stream_time = context.stream_time
         self._bind_buffer()
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
@@ -276,7 +281,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
 
         Values without a time of their own get the task's stream time.
         """
-        stream_time = max(0, self._record.stream_time)
+        stream_time = max(0, self._stream_time())
         return dumped(self._buffer, lambda _: stream_time)
 
     def set_flush_listener(

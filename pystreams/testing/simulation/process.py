@@ -15,7 +15,6 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,12 +22,11 @@ from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.loop.thread_dependencies import ThreadParts
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.key_value import StateStore
-from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
-from pystreams.stores.spec_builder import StoreSpecBuilder
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.clients import SimulatedClients
@@ -197,10 +195,12 @@ class SimulatedProcess:
                 self.disk, self._lifeline, f"{self.process_id}-{index}"
             ),
             clock=self._broker.clock,
-            process_id=self.process_id,
-            group_instance_id=self.process_id,
-            identity_survives=self._lives > 1,
-            client_id=client_id,
+            identity=ProcessIdentity(
+                process_id=self.process_id,
+                client_id=client_id,
+                group_instance_id=self.process_id,
+                survives=self._lives > 1,
+            ),
             partition_counts=counts_of,
             make_stop_event=partial(ManualEvent, self._broker.clock),
             make_waiting_pool=InlineExecutor,
@@ -208,9 +208,7 @@ class SimulatedProcess:
 
     def _build(self, builder: StoreBuilder) -> StateStore:
         """Put a simulated engine under each store but those in memory."""
-        if not isinstance(builder, StoreSpecBuilder) or _in_memory(builder.spec):
-            return builder.build()
-        if self._real_stores:
+        if self._real_stores or builder.engine is StoreEngine.IN_MEMORY:
             return builder.build()
         lifeline = self._lifeline
         segmented = builder.store_kind.segmented
@@ -219,8 +217,4 @@ class SimulatedProcess:
             faults = self._broker.faults
             return SimulatedEngine(name, self.disk, lifeline, faults, segmented=segmented)
 
-        return replace(builder, spec=replace(builder.spec, engine_factory=engine)).build()
-
-
-def _in_memory(spec: StoreSpec) -> bool:
-    return spec.engine is StoreEngine.IN_MEMORY and spec.engine_factory is None
+        return builder.over(engine).build()

@@ -19,11 +19,12 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pystreams.errors import SerializationError
 from pystreams.ids import TaskId
-from pystreams.record import Headers, OutputBuffer, RecordContext
+from pystreams.record import Headers, OutputBuffer, PresentRecord, TaskTime
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
@@ -32,20 +33,33 @@ Step = Callable[[Any, Any, int, Headers], None]
 """Handles one record: (key, value, timestamp in ms, headers)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """What operators need of the configuration.
+
+    Attributes:
+        outer_join_emit_interval_ms: How long, on the wall clock, a left or outer join of two
+            streams waits until it looks again for what has found no match.
+    """
+
+    outer_join_emit_interval_ms: int = 1000
+
+
 class TaskContext(Protocol):
     """What operators may ask of the task they are compiled for; the runtime implements it.
 
     Attributes:
         application_id: The application's id.
-        record: The task's record context.
-        outer_join_emit_interval_ms: How long, on the wall clock (ms), a left or outer join of two
-            streams waits until it looks again for what has found no match.
+        record: The record that the task is processing.
+        time: The task's stream time, and the wall clock's.
+        settings: What operators need of the configuration.
     """
 
     application_id: str
     task_id: TaskId
-    record: RecordContext
-    outer_join_emit_interval_ms: int
+    record: PresentRecord
+    time: TaskTime
+    settings: OperatorSettings
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""

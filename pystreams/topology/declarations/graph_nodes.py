@@ -12,7 +12,6 @@ from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
-from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import fail_on_invalid_timestamp
 from pystreams.topology.contracts.operator import Operator
@@ -79,14 +78,19 @@ class ProcessorGraphNode(GraphNode):
     Attributes:
         operator: What it does.
         stores: Names of stores that others add and this node reads or writes.
+        looks_into: Names of stores that others add and this node reads.
     """
 
     operator: Operator
     stores: tuple[str, ...] = ()
+    looks_into: tuple[str, ...] = ()
 
     def write(self, topology: Topology, place: Place) -> None:
         """Add the operator and connect its stores."""
-        topology.add_operator(self.name, self.operator, place.parents, self.stores)
+        stores = (*self.stores, *self.looks_into)
+        topology.add_operator(
+            self.name, self.operator, place.parents, stores, looks_into=self.looks_into
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +107,12 @@ class GraceJoinNode(GraphNode):
         Raises:
             TopologyError: The table's history is shorter than the grace period.
         """
-        topology.add_operator(self.name, self.operator, place.parents)
+        topology.add_operator(self.name, self.operator, place.parents, looks_into=self.table_stores)
         topology.add_state_store(self.buffer, self.name)
         topology.connect_processor_and_state_stores(self.name, *self.table_stores)
         grace_period_ms = self.operator.grace_period_ms
         for store in self.table_stores:
-            builder = topology.stores[store]
-            assert isinstance(builder, StoreSpecBuilder), f"store {store} is versioned"
-            retention = builder.spec.retention
+            retention = topology.stores[store].spec.retention
             assert retention is not None, f"store {store} is versioned"
             if retention.retention_ms < grace_period_ms:
                 message = (
@@ -196,6 +198,50 @@ class SinkGraphNode(GraphNode):
             value_serde=self.value_serde,
             partitioner=self.partitioner,
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InternalTopicSinkNode(SinkGraphNode):
+    """Writes to an internal topic, which is made with it; an `InternalTopicSourceNode` reads it."""
+
+    topic: str
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the topic and the sink."""
+        topology.add_repartition_topic(RepartitionTopic(self.topic))
+        SinkGraphNode.write(self, topology, place)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InternalTopicSourceNode(GraphNode):
+    """Reads an internal topic."""
+
+    topic: str
+    key_serde: Serde[Any] | None
+    value_serde: Serde[Any] | None
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the source."""
+        topology.add_source(
+            self.name,
+            self.topic,
+            key_serde=self.key_serde,
+            value_serde=self.value_serde,
+            timestamp_extractor=fail_on_invalid_timestamp,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class StoringNode(GraphNode):
+    """One operator with a store that it brings."""
+
+    operator: Operator
+    store: StoreBuilder
+
+    def write(self, topology: Topology, place: Place) -> None:
+        """Add the operator and the store."""
+        topology.add_operator(self.name, self.operator, place.parents)
+        topology.add_state_store(self.store, self.name)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -152,8 +152,12 @@ class StreamStreamJoinNode(GraphNode):
         """
         names, join = self.names, self.join
         this, other = self._sides()
-        topology.add_operator(names.this, this, (names.this_windowed,))
-        topology.add_operator(names.other, other, (names.other_windowed,))
+        topology.add_operator(
+            names.this, this, (names.this_windowed,), looks_into=(names.other_store,)
+        )
+        topology.add_operator(
+            names.other, other, (names.other_windowed,), looks_into=(names.this_store,)
+        )
         topology.add_operator(names.merge, PassThroughOperator(), (names.this, names.other))
         joined = join.joined
         this_store = self._window_store(

@@ -60,7 +60,9 @@ def _join_node(
     join = StreamTableJoinOperator(view, call.joiner, left=left, with_key=call.with_key)
     needs = (TableNeed(table, Wanted.LOOKUP),)
     if joined.grace_period_ms is None:
-        return ProcessorGraphNode(name, join, view.stores, keeps_null_keys=left, needs=needs)
+        return ProcessorGraphNode(
+            name, join, looks_into=view.stores, keeps_null_keys=left, needs=needs
+        )
     if not table.versioned:
         message = (
             f"join {name!r} has a grace_period_ms, and {table.name!r} is not a versioned "

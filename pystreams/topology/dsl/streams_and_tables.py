@@ -36,6 +36,7 @@ from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
@@ -69,6 +70,7 @@ from pystreams.topology.options.operation_options import (
 )
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
 from pystreams.topology.options.suppressed import Suppressed
+from pystreams.topology.options.table_joined import TableJoined
 from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
 
 
@@ -704,28 +706,65 @@ class KTable(Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, V2]],
     ) -> KTable[K, V2]: ...
 
+    @overload
     def join(
         self,
-        other: KTable[K, VOther],
+        other: KTable[K2, VOther],
+        joiner: Callable[[V, VOther], V2],
+        *,
+        foreign_key: Callable[[V], K2 | None],
+        with_key: Literal[False] = False,
+        table_joined: TableJoined[K, K2] | None = None,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: KTable[K2, VOther],
+        joiner: Callable[[K, V, VOther], V2],
+        *,
+        foreign_key: Callable[[K, V], K2 | None],
+        with_key: Literal[True],
+        table_joined: TableJoined[K, K2] | None = None,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def join(
+        self,
+        other: KTable[Any, VOther],
         joiner: Callable[..., V2],
         *,
+        foreign_key: Callable[..., Any] | None = None,
         with_key: bool = False,
+        table_joined: TableJoined[Any, Any] | None = None,
         node_name: str | None = None,
         materialized: Materialized[K, V2] | None = None,
         **options: Unpack[MaterializedOptions[K, V2]],
     ) -> KTable[K, V2]:
-        """Join the rows of two tables that have the same key; a change of either makes a new row.
+        """Join each row with the other table's row of its key, or of the key that it names.
 
-        Both topics must have equal numbers of partitions. Each table is kept in a store, for the
-        other side to look into; the result is kept only under a `name`.
+        A change of either side makes a new row. Each table is kept in a store, for the other side
+        to look into; the result is kept only under a `name`. Without `foreign_key` both topics must
+        have equal numbers of partitions. With it rows travel to their foreign rows and back,
+        through two internal topics; several rows may name one.
 
         Args:
             other: The other table.
             joiner: Called with (value, other's value); returning None deletes the row.
-            with_key: Call the joiner with (key, value, other's value).
+            foreign_key: Called with (value); returns the key of the other table's row, None for
+                no row.
+            with_key: Call the joiner with (key, value, other's value), `foreign_key` with
+                (key, value).
+            table_joined: With `foreign_key`: how the tables' topics are partitioned, if not by
+                the default.
         """
         call = TableJoinCall("join", joiner, with_key, node_name, materialized, options)
-        return self._join(other, call)
+        return self._join(other, call, foreign_key, table_joined)
 
     @overload
     def left_join(
@@ -751,19 +790,49 @@ class KTable(Generic[K, V]):
         **options: Unpack[MaterializedOptions[K, V2]],
     ) -> KTable[K, V2]: ...
 
+    @overload
     def left_join(
         self,
-        other: KTable[K, VOther],
+        other: KTable[K2, VOther],
+        joiner: Callable[[V, VOther | None], V2],
+        *,
+        foreign_key: Callable[[V], K2 | None],
+        with_key: Literal[False] = False,
+        table_joined: TableJoined[K, K2] | None = None,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: KTable[K2, VOther],
+        joiner: Callable[[K, V, VOther | None], V2],
+        *,
+        foreign_key: Callable[[K, V], K2 | None],
+        with_key: Literal[True],
+        table_joined: TableJoined[K, K2] | None = None,
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]: ...
+
+    def left_join(
+        self,
+        other: KTable[Any, VOther],
         joiner: Callable[..., V2],
         *,
+        foreign_key: Callable[..., Any] | None = None,
         with_key: bool = False,
+        table_joined: TableJoined[Any, Any] | None = None,
         node_name: str | None = None,
         materialized: Materialized[K, V2] | None = None,
         **options: Unpack[MaterializedOptions[K, V2]],
     ) -> KTable[K, V2]:
         """Join as `join` does, and rows that have no other with None."""
         call = TableJoinCall("left_join", joiner, with_key, node_name, materialized, options)
-        return self._join(other, call)
+        return self._join(other, call, foreign_key, table_joined)
 
     @overload
     def outer_join(
@@ -803,11 +872,27 @@ class KTable(Generic[K, V]):
         call = TableJoinCall("outer_join", joiner, with_key, node_name, materialized, options)
         return self._join(other, call)
 
-    def _join(self, other: KTable[K, Any], call: TableJoinCall) -> KTable[K, Any]:
+    def _join(
+        self,
+        other: KTable[Any, Any],
+        call: TableJoinCall,
+        foreign_key: Callable[..., Any] | None = None,
+        table_joined: TableJoined[Any, Any] | None = None,
+    ) -> KTable[K, Any]:
         if not isinstance(other, KTable):
             raise TopologyError(
                 f"{call.kind}: a table can be joined with a table, not with {other!r}; with a "
                 "stream, join the stream with the table"
+            )
+        if foreign_key is not None:
+            return KTable(
+                join_by_foreign_key(
+                    self._declared, other._declared, call, foreign_key, table_joined
+                )
+            )
+        if table_joined is not None:
+            raise TopologyError(
+                f"{call.kind}: table_joined is for joins with foreign_key=...: leave it out"
             )
         return KTable(join_tables(self._declared, other._declared, call))
 

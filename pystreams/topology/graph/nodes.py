@@ -60,12 +60,18 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """Runs an operator between its parents and its children."""
+    """Runs an operator between its parents and its children.
+
+    Attributes:
+        stores: Names of the stores it is connected to.
+        looks_into: Of these, the stores that it never writes into.
+    """
 
     name: str
     operator: Operator
     parents: tuple[str, ...]
     stores: tuple[str, ...] = ()
+    looks_into: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class RepartitionTopic:
     """An internal topic that carries records from one sub-topology to another.
 
     Attributes:
-        name: Its name without the application's prefix, ending in `-repartition`.
+        name: Its name without the application's prefix.
         num_partitions: How many partitions it must have; None takes as many as upstream has.
     """
 

@@ -237,12 +237,28 @@ class Topology:
         self._declared_by = call
 
     def add_operator(
-        self, name: str, operator: Operator, parents: Iterable[str], stores: Iterable[str] = ()
+        self,
+        name: str,
+        operator: Operator,
+        parents: Iterable[str],
+        stores: Iterable[str] = (),
+        *,
+        looks_into: Iterable[str] = (),
     ) -> None:
-        """Add a node that runs an operator; the stores must have been added."""
+        """Add a node that runs an operator; the stores must have been added.
+
+        Args:
+            name: The node's name.
+            operator: What it does.
+            parents: The nodes whose records it gets.
+            stores: Stores that it is connected to.
+            looks_into: Stores that it reads and never writes, connected now or later.
+        """
         self._check_new(name)
         self._check_parents(name, tuple(parents))
-        self._nodes[name] = ProcessorNode(name, operator, tuple(parents))
+        self._nodes[name] = ProcessorNode(
+            name, operator, tuple(parents), looks_into=frozenset(looks_into)
+        )
         self._link(name, parents)
         self.connect_processor_and_state_stores(name, *stores)
 

@@ -1,7 +1,7 @@
 """Aggregations: one value a key, kept in a store and forwarded as changes.
 
 Timestamps: a result carries the highest timestamp among its inputs, as far as they are known. The
-store learns the record's own timestamp and headers through the task's record context: a deletion is
+store learns the record's own timestamp and headers through the task's present record: a deletion is
 logged with that timestamp, and a cached update is forwarded with those headers. Each aggregation
 has a store; it is named first.
 

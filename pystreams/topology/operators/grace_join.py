@@ -47,10 +47,6 @@ class GraceJoinOperator:
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: its buffer."""
-        return store == self.buffer
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         task, name, grace_period_ms = node.task, node.name, self.grace_period_ms

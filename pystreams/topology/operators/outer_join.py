@@ -86,10 +86,6 @@ class OuterJoinOperator:
     after_ms: int
     grace_period_ms: int
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: what is held back."""
-        return store == self.held_back
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         return _OuterJoin(self, node).step
@@ -104,9 +100,10 @@ class _OuterJoin:
         self._name = node.name
         self._forward = node.forward
         self._record = task.record
+        self._task_time = task.time
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
-        self._look_interval_ms = task.outer_join_emit_interval_ms
+        self._look_interval_ms = task.settings.outer_join_emit_interval_ms
         self._other_store = task.store(side.other_store)
         self._fetch = self._other_store.fetch
         self._held_back: HeldBack = task.store(side.held_back)
@@ -196,7 +193,7 @@ class _OuterJoin:
                 return False
         elif time.earliest + waits_ms >= time.stream_time:
             return False
-        now_ms = self._record.now_ms
+        now_ms = self._task_time.now_ms
         if now_ms < time.next_look_ms:
             return False
         time.next_look_ms = now_ms + self._look_interval_ms

@@ -77,10 +77,6 @@ class StreamStreamJoinOperator:
     before_ms: int
     after_ms: int
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         fetch = node.task.store(self.other_store).fetch

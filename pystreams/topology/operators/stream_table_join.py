@@ -35,10 +35,6 @@ class StreamTableJoinOperator:
     left: bool
     with_key: bool
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         lookup, lookup_as_of = self.table.bind(node), self.table.bind_as_of(node)

@@ -42,13 +42,13 @@ class UserProcessorOperator:
         node.task.on_init(lambda: processor.init(context))
         node.task.on_close(processor.close)
         process = processor.process
-        record_context = node.task.record
+        present = node.task.record
         report_error = node.task.report_error
         name = node.name
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            record_context.timestamp = timestamp
-            record_context.headers = headers
+            present.timestamp = timestamp
+            present.headers = headers
             context.input_key = key
             try:
                 process(Record(key, value, timestamp, headers))
@@ -138,10 +138,10 @@ class _NodeProcessorContext:
         return self._record.metadata()
 
     def current_stream_time_ms(self) -> int:
-        return self._record.stream_time
+        return self._task.time.stream_time
 
     def current_system_time_ms(self) -> int:
-        return self._record.now_ms
+        return self._task.time.now_ms
 
     def _child(self, name: str) -> Step:
         step = self._children.get(name)

@@ -18,6 +18,7 @@ from pystreams.kernel.user_tracebacks import UsersCall
 from pystreams.serdes import Serde, WrappingSerde
 from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.operators.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stateless import (
     FlatMapOperator,
@@ -103,7 +104,7 @@ def _needs(topology: Topology) -> Iterator[_Need]:
             yield _Need(
                 _sink_text(topology, node), call, node.key_serde, node.value_serde, node.parents[0]
             )
-        elif isinstance(node.operator, GraceJoinOperator):
+        elif isinstance(node.operator, GraceJoinOperator | SubscriptionSendOperator):
             join = node.operator
             yield _Need(f"join {name!r}", call, join.key_serde, join.value_serde, name)
         elif isinstance(node.operator, SuppressOperator):

@@ -74,10 +74,10 @@ def publish(arena: Arena, results: list[Result], state: StateDirectory) -> Publi
     clients = ConfluentClients(config)
     topics = TopicManager(plan, clients.admin(), config.topic_config(), 86_400_000)
     publication = publication_of(plan, results, counts(arena))
-    stores = task_settings(config, num_partitions=topics.num_partitions).stores
+    opened_with = task_settings(config, num_partitions=topics.num_partitions).stores.environment
     settings = PublishingSettings(with_outputs=True, transaction_records=30)
     publisher = Publisher(publication, plan, topics, clients, settings)
-    return publisher.run(StateSeeder(publication, plan, state_of(results), stores, state))
+    return publisher.run(StateSeeder(publication, plan, state_of(results), opened_with, state))
 
 
 def test_seeded_application_restores_nothing_and_loses_nothing_when_killed(arena: Arena) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from structlog.testing import capture_logs
 
 from pystreams import StoreEngine, StreamsBuilder, TaskId, serdes
-from pystreams.record import RecordContext, StaticMessage
+from pystreams.record import PresentRecord, StaticMessage, TaskTime
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from tests.runtime.running_task import RunningTask
 
@@ -16,15 +16,15 @@ class Dropping:
     """Drops records at given times, and keeps what the log says."""
 
     def __init__(self) -> None:
-        self.record = RecordContext()
-        self.warnings = DropWarnings(TaskId(0, 3), self.record)
+        self.record, self.time = PresentRecord(), TaskTime()
+        self.warnings = DropWarnings(TaskId(0, 3), self.record, self.time)
         self._offset = 0
 
     def drop(self, *times: int, node: str = "count", reason: str = NULL) -> list[int]:
         """Drop a record at each time (ms); return the numbers of records that were told."""
         with capture_logs() as logs:
             for now_ms in times:
-                self.record.now_ms = now_ms
+                self.time.now_ms = now_ms
                 self.record.message = StaticMessage("in", 1, self._offset, None, b"v", 0)
                 self._offset += 1
                 self.warnings.add(node, reason)

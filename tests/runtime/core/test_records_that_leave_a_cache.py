@@ -14,7 +14,7 @@ from pystreams import (
     StreamsBuilder,
     serdes,
 )
-from pystreams.record import RecordContext
+from pystreams.record import PresentRecord
 from tests.runtime.running_task import RunningTask
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_an_error_behind_a_cache_names_the_record_that_was_cached() -> None:
 
 
 def test_what_a_punctuation_has_cached_came_from_no_record() -> None:
-    context = RecordContext()
+    context = PresentRecord()
     context.go_back_to(RecordMetadata("in", 0, 7), 10, ())
     context.go_back_to(None, 20, (("h", b"x"),))
 

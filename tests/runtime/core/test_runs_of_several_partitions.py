@@ -13,6 +13,7 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    StoreEnvironment,
     StreamsBuilder,
     TaskId,
     TopicPartition,
@@ -74,7 +75,7 @@ def task_with(times: Times, start: int = 0) -> StreamTask:
         processing_handler=log_and_fail,
         production_handler=log_and_fail,
         max_task_idle_ms=0,
-        stores=StoreSettings("app", cache_enabled=False),
+        stores=StoreSettings(StoreEnvironment(application_id="app")),
         num_partitions=lambda _: 1,
     )
     partitions = [TopicPartition(topic, 0) for topic in topics]

@@ -24,6 +24,7 @@ from pystreams import (
     Record,
     SerializationError,
     StoreEngine,
+    StoreEnvironment,
     Stores,
     StreamsBuilder,
     TaskId,
@@ -118,7 +119,7 @@ def task_of(
         processing_handler=handler,
         production_handler=handler,
         max_task_idle_ms=0,
-        stores=StoreSettings("app", cache_enabled=cache_enabled),
+        stores=StoreSettings(StoreEnvironment(application_id="app", cache_enabled=cache_enabled)),
         num_partitions=num_partitions,
     )
     return StreamTask(TaskId(0, 0), plan, plan.subtopologies[0], partitions, settings, lambda _: 0)
@@ -456,11 +457,11 @@ def test_before_the_first_record_there_are_only_committed_offsets() -> None:
 
 def test_partition_time_is_taken_up_and_committed_with_the_offset() -> None:
     task = started(counting(), {IN: CommittedOffset(17, encode_partition_time(900))})
-    assert task.record.stream_time == 900
+    assert task.time.stream_time == 900
     add(task, (100, "a"), first_offset=17)
     process_all(task)
 
-    assert task.record.stream_time == 900
+    assert task.time.stream_time == 900
     assert task.offsets_to_commit() == {IN: CommittedOffset(18, encode_partition_time(900))}
 
 
@@ -481,15 +482,15 @@ def test_stream_time_comes_back_with_the_partition_that_had_it() -> None:
     first.add_records(other, [StaticMessage("other", 0, 4, b"k", b"v", 300)])
     process_all(first)
     second = task_of_two(first.offsets_to_commit())
-    assert second.record.stream_time == 700
+    assert second.time.stream_time == 700
     second.add_records(other, [StaticMessage("other", 0, 5, b"k", b"v", 400)])
     process_all(second)
 
     third = task_of_two(second.offsets_to_commit())
-    assert third.record.stream_time == 700
+    assert third.time.stream_time == 700
     third.revive()
     third.start(second.offsets_to_commit(), 0)
-    assert third.record.stream_time == 700
+    assert third.time.stream_time == 700
 
 
 def test_offsets_cover_what_is_processed_not_what_waits() -> None:

@@ -186,7 +186,8 @@ class TimeOrderedBuffer(BufferedStateStore):
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `StateStore.init`."""
-        self._buffer.init(replace(context, read_cache_budget=None))
+        uncached = replace(context.environment, read_cache_budget=None)
+        self._buffer.init(replace(context, environment=uncached))
         self._forget()
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.key_value.kind import KeyValueKind
 
 
@@ -12,6 +13,10 @@ class CustomKind(KeyValueKind):
     factory = ""
     has_serdes = False
     holds_tables = False
+
+    def form(self, spec: StoreSpec) -> str:
+        """Return "": nothing is known of what stores take and give."""
+        return ""
 
 
 CUSTOM = CustomKind()

@@ -99,6 +99,10 @@ class KeyValueKind(StoreKind):
         """Return the store's type in the tags of its metrics."""
         return super().metrics_scope(spec) if spec.max_entries is None else "in-memory-lru"
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver."""
+        return "timestamped_key_value_store" if spec.timestamped else "key_value_store"
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query; timestamps are asked of timestamped stores only."""
         answers = _TIMESTAMPED_ANSWERS if spec.timestamped else self.answers

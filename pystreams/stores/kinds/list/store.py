@@ -60,8 +60,8 @@ class ListValueStore(TypedStateStore[K, V]):
             StateStoreError: The engine can't be opened.
             TopologyError: A serde is neither in the spec nor a default.
         """
-        self._key_serde = _filled(self._key_serde, context.default_key_serde)
-        self._value_serde = _filled(self._value_serde, context.default_value_serde)
+        self._key_serde = _filled(self._key_serde, context.environment.default_key_serde)
+        self._value_serde = _filled(self._value_serde, context.environment.default_value_serde)
         super().init(context)
 
     def put(self, key: K, value: V) -> None:

@@ -55,6 +55,10 @@ class SessionKind(SegmentedKind):
         """Return where a session starts and ends."""
         return {"window_start": KeyTime(_START_FROM_END), "window_end": KeyTime(SUFFIX_BYTES)}
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver."""
+        return "session_store"
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query; windows of all keys are asked of window stores."""
         if isinstance(query, WindowRangeQuery) and query.key is None:

@@ -126,8 +126,8 @@ class SuppressionBuffer(TypedStateStore[K, V]):
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `TypedStateStore.init`."""
-        self._key_serde = _filled(self._key_serde, context.default_key_serde)
-        self._value_serde = _filled(self._value_serde, context.default_value_serde)
+        self._key_serde = _filled(self._key_serde, context.environment.default_key_serde)
+        self._value_serde = _filled(self._value_serde, context.environment.default_value_serde)
         # Changes are logged at `flush_cache`, and here, with the header of their version.
         self._log = log_to(context.changelog)
         super().init(replace(context, changelog=None))

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import NO_RECORD, ConsumedMessage, ProducedRecord, RecordContext
+from pystreams.record import NO_RECORD, ConsumedMessage, DroppedRecords, ProducedRecord
 from pystreams.stores.contracts.versioned import PUT_RETURN_CODE_NOT_PUT
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.dirty_map.changelog import log_to
@@ -75,7 +75,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         self.metadata.stream_time = lambda: self._segments.stream_time
         self._writer = VersionWriter(self._segments, self._index, self.get, self._write_row)
         self._log_put: Callable[[ProducedRecord], None] = log_to(None)
-        self._record = RecordContext()
+        self._dropped = DroppedRecords()
         self._warned_of_expired_put = False
         self._warned_of_expired_read = False
 
@@ -89,7 +89,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
                 interval or by another kind of store; says why and what to do.
         """
         super().init(context)
-        self._record = context.record
+        self._dropped = context.dropped
         self._log = log_to(None)  # Of rows: they are not what the changelog has.
         try:
             self._check_and_note_layout()
@@ -207,7 +207,7 @@ class BufferedVersionedStore(BufferedKeyValueStore):
         )
 
     def _drop_put(self, timestamp: int) -> None:
-        self._record.expired_records += 1
+        self._dropped.count += 1
         if not self._warned_of_expired_put:
             self._warned_of_expired_put = True
             self._warn_of_expired(

@@ -52,6 +52,10 @@ class VersionedKind(StoreKind):
         buffer = versioned(spec.name, engine, spec.retention)
         return TypedVersionedKeyValueStore(buffer, spec.key_serde, spec.value_serde)
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver."""
+        return "versioned_key_value_store"
+
     def changelog_defaults(
         self, retention: Retention | None, additional_retention_ms: int
     ) -> Mapping[str, str]:

@@ -71,6 +71,10 @@ class WindowKind(SegmentedKind):
             "window_end": KeyTime(SUFFIX_BYTES, plus_ms=size_ms),
         }
 
+    def form(self, spec: StoreSpec) -> str:
+        """Return what stores are for the test driver."""
+        return "timestamped_window_store" if spec.timestamped else "window_store"
+
     def answer(self, query: Query[Any], spec: StoreSpec) -> Answer | None:
         """Return what answers a query; sessions of a key are asked of session stores."""
         if isinstance(query, WindowRangeQuery) and query.key is not None:

@@ -18,7 +18,25 @@ from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """Who a process is, for the group and for the broker.
+
+    Attributes:
+        process_id: Stable across restarts.
+        client_id: The application's client id.
+        group_instance_id: Its identity in the group, stable across restarts.
+        survives: Whether the identity was there before this run, and so may be for the next: then
+            a static member stays in its group when it stops.
+    """
+
+    process_id: str
+    client_id: str
+    group_instance_id: str
+    survives: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadParts:
     """What a thread is made of, beside its own number.
 
@@ -30,12 +48,7 @@ class ThreadParts:
         admin: The application's admin client.
         input_topics: Tells whether committed offsets are of the topics that are there.
         directories: Locked task directories.
-        clock: The clock.
-        process_id: Identity of the process, stable across restarts.
-        client_id: The application's client id.
-        group_instance_id: Identity of the process in the group, stable across restarts.
-        identity_survives: Whether the identity was there before this run, and so may be for the
-            next: then a static member stays in its group when it stops.
+        identity: Who its process is.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
@@ -52,10 +65,7 @@ class ThreadParts:
     input_topics: InputTopics
     directories: TaskDirectories
     clock: Clock
-    process_id: str
-    client_id: str
-    group_instance_id: str
-    identity_survives: bool
+    identity: ProcessIdentity
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool
