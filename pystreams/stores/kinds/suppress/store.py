@@ -133,7 +133,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         super().init(replace(context, changelog=None))
         metadata = self._buffer.metadata
         metadata.totals = self.totals.entries
-        metadata.stream_time = self._stream_time
+        metadata.stream_time = self._observed_time
         self._forget()
 
     def put(
@@ -307,7 +307,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         except Exception:  # noqa: BLE001 - a serde may raise anything
             return serialize_or_raise(self._serialize_value, value, self._topic, "value")
 
-    def _stream_time(self) -> int:
+    def _observed_time(self) -> int:
         return self.totals.stream_time
 
     def _shut(self) -> None:
