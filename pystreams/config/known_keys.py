@@ -17,6 +17,7 @@ ALIASES = {
     "consumer.max.poll.records": "max.poll.records",
     "main.consumer.max.poll.records": "max.poll.records",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": "outer.join.emit.interval.ms",
+    "__emit.interval.ms.kstreams.windowed.aggregation__": "window.emit.interval.ms",
 }
 """Other names of keys: Kafka's older and later ones -> ours."""
 

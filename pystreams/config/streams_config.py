@@ -257,6 +257,14 @@ class StreamsConfig:
         window closed without a match. 0 looks with each record that moves the stream time. Alias:
         Kafka's internal __emit.interval.ms.kstreams.outer.join.spurious.results.fix__.""",
     )
+    window_emit_interval_ms: int = key(
+        _MILLISECONDS,
+        1000,
+        """How often, on the wall clock, an aggregation of windows with
+        EmitStrategy.on_window_close() looks for windows that have closed. 0 looks with each record
+        that moves the stream time. Alias: Kafka's internal
+        __emit.interval.ms.kstreams.windowed.aggregation__.""",
+    )
     log_summary_interval_ms: int = key(
         whole_number(-1),
         120_000,

@@ -178,7 +178,10 @@ def task_settings(
             changelog_loss_policy=config.changelog_loss_policy,
         ),
         num_partitions=num_partitions,
-        operators=OperatorSettings(outer_join_emit_interval_ms=config.outer_join_emit_interval_ms),
+        operators=OperatorSettings(
+            outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
+            window_emit_interval_ms=config.window_emit_interval_ms,
+        ),
         topic_entries=topic_entries,
     )
 

@@ -58,7 +58,10 @@ def _engine(spec: StoreSpec) -> KeyValueEngine:
 def _rocksdb_engine(spec: StoreSpec) -> RocksDBEngine | RocksDBSegmentEngine:
     if spec.kind.segmented and spec.retention is not None:
         return RocksDBSegmentEngine(
-            spec.name, spec.retention.segment_interval_ms, timestamped=spec.engine_timestamped
+            spec.name,
+            spec.retention.segment_interval_ms,
+            timestamped=spec.engine_timestamped,
+            time_ordered=spec.retention.time_ordered,
         )
     return RocksDBEngine(
         spec.name,

@@ -54,7 +54,8 @@ class TopologyTestDriver:
 
     Args:
         config: A `StreamsConfig` or a mapping of Kafka's dotted names; `application.id` and
-            `bootstrap.servers` have defaults here, and `outer.join.emit.interval.ms` is 0.
+            `bootstrap.servers` have defaults here; `outer.join.emit.interval.ms` and
+            `window.emit.interval.ms` are 0.
         wall_clock_ms: Where the wall clock starts (ms).
         state_directory: Where persistent stores live; None keeps our stores in memory, and
             gives those of a user's own a temporary directory until `close`.
@@ -337,6 +338,7 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
         "application.id": "test-driver",
         "bootstrap.servers": "localhost:9092",
         "outer.join.emit.interval.ms": 0,
+        "window.emit.interval.ms": 0,
     }
     return StreamsConfig.from_sources([Source("", config or {}), Source("", defaults)])
 

@@ -86,7 +86,8 @@ class HistoryTask:
         self._stage = stage
         # There is no wall clock to wait for: what is due is due with the record that makes it so.
         task_settings = replace(
-            settings.task, operators=OperatorSettings(outer_join_emit_interval_ms=0)
+            settings.task,
+            operators=OperatorSettings(outer_join_emit_interval_ms=0, window_emit_interval_ms=0),
         )
         self._task = StreamTask(
             task_id, plan, subtopology, partitions, task_settings, known_lag=lambda _: 0

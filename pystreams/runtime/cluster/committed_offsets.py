@@ -6,8 +6,10 @@ Format of the metadata text (Kafka Streams' `TopicPartitionMetadata`), base64 of
 
     partition time 1000 -> 02 00000000000003e8 -> "AgAAAAAAAAPo"
 
-Entries are what processors keep there in Kafka Streams; here their keys say what was read
-(`topic_ids`) or published (`publishing_mark`), and their values are 0.
+Entries are what processors keep there. An aggregation of windows that sends final results keeps
+under its store's name the time (ms) until which they were sent, as in Kafka Streams; under
+`stream-time <node>` stands the stream time (ms) an operator had, which Kafka Streams forgets. Keys
+that say what was read (`topic_ids`) or published (`publishing_mark`) have 0 as their value.
 
 Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does.
 
@@ -19,12 +21,16 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 _TIME = struct.Struct(">bq")
 _INT = struct.Struct(">i")
 _VALUE = struct.Struct(">q")
+
+NUMBERS_MAX_BYTES = 2000
+"""Of entries with numbers: with those of topics they fit into Kafka's `offset.metadata.max.bytes`,
+4096, of which base64 takes a quarter."""
 
 UNKNOWN_TIME = -1
 """Partition time before the first record."""
@@ -73,25 +79,54 @@ def encode_entries(keys: Collection[str]) -> bytes:
     return b"".join(parts)
 
 
+def with_numbers(entries: bytes, numbers: Mapping[str, int]) -> bytes:
+    """Return entries, and behind them those of numbers by their names.
+
+    What does not fit into `NUMBERS_MAX_BYTES` is left out, the last ones first.
+
+    Args:
+        entries: What `encode_entries` has made.
+        numbers: Each at most 63 bits long.
+    """
+    if not numbers:
+        return entries
+    count = _INT.unpack_from(entries)[0] if entries else 0
+    parts, room_bytes = [entries[_INT.size :]], NUMBERS_MAX_BYTES
+    for key, number in numbers.items():
+        name = key.encode()
+        room_bytes -= _INT.size + len(name) + _VALUE.size
+        if room_bytes < 0:
+            break
+        parts += [_INT.pack(len(name)), name, _VALUE.pack(number)]
+        count += 1
+    return b"".join((_INT.pack(count), *parts))
+
+
 def entries_of(metadata: str) -> list[str]:
     """Return the keys of the entries in a metadata text; none for any other text."""
+    return list(numbers_of(metadata))
+
+
+def numbers_of(metadata: str) -> dict[str, int]:
+    """Return the entries in a metadata text, in their order; none for any other text."""
     try:
         data = base64.b64decode(metadata, validate=True)
         if not data or data[0] != 2 or len(data) <= _TIME.size:
-            return []
+            return {}
         (count,) = _INT.unpack_from(data, _TIME.size)
         at = _TIME.size + _INT.size
-        keys = []
+        numbers = {}
         for _ in range(count):
             (length,) = _INT.unpack_from(data, at)
             at += _INT.size
             if length < 0:
-                return []
-            keys.append(data[at : at + length].decode(errors="replace"))
+                return {}
+            key = data[at : at + length].decode(errors="replace")
+            (numbers[key],) = _VALUE.unpack_from(data, at + length)
             at += length + _VALUE.size
     except (binascii.Error, ValueError, struct.error):
-        return []
-    return keys
+        return {}
+    return numbers
 
 
 def decode_partition_time(metadata: str) -> int:

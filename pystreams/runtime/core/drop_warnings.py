@@ -6,11 +6,12 @@ number, so that an input full of them does not fill the log. What is left is tol
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
-from pystreams.record import PresentRecord, RecordMetadata, TaskTime
+from pystreams.record import PresentRecord, TaskTime
 
 _log = get_logger("pystreams.processing")
 
@@ -45,8 +46,16 @@ class DropWarnings:
         self._time = time
         self._drops: dict[tuple[str, str], _Drops] = {}
 
-    def add(self, node: str, reason: str) -> None:
-        """Take note that a node drops the present record."""
+    def add(
+        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+    ) -> None:
+        """Take note that a node drops the present record.
+
+        Args:
+            node: The node.
+            reason: Why.
+            details: Returns what else a warning tells of this record.
+        """
         drops = self._drops.get((node, reason))
         if drops is None:
             drops = self._drops[node, reason] = _Drops()
@@ -55,21 +64,23 @@ class DropWarnings:
         # A clock that was put back does not silence the log.
         if told_ms is None or not 0 <= now_ms - told_ms < _INTERVAL_MS:
             drops.told_ms = now_ms
-            self._tell(node, reason, drops, self._record.metadata())
+            source = self._record.metadata()
+            told = {} if source is None else source._asdict()
+            self._tell(node, reason, drops, told if details is None else {**told, **details()})
 
     def tell_rest(self) -> None:
         """Warn of the records that no warning has told of; a second call does nothing."""
         for (node, reason), drops in self._drops.items():
             if drops.untold:
-                self._tell(node, reason, drops, None)
+                self._tell(node, reason, drops, {})
 
-    def _tell(self, node: str, reason: str, drops: _Drops, last: RecordMetadata | None) -> None:
+    def _tell(self, node: str, reason: str, drops: _Drops, last: Mapping[str, object]) -> None:
         _log.warning(
             "records dropped by an operation",
             task=str(self._task_id),
             node=node,
             reason=reason,
             records=drops.untold,
-            **({} if last is None else last._asdict()),
+            **last,
         )
         drops.untold = 0

@@ -6,7 +6,7 @@ life is left over. It implements `TaskContext` of the topology.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
+from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
@@ -90,6 +91,7 @@ class OperatorContext:
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
+        committed_numbers: What operators commit with the offsets; the task reads and writes it.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         commit_requested: A processor asked for a commit.
@@ -111,6 +113,9 @@ class OperatorContext:
         self.record = record
         self.time = time
         self.settings = settings.operators
+        self.committed_numbers = CommittedNumbers()
+        self.committed_number = self.committed_numbers.committed
+        self.commit_number = self.committed_numbers.commit
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()
@@ -251,10 +256,12 @@ class OperatorContext:
             node=node,
         ) from error
 
-    def record_dropped(self, node: str, reason: str) -> None:
+    def record_dropped(
+        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+    ) -> None:
         """Count a record dropped by an operation's semantics, and warn of it now and then."""
         self.dropped_records += 1
-        self._drop_warnings.add(node, reason)
+        self._drop_warnings.add(node, reason, details)
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator

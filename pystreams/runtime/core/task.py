@@ -26,6 +26,8 @@ from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
+    numbers_of,
+    with_numbers,
 )
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
@@ -124,6 +126,11 @@ class StreamTask:
         """
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
+        self._operators.committed_numbers.start(
+            numbers_of(committed[partition].metadata)
+            for partition in self.partitions
+            if partition in committed
+        )
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
         for queue in queues:
@@ -319,10 +326,13 @@ class StreamTask:
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
         entries = self._settings.topic_entries
+        numbers = self._operators.committed_numbers.present()
         return {
             partition: CommittedOffset(
                 queue.next_offset,
-                encode_partition_time(queue.partition_time, entries(partition.topic)),
+                encode_partition_time(
+                    queue.partition_time, with_numbers(entries(partition.topic), numbers)
+                ),
             )
             for partition, queue in self._group.queues.items()
             if queue.next_offset is not None

@@ -39,12 +39,15 @@ class Retention:
         segment_interval_ms: What one segment covers; records go away a segment at a time.
         window_size_ms: Length of the windows of a window store, else None.
         retain_duplicates: Whether a window store keeps every value put for one key and window.
+        time_ordered: Whether a window or session store is laid out in order of time, with an index
+            by key: for an aggregation that reads what has closed (`time_segments.time_order`).
     """
 
     retention_ms: int
     segment_interval_ms: int
     window_size_ms: int | None = None
     retain_duplicates: bool = False
+    time_ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,17 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
     `ValueAndTimestamp` object, for operators that call them once a record.
     """
 
+    @property
+    def stream_time(self) -> int:
+        """The highest start (ms) the store was written with; -1 before the first."""
+
+    @property
+    def segment_interval_ms(self) -> int:
+        """What goes away at once, in stream time."""
+
+    def keep_from(self, time: int) -> None:
+        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes."""
+
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def dumped(
-    buffer: BufferedKeyValueStore, time_of: Callable[[bytes], int], *, start: bytes | None = None
+    buffer: BufferedKeyValueStore,
+    time_of: Callable[[bytes], int],
+    *,
+    start: bytes | None = None,
+    leave_out: Callable[[bytes], bool] | None = None,
 ) -> Iterator[ProducedRecord]:
     """Return a changelog record for each committed key, in order of stored keys.
 
@@ -25,9 +29,12 @@ def dumped(
         buffer: The store; one whose stored values are the logged ones, but for a timestamp.
         time_of: Returns the time (ms) of a stored key whose value carries none.
         start: The first stored key to give; None for all.
+        leave_out: Returns whether a stored key is none that is logged; None where all are.
     """
     key_prefix = buffer.key_prefix_bytes
     value_prefix = buffer.value_prefix_bytes
     for stored_key, stored in buffer.engine_range(start, None):
+        if leave_out is not None and leave_out(stored_key):
+            continue
         time = unpack_long(stored)[0] if value_prefix else time_of(stored_key)
         yield stored_key[key_prefix:], stored[value_prefix:], time, ()

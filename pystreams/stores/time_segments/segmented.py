@@ -24,7 +24,9 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import DroppedRecords
 from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
+from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
+from pystreams.stores.time_segments.time_order import TimeOrder, is_entry
 from pystreams.stores.typed_stores.typed_state_store import TypedStateStore
 
 if TYPE_CHECKING:
@@ -56,12 +58,20 @@ class SegmentedChanges:
         changes: Turns records into changes by the key that was logged.
         suffix_bytes: How far from a logged key's end the time stands (int64) that says in which
             segment it is kept.
+        order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_changes", "_segments", "_suffix_bytes")
+    __slots__ = ("_changes", "_order", "_segments", "_suffix_bytes")
 
-    def __init__(self, segments: Segments, changes: RestoredChanges, suffix_bytes: int) -> None:
+    def __init__(
+        self,
+        segments: Segments,
+        changes: RestoredChanges,
+        suffix_bytes: int,
+        order: TimeOrder | None = None,
+    ) -> None:
         self._segments = segments
+        self._order = order
         self._changes = changes
         self._suffix_bytes = suffix_bytes
 
@@ -74,12 +84,29 @@ class SegmentedChanges:
             for key, value in self._changes(messages).items()
         ]
         segments.advance(max((time for time, _, _ in timed), default=segments.stream_time))
-        oldest_live = segments.oldest_live()
+        oldest_live, order = segments.oldest_live(), self._order
+        if order is not None:
+            ordered: Changes = {}
+            for time, key, value in timed:
+                if time // interval_ms >= oldest_live:
+                    order.change(ordered, _PREFIX_OF(time // interval_ms), key, value)
+            return ordered
         return {
             _PREFIX_OF(time // interval_ms) + key: value
             for time, key, value in timed
             if time // interval_ms >= oldest_live
         }
+
+
+def segments_of(retention: Retention) -> Segments:
+    """Return the segments of a window or session store.
+
+    One in order of time keeps a segment more while it is restored: what an aggregation has still
+    to send on may be older than the retention, but not by more (`window_emission`).
+    """
+    interval_ms = retention.segment_interval_ms
+    spare_ms = interval_ms if retention.time_ordered else 0
+    return Segments(retention.retention_ms, interval_ms, spare_ms)
 
 
 class SegmentedKind(StoreKind):
@@ -111,9 +138,10 @@ class SegmentedStateStore(TypedStateStore[K, R]):
             but for restoring.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.
+        order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_dropped", "_segments", "_warned_of_expired")
+    __slots__ = ("_dropped", "_order", "_segments", "_warned_of_expired")
 
     def __init__(
         self,
@@ -121,8 +149,10 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         segments: Segments,
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
+        order: TimeOrder | None = None,
     ) -> None:
         self._segments = segments
+        self._order = order
         self._dropped = DroppedRecords()
         self._warned_of_expired = False
         buffer.metadata.stream_time = lambda: segments.stream_time
@@ -144,6 +174,21 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     def stream_time(self) -> int:
         """The highest time (ms) the store was written with; -1 before the first."""
         return self._segments.stream_time
+
+    @property
+    def segment_interval_ms(self) -> int:
+        """What goes away at once, in stream time."""
+        return self._segments.interval_ms
+
+    def keep_from(self, time: int) -> None:
+        """Keep what is of a time (ms) or later until told otherwise, however old it becomes.
+
+        For what is still to be sent on: the owner reads it as if it were in the retention. To be
+        said anew after each `init`.
+        """
+        segments = self._segments
+        if segments.keep_from(time):
+            self._buffer.delete_below(segment_prefix(segments.oldest_live()))
 
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
@@ -184,7 +229,24 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         def time_of(stored_key: bytes) -> int:
             return min(stream_time, (segment_id_of(stored_key) + 1) * interval_ms - 1)
 
-        return dumped(self._buffer, time_of, start=segment_prefix(segments.oldest_live()))
+        return dumped(
+            self._buffer,
+            time_of,
+            start=segment_prefix(segments.oldest_live()),
+            leave_out=None if self._order is None else is_entry,
+        )
+
+    def _write_in_segment(
+        self, segment: bytes, key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int
+    ) -> None:
+        """Write and log a key in the segment of these eight bytes."""
+        order = self._order
+        if order is None:
+            self._write(segment + key, stored, plain, timestamp, self._record)
+            return
+        if self._buffer.is_open:  # Else the write refuses.
+            write_entry(self._buffer, order.entry(segment, key), present=stored is not None)
+        self._write(order.stored(segment, key), stored, plain, timestamp, self._record)
 
     def _newest_segment(self) -> int | None:
         """Return the newest segment of which the engine holds something."""

@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments, segment_prefix
+from pystreams.stores.time_segments.segments import (
+    MAX_TIME,
+    SEGMENT_ID_BYTES,
+    Segments,
+    segment_id_of,
+    segment_prefix,
+)
 from pystreams.stores.typed_stores.views import BytesReader, sees_commits_only, view_of
 
 if TYPE_CHECKING:
@@ -19,6 +25,12 @@ if TYPE_CHECKING:
 
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+    from pystreams.stores.time_segments.time_order import TimeOrder
+
+    StoredEntries = Generator[tuple[bytes, bytes], None, None]
+
+_MANY_SEGMENTS = 64
+"""To find the next that holds anything costs about as much as to look into so few."""
 
 
 class BytesRange(Protocol):
@@ -45,16 +57,21 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
+    @property
+    def kept_from(self) -> int:
+        """What is of this time (ms) or later is read though it is older than the retention."""
+
 
 class CommittedTime:
     """The stream time of a store's committed data."""
 
-    __slots__ = ("_segments", "interval_ms", "retention_ms")
+    __slots__ = ("_segments", "interval_ms", "kept_from", "retention_ms")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self.interval_ms = segments.interval_ms
         self.retention_ms = segments.retention_ms
+        self.kept_from = MAX_TIME
 
     @property
     def stream_time(self) -> int:
@@ -68,19 +85,23 @@ class SegmentedReader:
     Args:
         reader: Reads stored keys.
         time: Stream time, retention and interval.
+        order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_interval_ms", "_reader", "_time")
+    __slots__ = ("_interval_ms", "_order", "_reader", "_time")
 
-    def __init__(self, reader: BytesReader, time: StreamTime) -> None:
+    def __init__(
+        self, reader: BytesReader, time: StreamTime, order: TimeOrder | None = None
+    ) -> None:
         self._reader = reader
         self._time = time
+        self._order = order
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
         """Return the oldest time (ms) that is not older than the retention; never below 0."""
         time = self._time
-        return max(0, time.stream_time - time.retention_ms + 1)
+        return max(0, min(time.stream_time - time.retention_ms + 1, time.kept_from))
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.
@@ -94,7 +115,10 @@ class SegmentedReader:
         """Return what is stored under a key of a time (ms), or None."""
         if time < self.oldest_readable():
             return None
-        return self._reader.get(segment_prefix(time // self._interval_ms) + key)
+        segment = segment_prefix(time // self._interval_ms)
+        if self._order is not None:
+            return self._reader.get(self._order.stored(segment, key))
+        return self._reader.get(segment + key)
 
     def range(
         self,
@@ -103,11 +127,12 @@ class SegmentedReader:
         high: bytes | None,
         *,
         reverse: bool = False,
-    ) -> Generator[tuple[bytes, bytes], None, None]:
+    ) -> StoredEntries:
         """Iterate over the segments of some times, and over some keys in each.
 
         Gives more than was asked for: the caller leaves out what is of another time, or older than
-        `oldest_readable`.
+        `oldest_readable`. Where all keys of a store in order of time are asked for, they come in
+        that order, and none of another time.
 
         Args:
             times: First and last time (ms), both inclusive.
@@ -115,19 +140,72 @@ class SegmentedReader:
             high: Last key in each segment, inclusive; None leaves the end open.
             reverse: Whether to go from the newest segment to the oldest, highest keys first.
         """
-        first_time = max(times[0], self.oldest_readable())
-        first, wanted = first_time // self._interval_ms, times[1] // self._interval_ms
+        times = max(times[0], self.oldest_readable()), times[1]
+        order = self._order
+        if order is None:
+            return self._by_key(times, low, high, reverse=reverse)
+        if not low and high is None:
+            return self._by_time(order, times, reverse=reverse)
+        return self._through_index(order, times, (low, high), reverse=reverse)
+
+    def _by_key(
+        self, times: tuple[int, int], low: bytes, high: bytes | None, *, reverse: bool
+    ) -> StoredEntries:
+        for segment_id in self._segments_of(times, reverse=reverse):
+            prefix = segment_prefix(segment_id)
+            end = segment_prefix(segment_id + 1) if high is None else prefix + high + b"\x00"
+            read = self._range_from(times[0])
+            for key, stored in read(prefix + low, end, reverse=reverse):
+                yield key[SEGMENT_ID_BYTES:], stored
+
+    def _by_time(self, order: TimeOrder, times: tuple[int, int], *, reverse: bool) -> StoredEntries:
+        prefix_bytes = order.prefix_bytes
+        for segment_id in self._segments_of(times, reverse=reverse):
+            start, end = order.between(segment_prefix(segment_id), *times)
+            for key, stored in self._range_from(times[0])(start, end, reverse=reverse):
+                yield key[prefix_bytes:], stored
+
+    def _through_index(
+        self,
+        order: TimeOrder,
+        times: tuple[int, int],
+        keys: tuple[bytes, bytes | None],
+        *,
+        reverse: bool,
+    ) -> StoredEntries:
+        get = self._reader.get
+        for segment_id in self._segments_of(times, reverse=reverse):
+            prefix = segment_prefix(segment_id)
+            start, end = order.entries(prefix, *keys)
+            for entry, _ in self._range_from(times[0])(start, end, reverse=reverse):
+                key = order.key_of_entry(entry)
+                stored = get(order.stored(prefix, key))
+                if stored is not None:  # Another thread's reader may be behind the owner.
+                    yield key, stored
+
+    def _segments_of(self, times: tuple[int, int], *, reverse: bool) -> Iterator[int]:
+        """Iterate over the segments there may be of some times; wide holes are passed over."""
+        first, wanted = times[0] // self._interval_ms, times[1] // self._interval_ms
         last = self._last_segment(times[1])
         segment_id = last if reverse else first
         while first <= segment_id <= last:
-            prefix = segment_prefix(segment_id)
-            end = segment_prefix(segment_id + 1) if high is None else prefix + high + b"\x00"
-            read = self._range_from(first_time)
-            for key, stored in read(prefix + low, end, reverse=reverse):
-                yield key[SEGMENT_ID_BYTES:], stored
+            if (segment_id - first if reverse else last - segment_id) > _MANY_SEGMENTS:
+                segment_id = self._next_there_is(segment_id, reverse=reverse)
+                if not first <= segment_id <= last:
+                    return
+            yield segment_id
             segment_id += -1 if reverse else 1
             if not reverse and last < wanted:
                 last = self._last_segment(times[1])  # The owner may have moved it meanwhile.
+
+    def _next_there_is(self, segment_id: int, *, reverse: bool) -> int:
+        """Return the next segment, from one on, that holds anything; -1 without any."""
+        if reverse:
+            entries = self._reader.range(None, segment_prefix(segment_id + 1), reverse=True)
+        else:
+            entries = self._reader.range(segment_prefix(segment_id), None)
+        entry = next(entries, None)
+        return -1 if entry is None else segment_id_of(entry[0])
 
     def _range_from(self, first_time: int) -> BytesRange:
         """Return what iterates over stored keys of a time (ms) or later."""
@@ -147,12 +225,15 @@ class OwnersReader(SegmentedReader):
     Args:
         buffer: The store.
         segments: Its segments.
+        order: See `SegmentedReader`.
     """
 
     __slots__ = ("_buffer", "_segments")
 
-    def __init__(self, buffer: BufferedKeyValueStore, segments: Segments) -> None:
-        super().__init__(buffer, segments)
+    def __init__(
+        self, buffer: BufferedKeyValueStore, segments: Segments, order: TimeOrder | None = None
+    ) -> None:
+        super().__init__(buffer, segments, order)
         self._buffer = buffer
         self._segments = segments
 
@@ -162,15 +243,20 @@ class OwnersReader(SegmentedReader):
         return self._buffer.range
 
 
-def owners_reader(buffer: BufferedKeyValueStore, segments: Segments) -> SegmentedReader:
+def owners_reader(
+    buffer: BufferedKeyValueStore, segments: Segments, order: TimeOrder | None = None
+) -> SegmentedReader:
     """Return what the owner of a store reads with."""
-    return (OwnersReader if buffer.transactional else SegmentedReader)(buffer, segments)
+    return (OwnersReader if buffer.transactional else SegmentedReader)(buffer, segments, order)
 
 
 def segmented_view(
-    store: BufferedKeyValueStore, segments: Segments, isolation_level: IsolationLevel
+    store: BufferedKeyValueStore,
+    segments: Segments,
+    isolation_level: IsolationLevel,
+    order: TimeOrder | None = None,
 ) -> SegmentedReader:
     """Return the view of a store at an isolation level, for other threads."""
     committed = sees_commits_only(store, isolation_level)
     time = CommittedTime(segments) if committed else segments
-    return SegmentedReader(view_of(store, isolation_level), time)
+    return SegmentedReader(view_of(store, isolation_level), time, order)

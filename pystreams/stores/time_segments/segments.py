@@ -24,6 +24,9 @@ _ID = struct.Struct(">q")
 SEGMENT_ID_BYTES = 8
 """Bytes of the segment's id in front of a stored key."""
 
+MAX_TIME = (1 << 63) - 1
+"""The highest time (ms) there is."""
+
 NO_TIME = -1
 """Stream time of a store that has seen no record."""
 
@@ -34,27 +37,37 @@ class Segments:
     Args:
         retention_ms: How long records are kept, in stream time.
         interval_ms: What one segment covers.
+        spare_ms: How much longer they are kept as long as nobody has said what is still to be sent
+            on: while the store is restored, and in a standby.
 
     Attributes:
         stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
         committed_stream_time: What it was at the last commit; readers of committed data go by it.
         engine_time: The engine of a transactional store holds nothing of a later time (ms).
+        kept_from: What is of this time (ms) or later is kept and read by the owner beyond the
+            retention, because it is still to be sent on; `MAX_TIME` where nothing is.
     """
 
     __slots__ = (
+        "_kept_ms",
+        "_spare_ms",
         "committed_stream_time",
         "engine_time",
         "interval_ms",
+        "kept_from",
         "retention_ms",
         "stream_time",
     )
 
-    def __init__(self, retention_ms: int, interval_ms: int) -> None:
+    def __init__(self, retention_ms: int, interval_ms: int, spare_ms: int = 0) -> None:
+        self._kept_ms = retention_ms + spare_ms
+        self._spare_ms = spare_ms
         self.retention_ms = retention_ms
         self.interval_ms = interval_ms
         self.stream_time = NO_TIME
         self.committed_stream_time = NO_TIME
         self.engine_time = NO_TIME
+        self.kept_from = MAX_TIME
 
     def id_of(self, timestamp: int) -> int:
         """Return the id of the segment a timestamp (ms) falls into."""
@@ -62,7 +75,13 @@ class Segments:
 
     def oldest_live(self) -> int:
         """Return the id of the oldest segment that is live; never below 0."""
-        return max(0, self.stream_time - self.retention_ms) // self.interval_ms
+        return max(0, min(self.stream_time - self._kept_ms, self.kept_from)) // self.interval_ms
+
+    def keep_from(self, time: int) -> bool:
+        """Say what is to be kept however old; return whether that moves the oldest live segment."""
+        before = self.oldest_live()
+        self._kept_ms, self.kept_from = self.retention_ms, time
+        return self.oldest_live() != before
 
     def advance(self, timestamp: int) -> bool:
         """Take note of a timestamp (ms); return whether a segment may have expired by it."""
@@ -84,6 +103,7 @@ class Segments:
                 time has reached its first millisecond, whatever is beside the data: they may have
                 been written by an earlier version, or through, ahead of a commit that never came.
         """
+        self._kept_ms, self.kept_from = self.retention_ms + self._spare_ms, MAX_TIME
         stream_time = max(committed_stream_time, self._begin_of(newest_segment))
         self.stream_time = self.committed_stream_time = stream_time
         self.engine_time = stream_time

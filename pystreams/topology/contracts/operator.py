@@ -40,9 +40,12 @@ class OperatorSettings:
     Attributes:
         outer_join_emit_interval_ms: How long, on the wall clock, a left or outer join of two
             streams waits until it looks again for what has found no match.
+        window_emit_interval_ms: How long, likewise, an aggregation that sends final results waits
+            until it looks again for windows that have closed.
     """
 
     outer_join_emit_interval_ms: int = 1000
+    window_emit_interval_ms: int = 1000
 
 
 class TaskContext(Protocol):
@@ -69,6 +72,15 @@ class TaskContext(Protocol):
 
     def shared(self, key: str, make: Callable[[], Any]) -> Any:
         """Return what nodes of the task share under a key; made for the first that asks."""
+
+    def committed_number(self, name: str, default: int) -> int:
+        """Return what was committed under a name with the task's offsets; `default` if nothing."""
+
+    def commit_number(self, name: str, present: Callable[[], int]) -> None:
+        """Commit what `present` returns under a name with the task's offsets, unless below 0.
+
+        It may only grow: of what several partitions' offsets tell the highest is taken.
+        """
 
     def output(self, topic: str, partition: int | None = None) -> OutputBuffer:
         """Return the buffer of records going to a topic; one buffer a topic, so order is kept."""
@@ -110,8 +122,16 @@ class TaskContext(Protocol):
             SerializationError: The handler says to fail.
         """
 
-    def record_dropped(self, node: str, reason: str) -> None:
-        """Count a record that the operation's semantics drop (null key, ...); the log says why."""
+    def record_dropped(
+        self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
+    ) -> None:
+        """Count a record that the operation's semantics drop (null key, ...); the log says why.
+
+        Args:
+            node: The node.
+            reason: Why.
+            details: Returns what else the log shall say, when it does: not of each record.
+        """
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator

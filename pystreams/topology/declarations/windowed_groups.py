@@ -202,6 +202,8 @@ class WindowedTableStore(TableStore):
                 self.name, SESSION, engine, retention=session_retention(self.name, kept_ms)
             )
         retention = window_retention(self.name, kept_ms, windows.size_ms, retain_duplicates=False)
+        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
+            retention = replace(retention, time_ordered=True)
         return StoreSupplier(self.name, WINDOW, engine, timestamped=True, retention=retention)
 
 

@@ -1,13 +1,28 @@
-"""To be written."""
+"""Aggregations of time windows: a row for each key and window, kept in a window store.
+
+    record --> its windows, earliest first --> each that is open: folded, kept, sent on as a change
+                                               each that is closed: the record is late for it
+
+A row's timestamp is the highest of its records'. A record without a value is folded as any other:
+the aggregator is called with None. With final results no change is sent on, but each row once its
+window has closed, earliest windows first, with the headers of the record that led to it.
+
+Spec: Kafka KStreamWindowAggregate, AbstractKStreamTimeWindowAggregateProcessor.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from pystreams.record import Headers
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, Windows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.table_view import must_forward
+from pystreams.topology.operators.window_emission import FinalResults, WindowTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +43,96 @@ class TimeWindowOperator(TableOperator):
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        raise NotImplementedError
+        return _TimeWindows(self, node).step
+
+
+class _TimeWindows:
+    """The aggregation in one task; see `TimeWindowOperator`."""
+
+    def __init__(self, operator: TimeWindowOperator, node: NodeContext) -> None:
+        task = node.task
+        store = task.store(operator.store)
+        self._name = node.name
+        self._forward = node.forward
+        self._record = task.record
+        self._record_dropped = task.record_dropped
+        self._report_error = task.report_error
+        self._store = store
+        self._windows = operator.windows
+        self._fold = operator.fold
+        self._send_old_values = operator.send_old_values
+        self._time = WindowTime(node, store)
+        self._final: FinalResults | None = None
+        self._forwards = False
+        if operator.emit is EmitStrategy.ON_WINDOW_CLOSE:
+            self._final = FinalResults(node, operator.store)
+            task.on_init(self._keep)
+        else:
+            self._forwards = must_forward(node, store, send_old_values=self._send_old_values)
+
+    def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        """Fold one record into its windows."""
+        if key is None:
+            self._record_dropped(self._name, "null key")
+            return
+        time, windows = self._time, self._windows
+        if timestamp > time.stream_time:
+            time.stream_time = timestamp
+        close_time = time.stream_time - windows.grace_period_ms
+        for window in windows.windows_for(timestamp):
+            if window.end <= close_time:
+                time.drop(timestamp, f"[{window.start},{window.end})", close_time)
+            elif not self._update(key, value, timestamp, headers, window):
+                return
+        if self._final is not None and self._final.due(close_time):
+            self._send_closed(close_time, self._final, headers)
+
+    def _update(
+        self, key: Any, value: Any, timestamp: int, headers: Headers, window: Window
+    ) -> bool:
+        """Fold a record into one window; return whether that went well."""
+        record, fold, store = self._record, self._fold, self._store
+        record.timestamp, record.headers = timestamp, headers
+        try:
+            old, old_timestamp = store.fetch_with_timestamp(key, window.start)
+            if old is None:
+                old = fold.initializer()
+            elif old_timestamp > timestamp:
+                timestamp = old_timestamp
+            new = fold.aggregator(key, value, old)
+            store.put_with_timestamp(key, new, timestamp, window.start)
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+            self._report_error(error, self._name)
+            return False
+        if self._forwards:
+            change = (new, old if self._send_old_values else None)
+            self._forward(Windowed(key, window), change, timestamp, headers)
+        return True
+
+    def _send_closed(self, close_time: int, final: FinalResults, headers: Headers) -> None:
+        """Send the results of the windows on that have closed since this was done last."""
+        size_ms = self._windows.size_ms
+        last_start = close_time - size_ms
+        if last_start < 0:
+            return
+        first_start = self._first_unsent()
+        if first_start == 0 or self._begins_between(first_start, last_start):
+            for windowed, row in self._store.fetch_all(first_start, last_start):
+                self._forward(windowed, (row.value, None), row.timestamp, headers)
+        final.sent(close_time)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Let the store keep the windows that are still to be sent on."""
+        self._store.keep_from(self._first_unsent())
+
+    def _first_unsent(self) -> int:
+        """Return the earliest start (ms) of a window that may be still to be sent on."""
+        assert self._final is not None, "only final results are sent on later"
+        closed_until = self._final.closed_until
+        return 0 if closed_until < 0 else max(0, closed_until - self._windows.size_ms) + 1
+
+    def _begins_between(self, first: int, last: int) -> bool:
+        """Return whether a window begins in a stretch of time (ms, both inclusive)."""
+        windows = self._windows.windows_for(last)
+        return bool(windows) and windows[-1].start >= first

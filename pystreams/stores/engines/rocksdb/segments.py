@@ -7,9 +7,10 @@ Example, segments of 60,000 ms: the key 00 00 00 00 00 00 00 02 | 61 is the key 
 
 Invariants:
 - Data on disk is in `offsets`, and in families whose names are multiples of the segment interval.
-  `default` holds two keys, written and flushed before the first family is made, because the same
+  `default` holds the layout, written and flushed before the first family is made, because the same
   families mean something else to another store: `segment_interval_ms` (int64, big-endian), and
-  `timestamped` (one byte, 1 if values carry their timestamp in the first eight bytes, else 0).
+  `timestamped` (one byte, 1 if values carry their timestamp in the first eight bytes, else 0);
+  and, where keys are in order of time, `time_ordered` (one byte, 1).
 - A family may be empty, or expired: making and dropping one is durable at once, while the batch
   in between is not. A kill after the making leaves an empty family, which counts for nothing; a
   kill before the dropping, or a failed drop, leaves an expired one, which goes at the next expiry
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _INTERVAL_KEY = b"segment_interval_ms"
 _TIMESTAMPED_KEY = b"timestamped"
+_TIME_ORDERED_KEY = b"time_ordered"
 
 _LONG = struct.Struct(">q")
 _PREFIX_BYTES = 8
@@ -65,11 +67,20 @@ class RocksDBSegmentEngine:
         name: The store's name, for error messages and the config hook.
         segment_interval_ms: What one segment covers; the same at every start.
         timestamped: Whether values carry their timestamp in the first eight bytes; likewise.
+        time_ordered: Whether keys are in order of time (`time_segments.time_order`); likewise.
     """
 
-    def __init__(self, name: str, segment_interval_ms: int, *, timestamped: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        segment_interval_ms: int,
+        *,
+        timestamped: bool = False,
+        time_ordered: bool = False,
+    ) -> None:
         self._name = name
         self._timestamped = timestamped
+        self._time_ordered = time_ordered
         self._interval_ms = segment_interval_ms
         self._database = Database(name)
         self._families: dict[bytes, _Family] = {}
@@ -213,6 +224,8 @@ class RocksDBSegmentEngine:
             _INTERVAL_KEY: _LONG.pack(self._interval_ms),
             _TIMESTAMPED_KEY: bytes((self._timestamped,)),
         }
+        if self._time_ordered:
+            layout[_TIME_ORDERED_KEY] = b"\x01"
         written = dict(self._database.iterate(native))
         if not written:
             self._database.apply(lambda batch: _put_all(batch, layout), {})
@@ -224,9 +237,9 @@ class RocksDBSegmentEngine:
             raise StateStoreError(
                 self._name,
                 f"{self._database.directory} was written with {_layout_text(written)}, and is "
-                f"opened with {_layout_text(layout)}: the store's retention or its kind was "
-                f"changed. {_way_back(written, layout)}, or delete the directory; the store is "
-                "then restored from its changelog",
+                f"opened with {_layout_text(layout)}: the store's retention, its kind or "
+                f"when its results are sent on was changed. {_way_back(written, layout)}, or "
+                "delete the directory; the store is then restored from its changelog",
             )
 
     def _sequence_number(self) -> int:
@@ -294,12 +307,14 @@ def _layout_text(layout: Mapping[bytes, bytes]) -> str:
     interval = layout.get(_INTERVAL_KEY, b"")
     length = f"{_LONG.unpack(interval)[0]} ms" if len(interval) == 8 else "unknown length"
     kind = "timestamped" if layout.get(_TIMESTAMPED_KEY) == b"\x01" else "plain"
-    return f"segments of {length} and {kind} values"
+    order = " in order of time" if _TIME_ORDERED_KEY in layout else ""
+    return f"segments of {length} and {kind} values{order}"
 
 
 def _way_back(written: Mapping[bytes, bytes], layout: Mapping[bytes, bytes]) -> str:
     interval = written.get(_INTERVAL_KEY, b"")
-    if len(interval) == 8 and written.get(_TIMESTAMPED_KEY) == layout[_TIMESTAMPED_KEY]:
+    others = (_TIMESTAMPED_KEY, _TIME_ORDERED_KEY)
+    if len(interval) == 8 and all(written.get(key) == layout.get(key) for key in others):
         return f"Keep the segments with segment_interval_ms={_LONG.unpack(interval)[0]}"
     return "Take that back"
 

@@ -12,11 +12,18 @@ from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes,
 from pystreams.stores.kinds.window.keys import SUFFIX_BYTES
 from pystreams.stores.kinds.window.local import LocalWindowStore
 from pystreams.stores.kinds.window.store import TypedTimestampedWindowStore, TypedWindowStore
-from pystreams.stores.time_segments.segmented import SegmentedChanges, SegmentedKind
-from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.time_segments.segmented import (
+    SegmentedChanges,
+    SegmentedKind,
+    segments_of,
+)
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES
+from pystreams.stores.time_segments.time_order import TimeOrder
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine
+
+_START_ORDER = TimeOrder(SUFFIX_BYTES, 8)
 
 WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
 
@@ -50,18 +57,19 @@ class WindowKind(SegmentedKind):
         """
         retention = spec.retention
         assert retention is not None, f"store {spec.name}: a window store has a retention"
-        segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+        segments = segments_of(retention)
+        order = _START_ORDER if retention.time_ordered else None
         changes = timestamped_changes if spec.engine_timestamped else plain_changes
         buffer = dirty_map(
             spec,
             engine,
             value_prefix_bytes=TIMESTAMP_BYTES if spec.engine_timestamped else 0,
-            key_prefix_bytes=SEGMENT_ID_BYTES,
+            key_prefix_bytes=SEGMENT_ID_BYTES if order is None else order.prefix_bytes,
             caching=spec.caching and not retention.retain_duplicates,
-            restored=SegmentedChanges(segments, changes, SUFFIX_BYTES),
+            restored=SegmentedChanges(segments, changes, SUFFIX_BYTES, order),
         )
         window_store = TypedTimestampedWindowStore if spec.timestamped else TypedWindowStore
-        return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde)
+        return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde, order)
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a window starts and ends."""

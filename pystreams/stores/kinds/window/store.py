@@ -43,7 +43,7 @@ from pystreams.stores.time_segments.segmented_reader import (
     owners_reader,
     segmented_view,
 )
-from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.time_segments.segments import Segments
 from pystreams.stores.typed_stores.typed_state_store import TypedView
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import StateStoreContext
     from pystreams.stores.contracts.spec import Retention
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
+    from pystreams.stores.time_segments.time_order import TimeOrder
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -89,6 +90,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         retention: Retention, window size, and whether duplicates are retained.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.
+        order: How stored keys are laid out; None for segment and key.
     """
 
     __slots__ = (
@@ -116,11 +118,12 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         retention: Retention,
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
+        order: TimeOrder | None = None,
     ) -> None:
-        self._reader = owners_reader(buffer, segments)
+        self._reader = owners_reader(buffer, segments, order)
         self._retention = retention
         self._sequence = 0
-        super().__init__(buffer, segments, key_serde, value_serde)
+        super().__init__(buffer, segments, key_serde, value_serde, order)
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store.
@@ -160,7 +163,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
             StoreNotAvailableError: The store is not open.
         """
         parts = self._view_parts()
-        reader = segmented_view(self._buffer, self._segments, isolation_level)
+        reader = segmented_view(self._buffer, self._segments, isolation_level, self._order)
         return WindowsView(reader, self._retention, **parts)
 
     def _write_window(
@@ -176,8 +179,8 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         if prefix is None:
             self._drop_expired(start)
         else:
-            stored_key = prefix + raw_key + _PACK_SUFFIX(start, sequence)
-            self._write(stored_key, stored, plain, timestamp, self._record)
+            window_key = raw_key + _PACK_SUFFIX(start, sequence)
+            self._write_in_segment(prefix, window_key, stored, plain, timestamp)
 
     def _value_bytes(self, value: Any) -> bytes:
         try:
@@ -190,9 +193,10 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
 
     def _logged_keys(self) -> Callable[[bytes], Windowed[K]]:
         deserialize_key, size_ms = self._deserialize_key, self._retention.window_size_ms or 0
+        prefix_bytes = self._buffer.key_prefix_bytes
 
         def windowed(key: bytes) -> Windowed[K]:
-            raw_key = key[SEGMENT_ID_BYTES:-SUFFIX_BYTES]
+            raw_key = key[prefix_bytes:-SUFFIX_BYTES]
             return Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
 
         return windowed

@@ -1,0 +1,115 @@
+"""What aggregations of windows have in common: time, late records, final results.
+
+    record --> WindowTime: stream time goes on; what it has passed by the grace period is closed
+                 |                                       |
+                 | window open: folded, kept             | closed: the record is late, dropped
+                 v
+               FinalResults: at most once an interval, what has closed since is sent on
+
+The stream time is that of the records an operator has met, not the task's: a filter above it
+counts. It is committed with the offsets, as is how far final results were sent on; so a restart
+neither changes which records are late, nor is a result sent twice or never.
+
+Spec: Kafka AbstractKStreamTimeWindowAggregateProcessor, KStreamSessionWindowAggregate, KIP-825.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pystreams.topology.contracts.operator import NodeContext
+
+_NEVER = -1
+
+
+class WindowTime:
+    """The stream time of one operator in one task, and what is done with late records.
+
+    Args:
+        node: The operator's node.
+        store: The store of its results; its own stream time counts as well.
+
+    Attributes:
+        stream_time: The highest timestamp (ms) it has met; -1 before the first.
+    """
+
+    __slots__ = ("_late", "_name", "_record_dropped", "stream_time")
+
+    def __init__(self, node: NodeContext, store: Any) -> None:
+        task = node.task
+        self._name = node.name
+        self._record_dropped = task.record_dropped
+        self._late: tuple[int, str, int] = (0, "", 0)
+        committed_name = f"stream-time {node.name}"
+        self.stream_time = task.committed_number(committed_name, _NEVER)
+        task.commit_number(committed_name, lambda: self.stream_time)
+        task.on_init(lambda: self._start(store))
+
+    def drop(self, timestamp: int, window: str, close_time: int) -> None:
+        """Count a record as dropped because its window is closed; the log tells the first of many.
+
+        Args:
+            timestamp: The record's (ms).
+            window: The window, as the log shall show it.
+            close_time: Until when windows are closed (ms).
+        """
+        self._late = timestamp, window, close_time
+        self._record_dropped(self._name, "expired window", self._details)
+
+    def _start(self, store: Any) -> None:
+        """Go on from where the store was, if nothing later is known."""
+        self.stream_time = max(self.stream_time, store.stream_time)
+
+    def _details(self) -> Mapping[str, object]:
+        timestamp, window, close_time = self._late
+        return {
+            "timestamp": timestamp,
+            "window": window,
+            "expiration": close_time,
+            "stream_time": self.stream_time,
+        }
+
+
+class FinalResults:
+    """When results of closed windows are due, and how far they were sent on.
+
+    However fast stream time goes, results wait for the clock no longer than the store keeps more
+    than its retention while it is restored: a segment of stream time. So none is lost with a disk.
+
+    Args:
+        node: The operator's node.
+        store: Name of the store of its results.
+
+    Attributes:
+        closed_until: Windows that close by this time (ms) were sent on; -1 before the first.
+    """
+
+    __slots__ = ("_interval_ms", "_longest_ms", "_next_ms", "_task_time", "closed_until")
+
+    def __init__(self, node: NodeContext, store: str) -> None:
+        task = node.task
+        self._longest_ms: int = task.store(store).segment_interval_ms
+        self._task_time = task.time
+        self._interval_ms = task.settings.window_emit_interval_ms
+        self._next_ms = 0
+        self.closed_until = task.committed_number(store, _NEVER)
+        task.commit_number(store, lambda: self.closed_until)
+
+    def due(self, close_time: int) -> bool:
+        """Return whether to look for closed windows now; if so, take note of it.
+
+        That is at most once an interval of the wall clock, and only if stream time went on.
+
+        Args:
+            close_time: Until when windows are closed (ms).
+        """
+        now_ms = self._task_time.now_ms
+        if now_ms < self._next_ms and close_time - self.closed_until <= self._longest_ms:
+            return False
+        self._next_ms = now_ms + self._interval_ms
+        return close_time > self.closed_until
+
+    def sent(self, close_time: int) -> None:
+        """Take note that all windows that close by a time (ms) were sent on."""
+        self.closed_until = close_time
