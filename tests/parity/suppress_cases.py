@@ -52,7 +52,8 @@ class SuppressCase:
         steps: The input.
         description: Of the topology.
         out: The output.
-        logged: What each step logged of buffers, in order of keys.
+        logged: What each step logged of buffers, in order of keys; not of a suppression below
+            another, which gets other old values here.
     """
 
     name: str
@@ -148,7 +149,7 @@ def _topology(case: SuppressCase, engine: StoreEngine) -> Topology:
     elif case.kind == "two":
         kept = results.filter(lambda _, value: not value.endswith("1"))
         results = kept.suppress(closed).suppress(
-            Suppressed.until_time_limit(case.wait_ms, unbounded)
+            Suppressed.until_time_limit(case.wait_ms, unbounded).with_name("second")
         )
     else:
         results = results.suppress(closed)
@@ -179,8 +180,8 @@ def _room(case: SuppressCase, engine: StoreEngine) -> BufferConfig:
     return BufferConfig.unbounded(store_type=engine)
 
 
-def _appended(_key: Any, value: str, so_far: str) -> str:
-    return so_far + value
+def _appended(_key: Any, value: str | None, so_far: str) -> str:
+    return so_far + ("null" if value is None else value)
 
 
 def _joined(value: Any, row: Any) -> str:
