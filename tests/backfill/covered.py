@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from pystreams import (
+    BufferConfig,
     ConsumerRecord,
     JoinWindows,
     Materialized,
@@ -16,8 +17,10 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    StoreEngine,
     Stores,
     StreamsBuilder,
+    Suppressed,
     Topology,
     serdes,
 )
@@ -112,6 +115,19 @@ def stream_joins() -> Topology:
     left.outer_join(
         right, lambda value, other: f"{value}{other}", windows.before(1_000), name="all"
     ).to("all", **TEXT)
+    return builder.build()
+
+
+def suppressions() -> Topology:
+    """Tables whose changes wait: by time, by room, and in memory."""
+    builder = StreamsBuilder()
+    table = builder.table("left", **TEXT)
+    limits = Suppressed.until_time_limit
+    timed = table.suppress(limits(9_000, BufferConfig.unbounded()).with_name("timed"))
+    timed.to_stream().to("timed", **TEXT)
+    few = BufferConfig.max_records(5, store_type=StoreEngine.IN_MEMORY)
+    full = timed.suppress(limits(10**9, few).with_name("full"))
+    full.to_stream().to("full", **TEXT)
     return builder.build()
 
 
@@ -229,6 +245,7 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
+    "suppressions": Case(suppressions, LEFT, {"left": 3}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
