@@ -180,7 +180,7 @@ def test_one_way_up_without_windows_is_refused_by_its_names() -> None:
     plain = builder.stream("plain", **TEXT)
     merged: Any = counts.to_stream().merge(plain, name="both").to_table(node_name="table")
 
-    with pytest.raises(TopologyError, match=r"windowed aggregation.*KSTREAM-SOURCE-.*both -> table"):
+    with pytest.raises(TopologyError, match=r"windowed aggregation.*SOURCE-.*both -> table"):
         merged.suppress(Suppressed.until_window_closes(unbounded()))
 
 
