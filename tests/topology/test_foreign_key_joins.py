@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystreams import KTable, Materialized, StreamsBuilder, TableJoined, TopologyError
@@ -91,6 +91,7 @@ CHANGES = st.lists(
 
 @pytest.mark.parametrize("kept", [False, True], ids=["computed", "kept"])
 @pytest.mark.parametrize("method", METHODS)
+@settings(max_examples=50, deadline=None)
 @given(changes=CHANGES)
 def test_each_row_has_the_foreign_row_that_it_names(
     method: str, kept: bool, changes: list[tuple[str, str, str | None]]

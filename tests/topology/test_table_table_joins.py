@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pystreams import KTable, Materialized, StreamsBuilder, TopologyError
@@ -129,6 +129,7 @@ CHANGES = st.lists(
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "computed"])
 @pytest.mark.parametrize("method", METHODS.values())
+@settings(max_examples=50, deadline=None)
 @given(changes=CHANGES)
 def test_the_joined_table_is_that_of_both_tables_rows(
     method: str, kept: bool, changes: list[tuple[str, int, str | None]]
@@ -178,6 +179,15 @@ def test_groups_of_a_joined_table_give_back_what_a_row_was() -> None:
         inputs[RIGHT].pipe_input(0, "b")
         inputs[LEFT].pipe_input(0, None)
         assert out.read_key_values() == [("A-a", 1), ("A-a", 0), ("A-b", 1), ("A-b", 0)]
+
+
+def test_options_without_a_name_keep_the_result() -> None:
+    builder = StreamsBuilder()
+    left = table_of(builder, LEFT, versioned=False)
+    right = table_of(builder, RIGHT, versioned=False)
+    joined = left.join(right, dashed, value_serde=STRING)
+    assert "KTABLE-MERGE-STATE-STORE-0000000004" in builder.build().stores
+    assert joined.queryable_store_name is None
 
 
 def test_the_joiner_takes_the_key_if_asked_to() -> None:

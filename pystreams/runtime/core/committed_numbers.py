@@ -8,7 +8,10 @@ Spec: Kafka ProcessorMetadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, numbers_of
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
 
 
 class CommittedNumbers:
@@ -20,10 +23,10 @@ class CommittedNumbers:
         self._committed: dict[str, int] = {}
         self._present: dict[str, Callable[[], int]] = {}
 
-    def start(self, committed: Iterable[Mapping[str, int]]) -> None:
-        """Take over what was committed with each partition's offsets; the highest counts."""
-        for numbers in committed:
-            for name, number in numbers.items():
+    def start(self, committed: Iterable[CommittedOffset]) -> None:
+        """Take over what was committed with each partition's offset; the highest counts."""
+        for offset in committed:
+            for name, number in numbers_of(offset.metadata).items():
                 self._committed[name] = max(number, self._committed.get(name, number))
 
     def committed(self, name: str, default: int) -> int:
@@ -36,5 +39,10 @@ class CommittedNumbers:
 
     def present(self) -> dict[str, int]:
         """Return what is to be committed now; how far results were sent first."""
-        now = {name: present() for name, present in self._present.items()}
+        names = sorted(self._present, key=_is_of_stream_time)
+        now = {name: self._present[name]() for name in names}
         return {name: number for name, number in now.items() if number >= 0}
+
+
+def _is_of_stream_time(name: str) -> bool:
+    return name.startswith(STREAM_TIME_PREFIX)

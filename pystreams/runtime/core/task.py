@@ -26,7 +26,6 @@ from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
-    numbers_of,
     with_numbers,
 )
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
@@ -126,11 +125,7 @@ class StreamTask:
         """
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
-        self._operators.committed_numbers.start(
-            numbers_of(committed[partition].metadata)
-            for partition in self.partitions
-            if partition in committed
-        )
+        self._operators.committed_numbers.start(committed.values())
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
         for queue in queues:

@@ -32,6 +32,10 @@ from pystreams.topology.contracts.processor import Cancellable, PunctuationType,
 Step = Callable[[Any, Any, int, Headers], None]
 """Handles one record: (key, value, timestamp in ms, headers)."""
 
+STREAM_TIME_PREFIX = "stream-time "
+"""Begins the names under which stream times are committed: where there is no room for all numbers,
+these are left out first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:

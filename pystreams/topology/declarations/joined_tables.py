@@ -122,12 +122,12 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
     if kind == "outer_join":
         needs.append(TableNeed(right.node, Wanted.OLD_VALUES))
     needs += [TableNeed(left.node, Wanted.LOOKUP), TableNeed(right.node, Wanted.LOOKUP)]
-    kept = None if store is None or store.queryable_name is None else store
+    # Options without a name keep the result all the same, unlike those of a filter.
     node = JoinedTablesNode(
         name,
-        TableJoinMergeOperator(None if kept is None else kept.name),
-        None if kept is None else kept.builder(),
-        kept is not None and kept.versioned,
+        TableJoinMergeOperator(None if store is None else store.name),
+        None if store is None else store.builder(),
+        store is not None and store.versioned,
         needs=tuple(needs),
         left=left.node,
         right=right.node,
@@ -144,7 +144,7 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
         sources=sources,
         key_serde=left.key_serde if store is None else store.key_serde,
         value_serde=None if store is None else store.value_serde,
-        queryable_store_name=None if kept is None else kept.name,
+        queryable_store_name=None if store is None else store.queryable_name,
     )
 
 

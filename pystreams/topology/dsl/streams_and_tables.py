@@ -749,9 +749,9 @@ class KTable(Generic[K, V]):
         """Join each row with the other table's row of its key, or of the key that it names.
 
         A change of either side makes a new row. Each table is kept in a store, for the other side
-        to look into; the result is kept only under a `name`. Without `foreign_key` both topics must
-        have equal numbers of partitions. With it rows travel to their foreign rows and back,
-        through two internal topics; several rows may name one.
+        to look into; the result is kept if it has a name or other options. Without `foreign_key`
+        both topics must have equal numbers of partitions. With it rows travel to their foreign rows
+        and back, through two internal topics; several rows may name one.
 
         Args:
             other: The other table.

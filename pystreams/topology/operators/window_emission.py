@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pystreams.topology.contracts.operator import NodeContext
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext
 
 _NEVER = -1
 
@@ -41,7 +41,7 @@ class WindowTime:
         self._name = node.name
         self._record_dropped = task.record_dropped
         self._late: tuple[int, str, int] = (0, "", 0)
-        committed_name = f"stream-time {node.name}"
+        committed_name = f"{STREAM_TIME_PREFIX}{node.name}"
         self.stream_time = task.committed_number(committed_name, _NEVER)
         task.commit_number(committed_name, lambda: self.stream_time)
         task.on_init(lambda: self._start(store))
