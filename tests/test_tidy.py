@@ -21,6 +21,7 @@ PARAMETERS_MAX = 7
 
 # Between 400 and 1,500 lines: why the module is still one concept.
 LONG_MODULES: dict[str, str] = {
+    "pystreams/__init__.py": "all public names, for readers of types and for the loader",
     "pystreams/config/streams_config.py": "one class, one field a key; most of it is their text",
     "pystreams/topology/dsl/streams_and_tables.py": "classes that name each other, see ADR 7",
 }

@@ -139,6 +139,14 @@ def test_a_change_goes_on_with_headers_and_origin_of_its_own_record() -> None:
     assert seen == [((("h", b"2"),), RecordMetadata("in", 0, 1))]
 
 
+def test_a_deletion_goes_on_with_the_headers_of_its_own_record() -> None:
+    driven = Driven(suppressing(limited(5)))
+    driven.topic.pipe_input("a", "1", timestamp=0, headers=(("of", b"value"),))
+    driven.topic.pipe_input("a", None, timestamp=9, headers=(("of", b"deletion"),))
+
+    assert driven.output.read_records() == [Record("a", None, 9, (("of", b"deletion"),))]
+
+
 def test_a_record_that_lets_others_go_is_itself_again_after_them() -> None:
     """What follows the table beside the suppression sees its own record."""
     seen: list[tuple[Any, Any, RecordMetadata | None]] = []
