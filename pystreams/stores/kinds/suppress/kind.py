@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
@@ -29,6 +30,18 @@ class SuppressKind(StoreKind):
 
     def __init__(self, window_bytes: int = 0) -> None:
         self.key_layout = KeyLayout(tail_bytes=window_bytes)
+
+    def metrics_scope(self, spec: StoreSpec) -> str:
+        """Return the store's type in the tags of its metrics."""
+        return f"{super().metrics_scope(spec)}-suppression"
+
+    def samples(self, store: Any) -> Mapping[str, float]:
+        """Return how many changes are held back, and how many bytes."""
+        totals: BufferTotals = store.totals
+        return {
+            "suppression-buffer-count": totals.records,
+            "suppression-buffer-size": totals.counted_bytes,
+        }
 
     def build(self, spec: StoreSpec, engine: KeyValueEngine) -> SuppressionBuffer[Any, Any]:
         """Return a new store; it is transactional, whatever the spec."""

@@ -261,8 +261,11 @@ class SuppressionBuffer(TypedStateStore[K, V]):
 
     def rollback(self) -> None:
         """Drop everything written since the last commit."""
+        # Where there is nothing to drop, what was read ahead stays: this is a commit of others.
+        was_written = bool(self._changed or self._buffer.dirty)
         self._buffer.rollback()
-        self._forget()
+        if was_written:
+            self._forget()
 
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed."""
