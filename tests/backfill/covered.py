@@ -21,6 +21,7 @@ from pystreams import (
     Stores,
     StreamsBuilder,
     Suppressed,
+    TimeWindows,
     Topology,
     serdes,
 )
@@ -119,7 +120,7 @@ def stream_joins() -> Topology:
 
 
 def suppressions() -> Topology:
-    """Tables whose changes wait: by time, by room, and in memory."""
+    """Tables whose changes wait: by time, by room, in memory, and until windows close."""
     builder = StreamsBuilder()
     table = builder.table("left", **TEXT)
     limits = Suppressed.until_time_limit
@@ -128,6 +129,10 @@ def suppressions() -> Topology:
     few = BufferConfig.max_records(5, store_type=StoreEngine.IN_MEMORY)
     full = timed.suppress(limits(10**9, few).with_name("full"))
     full.to_stream().to("full", **TEXT)
+    stream = builder.stream("right", **TEXT).filter(lambda _, value: value is not None)
+    windowed = stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10_000, 5_000))
+    closed = windowed.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    closed.to_stream(lambda windowed, _: str(windowed)).to("closed", **COUNT)
     return builder.build()
 
 
@@ -245,7 +250,7 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
-    "suppressions": Case(suppressions, LEFT, {"left": 3}),
+    "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)

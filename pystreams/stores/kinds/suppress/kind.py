@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import KeyLayout, KeyTime, Retention, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.kinds.suppress.restoring import BufferTotals, RestoredChanges
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from pystreams.stores.files.metadata import StoreMetadata
 
 
+_TIME_BYTES = 8
+
+
 class SuppressKind(StoreKind):
     """The last change of each key of a table, by key and in order of time.
 
     Args:
-        window_bytes: How long the window is behind the key in a logged key; 0 of a table without
-            windows.
+        window_bytes: What a logged key has of the window behind the key: its start, or of a session
+            end and start; 0 of a table without windows.
     """
 
     name = "suppression-buffer"
@@ -34,6 +37,12 @@ class SuppressKind(StoreKind):
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics."""
         return f"{super().metrics_scope(spec)}-suppression"
+
+    def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
+        """Return where a window starts and, of a session, where it ends."""
+        starts = {"window_start": KeyTime(_TIME_BYTES)} if self.key_layout.tail_bytes else {}
+        ends = self.key_layout.tail_bytes == 2 * _TIME_BYTES
+        return starts | ({"window_end": KeyTime(2 * _TIME_BYTES)} if ends else {})
 
     def samples(self, store: Any) -> Mapping[str, float]:
         """Return how many changes are held back, and how many bytes."""
