@@ -59,11 +59,18 @@ class FunctionSerde(Generic[T]):
         serialize: Turns a value into bytes.
         deserialize: Turns bytes into a value.
         name: What `repr` and error messages call it.
+        lasting_type: The type of which each value that is taken comes back equal and of that type,
+            and can't be changed meanwhile; None without such a type.
     """
 
     def __init__(
-        self, serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], name: str
+        self,
+        serialize: Callable[[T], bytes],
+        deserialize: Callable[[bytes], T],
+        name: str,
+        lasting_type: type | None = None,
     ) -> None:
+        self.lasting_type = lasting_type
         self._serialize = serialize
         self._deserialize = deserialize
         self._name = name
@@ -126,15 +133,15 @@ def serde_of(
     return FunctionSerde(serialize, deserialize, name)
 
 
-BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES")
+BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES", bytes)
 """Bytes as they are; a bytearray or a memoryview is copied."""
-STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING")
+STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING", str)
 """UTF-8 text."""
-INT: Serde[int] = FunctionSerde(_INT.pack, _fixed_width(_INT), "INT")
+INT: Serde[int] = FunctionSerde(_INT.pack, _fixed_width(_INT), "INT", int)
 """A 4-byte signed integer, big-endian (Kafka's IntegerSerde)."""
-LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG")
+LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG", int)
 """An 8-byte signed integer, big-endian (Kafka's LongSerde)."""
-DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE")
+DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE", float)
 """An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
 UUID: Serde[uuid.UUID] = FunctionSerde(_uuid_to_text, _uuid_from_text, "UUID")
 """A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
@@ -151,6 +158,14 @@ BY_NAME: dict[str, Serde[Any]] = {
     "json": JSON,
 }
 """The serdes a configuration file can name (`default.key.serde: string`)."""
+
+
+def lasting_type(serde: Serde[Any]) -> type | None:
+    """Return the type of which values need not become bytes to stay as they are, if there is one.
+
+    A value of exactly this type that was serialized once may be kept in place of its bytes.
+    """
+    return serde.lasting_type if isinstance(serde, FunctionSerde) else None
 
 
 def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, part: str) -> bytes:

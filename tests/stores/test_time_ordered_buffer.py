@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from pathlib import Path
 
 import pytest
 
+from pystreams.record import StaticMessage
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 from pystreams.stores.engines.rocksdb import RocksDBEngine
-from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer, restored_records
-from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord, unpacked
+from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
+from pystreams.stores.kinds.buffer.waiting_record import (
+    InBytes,
+    WaitingRecord,
+    restored_records,
+    unpacked,
+)
 from tests.stores.support import CHANGELOG, Home, Message
-from tests.stores.waiting import HELD_BYTES, let_leave, packed, put, stored_key
+from tests.stores.waiting import (
+    HELD_BYTES,
+    TEXT,
+    exchange,
+    let_leave,
+    packed,
+    put,
+    stored_key,
+)
 
 
 def opened(home: Home, **limits: int) -> TimeOrderedBuffer:
@@ -163,6 +178,22 @@ def test_record_that_leaves_as_it_comes_is_logged_both_ways(home: Home) -> None:
     buffer.close()
 
 
+@pytest.mark.parametrize(("value_bytes", "kept"), [(10, True), (10_000, False)])
+def test_message_is_kept_with_its_record_unless_it_is_much_larger(
+    value_bytes: int, kept: bool, home: Home
+) -> None:
+    """It tells where the record came from."""
+    buffer = opened(home)
+    message = StaticMessage("topic", 3, 12, b"k", bytes(value_bytes), 10)
+    before = sys.getrefcount(message)
+
+    buffer.exchange(b"k", b"v", 10, (), message, 2, -1)
+
+    assert (sys.getrefcount(message) > before) == kept
+    assert let_leave(buffer, 10) == [WaitingRecord(b"k", b"v", 10, (), "topic", 3, 12)]
+    buffer.close()
+
+
 def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> None:
     buffer = opened(home)
     record = at(10)._replace(topic="topic", headers=(("a", b"1"), ("é", None)))
@@ -179,25 +210,40 @@ def test_uncommitted_bytes_are_those_that_a_commit_will_write(home: Home) -> Non
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_records_leave_as_out_of_a_sorted_list(seed: int, home: Home) -> None:
-    """While only the lowest few are known: commits, rollbacks and restarts change nothing."""
+@pytest.mark.parametrize("in_bytes", [InBytes(), TEXT], ids=["bytes", "text"])
+@pytest.mark.parametrize("kept_records", [2, 1000])
+def test_records_leave_as_out_of_a_sorted_list(
+    kept_records: int, in_bytes: InBytes, seed: int, home: Home
+) -> None:
+    """However few are known: commits, rollbacks and restarts change nothing."""
     chooser = random.Random(seed)
-    buffer = opened(home, kept_bytes=2 * HELD_BYTES)
+    kept_bytes = kept_records * HELD_BYTES
+    buffer = opened(home, kept_bytes=kept_bytes)
+    buffer.in_bytes = in_bytes
     now: list[tuple[int, bytes, int]] = []
     committed: list[tuple[int, bytes, int]] = []
     due = 0
     for number in range(200):
-        action = chooser.choice(["put"] * 6 + ["leave"] * 2 + ["commit", "rollback", "reopen"])
+        action = chooser.choice(
+            ["put"] * 6 + ["leave", "exchange"] * 2 + ["commit", "rollback", "reopen"]
+        )
         if action == "put":
             entry = (due + chooser.randrange(-3, 12), chooser.choice([b"a", b"b", b"ab"]), number)
             if entry[0] >= 0:
                 put(buffer, at(*entry[:2], b"%d" % number))
                 now.append(entry)
-        elif action == "leave":
+        elif action in {"leave", "exchange"}:
             due += chooser.randrange(4)
-            left = [(gone.timestamp, gone.key, int(gone.value)) for gone in let_leave(buffer, due)]
+            if action == "leave":
+                found = let_leave(buffer, due)
+            else:
+                entry = (due + chooser.randrange(12), chooser.choice([b"a", b"ab"]), number)
+                now.append(entry)
+                found = exchange(buffer, at(*entry[:2], b"%d" % number), due)
+            left = [(gone.timestamp, gone.key, int(gone.value)) for gone in found]
             assert sorted(left) == sorted(entry for entry in now if entry[0] <= due)
-            assert [time for time, _, _ in left] == sorted(time for time, _, _ in left)
+            places = [(time, key) for time, key, _ in left]
+            assert places == sorted(places)
             for key in (b"a", b"b", b"ab"):
                 of_key = [entry for entry in left if entry[1] == key]
                 assert of_key == sorted(of_key)
@@ -210,8 +256,9 @@ def test_records_leave_as_out_of_a_sorted_list(seed: int, home: Home) -> None:
             now = list(committed)
             if action == "reopen":
                 buffer.close()
-                buffer = opened(home, kept_bytes=2 * HELD_BYTES)
-        if action not in {"put", "leave"}:
+                buffer = opened(home, kept_bytes=kept_bytes)
+                buffer.in_bytes = in_bytes
+        if action in {"commit", "rollback", "reopen"}:
             assert buffer.latest_timestamp() == max((entry[0] for entry in now), default=-1)
     buffer.close()
 

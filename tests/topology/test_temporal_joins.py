@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from pystreams import (
     serdes,
 )
 from pystreams.testing import TopologyTestDriver
+from tests.runtime.running_task import RunningTask
 
 HISTORY_MS = 600_000
 GRACE_MS = 10
@@ -169,6 +171,63 @@ def test_records_that_wait_in_two_joins_keep_their_origins() -> None:
             stream.pipe_input("k", str(timestamp), timestamp=timestamp)
 
     assert origins == [("5", ("stream", 0, 0)), ("6", ("stream", 0, 1))]
+
+
+def test_value_that_is_changed_while_it_waits_is_joined_as_it_came(tmp_path: Path) -> None:
+    """All in one run: nothing is stored meanwhile."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.JSON)
+    table = builder.table(
+        "table",
+        materialized=Materialized(name="history", history_retention_ms=HISTORY_MS),
+        key_serde=serdes.STRING,
+        value_serde=serdes.STRING,
+    )
+    joined = stream.left_join(table, lambda value, _: value, grace_period_ms=GRACE_MS)
+    seen: list[list[int]] = []
+    joined.foreach(lambda _, value: seen.append(value))
+    stream.foreach(lambda _, value: value.append(0))
+    running = RunningTask(builder.build(), directory=tmp_path)
+
+    running.run(*(("k", f"[{number}]", 100 * number) for number in range(1, 4)))
+
+    assert seen == [[1], [2]]
+    running.task.close()
+
+
+@pytest.mark.parametrize("serde", [serdes.STRING, serdes.BYTES, serdes.INT, serdes.DOUBLE])
+def test_values_that_wait_are_what_their_serde_reads(
+    serde: serdes.Serde[Any], tmp_path: Path
+) -> None:
+    """Whether they were stored meanwhile or not, and of whatever class they came."""
+
+    class Text(str):
+        """Not a plain string."""
+
+        __slots__ = ()
+
+    values = {"STRING": Text("é"), "BYTES": bytearray(b"\xff"), "INT": True, "DOUBLE": 2}
+    value = values[repr(serde).removeprefix("serdes.")]
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    table = builder.table(
+        "table",
+        materialized=Materialized(name="history", history_retention_ms=HISTORY_MS),
+        key_serde=serdes.STRING,
+        value_serde=serdes.STRING,
+    )
+    seen: list[Any] = []
+    stream.map_values(lambda _: value).left_join(
+        table, lambda value, _: value, value_serde=serde, grace_period_ms=GRACE_MS
+    ).foreach(lambda _, value: seen.append(value))
+    running = RunningTask(builder.build(), directory=tmp_path)
+    running.run(*(("k", "v", 100 * number) for number in range(1, 4)))
+    running.commit()
+    running.run(("k", "v", 500))
+    running.task.close()
+
+    read = serde.deserializer("")(serde.serializer("")(value))
+    assert [(type(found), found) for found in seen] == [(type(read), read)] * 3
 
 
 def test_restarted_join_lets_go_what_it_held(tmp_path: Path) -> None:

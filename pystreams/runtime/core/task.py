@@ -16,7 +16,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import length_hint
 from pathlib import Path
 
 from pystreams.errors import StateStoreCorruptedError
@@ -31,7 +32,7 @@ from pystreams.runtime.cluster.committed_offsets import (
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
-from pystreams.runtime.core.record_queue import Item, RecordQueue, message_of
+from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.store_damage import tells_damage
@@ -101,7 +102,9 @@ class StreamTask:
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
+        # What `process` goes over, and what of it is not begun.
         self._taken: list[Item] = []
+        self._left: Iterator[Item] = iter(())
         self.state_manager.growth.used_up = self._end_run
 
     # ------------------------------------------------------------------ life
@@ -261,9 +264,9 @@ class StreamTask:
         if room_bytes is not None:
             self.state_manager.growth.give_room(room_bytes)
         taken, steps = run.take(len(run) if count is None else count)
-        self._taken = taken
+        self._taken, self._left = taken, iter(taken)
         given = len(taken)
-        for (key, value, timestamp, headers, message), step in zip(taken, steps, strict=False):
+        for (key, value, timestamp, headers, message), step in zip(self._left, steps, strict=False):
             record.message = message
             if timestamp > time.stream_time:
                 time.stream_time = timestamp
@@ -271,7 +274,7 @@ class StreamTask:
         processed = len(taken)
         if processed < given:
             run.put_back(given - processed)
-        self._taken = []
+        self._taken, self._left = [], iter(())
         self.processed_records += processed
         self._uncommitted_work = True
         _, cached_bytes = self.state_manager.measure()
@@ -367,11 +370,11 @@ class StreamTask:
         return sent
 
     def _end_run(self) -> None:
-        """Let the run that `process` is in end with the present record, at no cost to others."""
-        for position, item in enumerate(self._taken):
-            if message_of(item) is self.record.message:
-                del self._taken[position + 1 :]
-                return
+        """Let the run that `process` is in end with the record it is at, at no cost to others.
+
+        What is processed now may be another one, which has waited for it in a store.
+        """
+        del self._taken[len(self._taken) - length_hint(self._left) :]
 
     def _note_position(self, queue: RecordQueue, cached_bytes: int) -> None:
         assert queue.next_offset is not None, "a queue that was read from has a next offset"

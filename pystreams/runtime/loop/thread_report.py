@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from math import ceil
 from typing import NamedTuple
 
 from pystreams.kernel.clock import Clock
@@ -21,7 +22,9 @@ from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
-_ASKED_IN_TURN = 10
+_ASKED_WITHIN = 10
+"""After so many times all tasks were asked: a second."""
+_ASKED_AT_LEAST = 10
 
 
 class ThreadReport:
@@ -95,8 +98,8 @@ class ThreadReport:
     def _ask_tasks(self) -> None:
         """Bring up to date what tasks say, added up.
 
-        Asked are those that did something since the last time, and a few of the others in turn:
-        what the broker has more for them changes without them. When tasks come and go, all are.
+        Asked are those that did something since the last time, and a part of all in turn: what the
+        broker has more for them changes without them. When tasks come and go, all are.
         """
         noted, running = self._manager.active.noted(), self._manager.running()
         if self._asked_of is not running:
@@ -105,7 +108,7 @@ class ThreadReport:
             return
         self._ask(noted)
         first = self._next_in_turn if self._next_in_turn < len(running) else 0
-        self._next_in_turn = first + _ASKED_IN_TURN
+        self._next_in_turn = first + max(_ASKED_AT_LEAST, ceil(len(running) / _ASKED_WITHIN))
         self._ask(islice(running, first, self._next_in_turn))
 
     def _ask(self, tasks: Iterable[StreamTask]) -> None:

@@ -22,9 +22,9 @@ from typing import Any
 
 from pystreams.errors import SerializationError
 from pystreams.record import Headers
-from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.serdes import Serde, lasting_type, serialize_or_raise
 from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
-from pystreams.stores.kinds.buffer.waiting_record import WaitingMessage
+from pystreams.stores.kinds.buffer.waiting_record import InBytes, WaitingMessage
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
 
@@ -57,18 +57,23 @@ class GraceJoinOperator:
         value_serde = task.value_serde(self.value_serde, name)
         serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
         serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
-        put, leave_until = buffer.put, buffer.leave_until
-        present, stream_time = WaitingMessage(), -1
+        exchange = buffer.exchange
+        key_type, value_type = lasting_type(key_serde), lasting_type(value_serde)
+        buffer.in_bytes = in_bytes = InBytes(
+            bytes if key_type is None else serialize_key,
+            bytes if value_type is None else serialize_value,
+        )
+        present, due = WaitingMessage(in_bytes), -1
 
         def start() -> None:
-            nonlocal stream_time
-            stream_time = buffer.latest_timestamp()
+            nonlocal due
+            due = buffer.latest_timestamp() - grace_period_ms
 
         task.on_init(start)
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-            nonlocal stream_time
-            if key is None or value is None or timestamp < stream_time - grace_period_ms:
+            nonlocal due
+            if key is None or value is None or timestamp < due:
                 join(key, value, timestamp, headers)
                 return
             try:
@@ -77,20 +82,25 @@ class GraceJoinOperator:
                 report_unfit(key, value)
                 return
             message = context.message
-            if message is None:
-                put(raw_key, raw_value, timestamp, headers)
-            else:
-                topic, partition = message.topic() or "", message.partition() or 0
-                origin = (topic, partition, message.offset() or 0)
-                put(raw_key, raw_value, timestamp, headers, origin)
-            if timestamp > stream_time:
-                stream_time = timestamp
-            for waiting in leave_until(stream_time - grace_period_ms):
+            if timestamp - grace_period_ms > due:
+                due = timestamp - grace_period_ms
+            for waiting in exchange(
+                key if type(key) is key_type else raw_key,
+                value if type(value) is value_type else raw_value,
+                timestamp,
+                headers,
+                message,
+                len(raw_key) + len(raw_value),
+                due,
+            ):
                 present.waiting = waiting
                 context.message = present
-                timestamp, _, raw_key, raw_value, headers, _, _ = waiting
+                timestamp, _, key, value, headers, _, _ = waiting
                 try:
-                    key, value = read_key(raw_key), read_value(raw_value)
+                    if type(key) is not key_type:
+                        key = read_key(key)
+                    if type(value) is not value_type:
+                        value = read_value(value)
                 except Exception as error:  # noqa: BLE001 - a serde may raise anything
                     report_error(error, name)
                     continue

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pystreams.stores.contracts.spec import KeyLayout, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
-from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer, restored_records
+from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
+from pystreams.stores.kinds.buffer.waiting_record import restored_records
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine

@@ -12,6 +12,9 @@ Most records wait for less than a commit takes to come. Those are never stored n
 and leave in memory. A record that leaves in the very step it came in is logged all the same, both
 coming and leaving, as the changelog of a grace period of 0 has it in Kafka.
 
+What waits in memory is as the join has it, and becomes bytes when it is stored: to make bytes of
+what can't change, and to read them, costs as much as all the rest of waiting.
+
 What is stored stays in memory as well, as long as there is room: who asks the store for its first
 entry walks over all that have left, as deletions in the dirty map up to the commit, as tombstones
 in RocksDB up to a compaction; and the store's read cache has better uses.
@@ -19,7 +22,9 @@ in RocksDB up to a compaction; and the store's read cache has better uses.
 Invariants:
 - Every record is in memory that is not stored, and every stored one below `_beyond`. Nothing that
   has left is at `_beyond` or above it.
-- `_in_order` ascends. What comes below its end goes into `_late`, a heap.
+- `_in_order` ascends by time. What comes below its end goes into `_late`, a heap. Equal times are
+  put in the order of keys as they leave, together.
+- Below `_quick_until` the first in `_in_order` are the first of all.
 
 Differs from Kafka: what comes and leaves between two commits is not logged; the changelog records
 carry the record's timestamp, not the producer's time; a sequence number that is taken is not used
@@ -32,30 +37,37 @@ Spec: KIP-923; Kafka RocksDBTimeOrderedKeyValueBuffer.
 
 from __future__ import annotations
 
-import struct
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from pystreams.record import NO_RECORD, ConsumedMessage, Headers, ProducedRecord
-from pystreams.stores.dirty_map.restoring import Changes
 from pystreams.stores.kinds.buffer.waiting_record import (
     FRAME_BYTES,
+    KEY,
     LAST_SEQUENCE,
     NO_ORIGIN,
-    PLACE,
+    SEQUENCE,
     SIZE_BYTES,
     TIMESTAMP,
+    InBytes,
     Origin,
     Waiting,
+    WaitingMessage,
     as_stored,
     bytes_of,
+    held_bytes,
     key_in_order,
+    logged,
+    origin_of_message,
     packed,
+    place_in_order,
     sequence_of,
+    stored_key_of,
     time_of,
     unpacked,
     waiting_of,
@@ -69,14 +81,11 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 2 * 1024 * 1024
 """What memory keeps of stored records from one commit to the next; half of it is read at once."""
-_OBJECTS_BYTES = 500
-"""What Python takes for a record beside its key and value, about."""
-_BUFFER_TIME = bytes(8)
 _UNKNOWN = sys.maxsize
-_pack_sequence = struct.Struct(">i").pack
+_timestamp, _sequence = itemgetter(TIMESTAMP), itemgetter(SEQUENCE)
 
 _Place = tuple[int, bytes]
-"""Timestamp, and key with sequence number: what a `Waiting` begins with."""
+"""Timestamp, and key with sequence number: the order of stored keys."""
 _BEGINNING: _Place = (0, b"")
 _NOWHERE: _Place = (sys.maxsize, b"")
 
@@ -89,7 +98,9 @@ class TimeOrderedBuffer(BufferedStateStore):
     Args:
         buffer: Holds the bytes, restored by `restored_records`; owned by this object from now on.
         kept_bytes: How much of what is stored memory keeps.
-        asked_keys: See `LowestKeys`.
+
+    Attributes:
+        in_bytes: What is put in place of bytes, in bytes; set by who puts such.
     """
 
     __slots__ = (
@@ -100,58 +111,91 @@ class TimeOrderedBuffer(BufferedStateStore):
         "_latest_before",
         "_left",
         "_newest",
+        "_quick_until",
         "_sequence",
         "_through",
+        "in_bytes",
     )
 
     def __init__(self, buffer: BufferedKeyValueStore, kept_bytes: int = KEPT_BYTES) -> None:
         super().__init__(buffer)
+        self.in_bytes = InBytes()
         self._kept_bytes = kept_bytes
         self._in_order: deque[Waiting] = deque()
-        self._late: list[Waiting] = []
-        # Since the last flush: the stored key of what left the store; what came and left at once.
-        self._left: list[tuple[bytes, int]] = []
+        self._late: list[tuple[int, int, Waiting]] = []
+        # Since the last flush: what left the store, and at which time; what came and left at once.
+        self._left: list[tuple[Waiting, int]] = []
         self._through: list[tuple[Waiting, int]] = []
         self._newest: Waiting | None = None
         self._beyond = _BEGINNING
+        # Up to where leaving is taking off `_in_order`, and no more.
+        self._quick_until = -1
         self._sequence = 0
         self._latest_before = _UNKNOWN
 
-    def put(
+    def exchange(
         self,
-        key: bytes,
-        value: bytes,
+        key: Any,
+        value: Any,
         timestamp: int,
-        headers: Headers = (),
-        origin: Origin = NO_ORIGIN,
-    ) -> None:
-        """Keep a record until `leave_until` is called with its time (ms) or a later one.
+        headers: Headers,
+        message: ConsumedMessage | None,
+        data_bytes: int,
+        until: int,
+    ) -> Iterable[Waiting]:
+        """Keep a record, and take out those with a time up to some other one: see `leave_until`.
 
         Args:
-            key: Its key's bytes.
-            value: Its value's bytes.
+            key: Its key in bytes, or what `in_bytes` makes them of.
+            value: Likewise.
             timestamp: Its time (ms).
             headers: Its headers.
-            origin: Where it came from.
+            message: The message it was made of; None for what a punctuation has made.
+            data_bytes: Bytes of key and value.
+            until: See `leave_until`; -1 lets none go.
         """
         if timestamp <= self._latest_before:
             self._pass_earlier_lives(key, timestamp)
-        self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
-        topic, _, _ = origin
-        size_bytes = FRAME_BYTES + len(key) + len(value) + len(topic)  # Topics are ASCII.
+        size_bytes = FRAME_BYTES + data_bytes
+        source: Origin | ConsumedMessage = NO_ORIGIN
+        if message is not None:
+            source = message
+            size_bytes += len(message.topic() or "")  # Topics are ASCII.
+            if type(message) is WaitingMessage or len(message.value() or b"") > size_bytes:
+                source = origin_of_message(message)
         if headers:
             size_bytes += bytes_of(headers)
-        place = key + _pack_sequence(sequence)
-        self._newest = waiting = (timestamp, place, key, value, headers, origin, size_bytes)
+        self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
+        self._newest = waiting = (timestamp, sequence, key, value, headers, source, size_bytes)
         in_order = self._in_order
-        if not in_order or in_order[-1] < waiting:
+        if not in_order or in_order[-1][TIMESTAMP] <= timestamp:
             in_order.append(waiting)
         else:
-            heappush(self._late, waiting)
+            heappush(self._late, (timestamp, sequence, waiting))
+            self._quick_until = -1
         buffer = self._buffer
-        buffer.uncommitted_bytes = uncommitted = buffer.uncommitted_bytes + size_bytes
+        uncommitted = buffer.uncommitted_bytes + size_bytes
+        leaving: Iterable[Waiting] = ()
+        if timestamp <= until or until >= self._quick_until:
+            buffer.uncommitted_bytes = uncommitted
+            leaving = self.leave_until(until)
+            uncommitted = buffer.uncommitted_bytes
+        elif in_order[0][TIMESTAMP] <= until:
+            leaving = taken = [in_order.popleft()]
+            while in_order[0][TIMESTAMP] <= until:  # The last one came now, and stays.
+                taken.append(in_order.popleft())
+            if len(taken) > 1:
+                self._sort_equal_times(taken)
+            for waiting in taken:
+                left_bytes = waiting[SIZE_BYTES]
+                if left_bytes:
+                    uncommitted -= left_bytes
+                else:
+                    self._left.append((waiting, until))
+        buffer.uncommitted_bytes = uncommitted
         if uncommitted > buffer.watched_bytes:
             buffer.note(uncommitted)
+        return leaving
 
     def leave_until(self, timestamp: int) -> Iterable[Waiting]:
         """Take out the records with a timestamp (ms) up to this one, in order of time, then key.
@@ -160,22 +204,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         """
         if timestamp >= self._beyond[TIMESTAMP]:
             return self._leave_in_parts(timestamp)
-        if self._late:
-            return self._take_below((timestamp + 1, b""), timestamp)
-        in_order = self._in_order
-        if not in_order or in_order[0][TIMESTAMP] > timestamp:
-            return ()
-        leaving, buffer, newest = [], self._buffer, self._newest
-        while True:
-            waiting = in_order.popleft()
-            leaving.append(waiting)
-            size_bytes = waiting[SIZE_BYTES]
-            if size_bytes and waiting is not newest:
-                buffer.uncommitted_bytes -= size_bytes
-            else:
-                self._note_left(waiting, timestamp)
-            if not in_order or in_order[0][TIMESTAMP] > timestamp:
-                return leaving
+        return self._note_left(self._take_until(timestamp), timestamp)
 
     def latest_timestamp(self) -> int:
         """Return the highest timestamp (ms) of what is stored, -1 without any; for a start."""
@@ -200,18 +229,24 @@ class TimeOrderedBuffer(BufferedStateStore):
         if self._newest is None and not self._left:
             return
         buffer = self._buffer
-        left = self._left + [(_key_of(waiting), time) for waiting, time in self._through]
-        held = sorted([*self._in_order, *self._late])
-        came = [waiting for waiting in held if waiting[SIZE_BYTES]]
-        came += [waiting for waiting, _ in self._through]
-        came.sort(key=_sequence_bytes)
+        held, came = self._held(), []
+        for number, waiting in enumerate(held):
+            if waiting[SIZE_BYTES]:
+                buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
+                held[number] = stored = as_stored(waiting, self.in_bytes)
+                came.append(stored)
+        for waiting, timestamp in self._through:
+            buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
+            stored = as_stored(waiting, self.in_bytes)
+            came.append(stored)
+            self._left.append((stored, timestamp))
+        came.sort(key=_sequence)
+        write = buffer.write
         for waiting in came:
             value = packed(waiting)
-            buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
-            logged = value + _BUFFER_TIME
-            buffer.write(_key_of(waiting), value, logged, waiting[TIMESTAMP], NO_RECORD)
-        for key, timestamp in left:
-            buffer.write(key, None, None, timestamp, NO_RECORD)
+            write(stored_key_of(waiting), value, logged(value), waiting[TIMESTAMP], NO_RECORD)
+        for waiting, timestamp in self._left:
+            write(stored_key_of(waiting), None, None, timestamp, NO_RECORD)
         self._forget_changes()
         self._keep(held)
 
@@ -229,34 +264,67 @@ class TimeOrderedBuffer(BufferedStateStore):
     def changelog_records(self) -> Iterator[ProducedRecord]:
         """Return changelog records that restore what is committed."""
         for key, stored in self._buffer.engine_range(None, None):
-            yield key, stored + _BUFFER_TIME, unpacked(key, stored).timestamp, ()
+            yield key, logged(stored), unpacked(key, stored).timestamp, ()
 
     def _leave_in_parts(self, timestamp: int) -> Iterator[Waiting]:
         """Let leave what is in memory and then, in parts, what the store alone has."""
         while timestamp >= self._beyond[TIMESTAMP]:
-            yield from self._take_below(self._beyond, timestamp)
+            first, beyond = self._take_until(self._beyond[TIMESTAMP]), self._beyond
+            while first and self._place_of(first[-1]) >= beyond:
+                self._in_order.appendleft(first.pop())
+            yield from self._note_left(first, timestamp)
             self._read_on()
-        yield from self._take_below((timestamp + 1, b""), timestamp)
+        yield from self._note_left(self._take_until(timestamp), timestamp)
 
-    def _take_below(self, place: _Place, timestamp: int) -> list[Waiting]:
-        """Take out of memory the records below a place, at a time (ms)."""
-        in_order, late, leaving = self._in_order, self._late, []
-        while in_order or late:
-            from_late = late and not (in_order and in_order[0] < late[0])
-            if (late if from_late else in_order)[0] >= place:
+    def _take_until(self, time: int) -> list[Waiting]:
+        """Take out of memory the records up to a time (ms), in order."""
+        in_order, late = self._in_order, self._late
+        taken: list[Waiting] = []
+        while True:
+            if late and (not in_order or late[0][TIMESTAMP] < in_order[0][TIMESTAMP]):
+                if late[0][TIMESTAMP] > time:
+                    break
+                taken.append(heappop(late)[-1])
+            elif in_order and in_order[0][TIMESTAMP] <= time:
+                taken.append(in_order.popleft())
+            else:
                 break
-            waiting = heappop(late) if from_late else in_order.popleft()
-            leaving.append(waiting)
-            self._note_left(waiting, timestamp)
+        if not late:
+            self._quick_until = self._beyond[TIMESTAMP]
+        if len(taken) > 1:
+            self._sort_equal_times(taken)
+        return taken
+
+    def _note_left(self, leaving: list[Waiting], timestamp: int) -> list[Waiting]:
+        """Take note that records leave at a time (ms); return them."""
+        for waiting in leaving:
+            if not waiting[SIZE_BYTES]:
+                self._left.append((waiting, timestamp))
+            elif waiting is self._newest:
+                self._through.append((waiting, timestamp))
+            else:
+                self._buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
         return leaving
 
-    def _note_left(self, waiting: Waiting, timestamp: int) -> None:
-        if not waiting[SIZE_BYTES]:
-            self._left.append((_key_of(waiting), timestamp))
-        elif waiting is self._newest:
-            self._through.append((waiting, timestamp))
-        else:
-            self._buffer.uncommitted_bytes -= waiting[SIZE_BYTES]
+    def _sort_equal_times(self, ascending: list[Waiting]) -> None:
+        """Put records that ascend by time in the order of their places."""
+        before = -1
+        for timestamp, *_ in ascending:
+            if timestamp == before:
+                ascending.sort(key=self._place_of)
+                return
+            before = timestamp
+
+    def _held(self) -> list[Waiting]:
+        """Return what is in memory, by time."""
+        if not self._late:
+            return list(self._in_order)
+        return sorted([*self._in_order, *(waiting for _, _, waiting in self._late)], key=_timestamp)
+
+    def _place_of(self, waiting: Waiting) -> _Place:
+        key = waiting[KEY]
+        raw_key = key if type(key) is bytes else self.in_bytes.key(key)
+        return waiting[TIMESTAMP], place_in_order(raw_key, waiting[SEQUENCE])
 
     def _read_on(self) -> None:
         """Read the next part of what the store alone has."""
@@ -267,41 +335,45 @@ class TimeOrderedBuffer(BufferedStateStore):
         for key, stored in entries:
             waiting = waiting_of(key, stored)
             found.append(waiting)
-            room_bytes -= _held_bytes(waiting)
+            room_bytes -= held_bytes(waiting)
             if room_bytes <= 0:
-                self._beyond = (waiting[TIMESTAMP], waiting[PLACE] + b"\x00")
+                timestamp, place = self._place_of(waiting)
+                self._beyond = (timestamp, place + b"\x00")
                 break
         entries.close()
         in_order = self._in_order
-        if in_order and found and in_order[0] < found[-1]:
-            self._in_order = deque(sorted([*found, *in_order]))
+        if in_order and found and in_order[0][TIMESTAMP] < found[-1][TIMESTAMP]:
+            self._in_order = deque(sorted([*found, *in_order], key=_timestamp))
         else:
             in_order.extendleft(reversed(found))
 
     def _keep(self, held: list[Waiting]) -> None:
         """Keep in memory what there is room for; all of it is stored now."""
-        beyond = self._beyond
-        below = (waiting for waiting in held if waiting < beyond)
-        kept = [as_stored(waiting) if waiting[SIZE_BYTES] else waiting for waiting in below]
-        if sum(map(_held_bytes, kept)) > self._kept_bytes:
+        beyond, kept = self._beyond, held
+        if held and held[-1][TIMESTAMP] >= beyond[TIMESTAMP]:
+            kept = [waiting for waiting in held if self._place_of(waiting) < beyond]
+        if sum(map(held_bytes, kept)) > self._kept_bytes:
+            self._sort_equal_times(kept)
             room_bytes = self._kept_bytes // 2
             for number, waiting in enumerate(kept):
-                room_bytes -= _held_bytes(waiting)
+                room_bytes -= held_bytes(waiting)
                 if room_bytes < 0:
-                    self._beyond = (waiting[TIMESTAMP], waiting[PLACE])
+                    self._beyond = self._place_of(waiting)
                     del kept[number:]
                     break
         self._in_order = deque(kept)
         self._late.clear()
+        self._quick_until = self._beyond[TIMESTAMP]
 
-    def _pass_earlier_lives(self, key: bytes, timestamp: int) -> None:
+    def _pass_earlier_lives(self, key: Any, timestamp: int) -> None:
         """Let the next number be above those that equal keys and times got before a restart."""
         if self._latest_before == _UNKNOWN:
             self._latest_before = self.latest_timestamp()
         if timestamp > self._latest_before:
             return
-        first = key_in_order(timestamp, key + _pack_sequence(0))
-        last = key_in_order(timestamp, key + _pack_sequence(LAST_SEQUENCE))
+        raw_key = key if type(key) is bytes else self.in_bytes.key(key)
+        first = key_in_order(timestamp, place_in_order(raw_key, 0))
+        last = key_in_order(timestamp, place_in_order(raw_key, LAST_SEQUENCE))
         entries = self._buffer.range(first, last + b"\x00", reverse=True)
         for stored_key, _ in entries:
             if len(stored_key) == len(first):  # Else of another key, which begins with this one.
@@ -318,32 +390,10 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._late.clear()
         self._forget_changes()
         self._beyond = _BEGINNING
+        self._quick_until = -1
         self._latest_before = _UNKNOWN
 
     def _forget_changes(self) -> None:
         self._left.clear()
         self._through.clear()
         self._newest = None
-
-
-def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
-    """Return what changelog records are in the store: the buffer's time at the end goes."""
-    changes: Changes = {}
-    for message in messages:
-        key, value = message.key(), message.value()
-        if key is not None:
-            changes[key] = None if value is None else value[: -len(_BUFFER_TIME)]
-    return changes
-
-
-def _key_of(waiting: Waiting) -> bytes:
-    return key_in_order(waiting[TIMESTAMP], waiting[PLACE])
-
-
-def _sequence_bytes(waiting: Waiting) -> bytes:
-    return waiting[PLACE][-4:]
-
-
-def _held_bytes(waiting: Waiting) -> int:
-    _, _, key, value, headers, _, _ = waiting
-    return _OBJECTS_BYTES + len(key) + len(value) + (bytes_of(headers) if headers else 0)

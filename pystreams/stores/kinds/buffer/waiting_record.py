@@ -17,9 +17,11 @@ Spec: KIP-923; Kafka BufferValue, ProcessorRecordContext.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
-from pystreams.record import Headers
+from pystreams.record import ConsumedMessage, Headers
+from pystreams.stores.dirty_map.restoring import Changes
 
 _KEY_HEAD = struct.Struct(">bq")
 _INT = struct.Struct(">i")
@@ -27,8 +29,11 @@ _CONTEXT_HEAD = struct.Struct(">qqi")
 _TWO_INTS = struct.Struct(">ii")
 _NO_OLD_VALUES = struct.Struct(">iii")
 _NO_HEADERS = struct.Struct(">iiiii")
+_BUFFER_TIME = bytes(8)
 FRAME_BYTES = _KEY_HEAD.size + _INT.size + _CONTEXT_HEAD.size + 5 * _INT.size
 """Bytes of an entry without key, topic, headers and value."""
+_OBJECTS_BYTES = 500
+"""What Python takes for a record beside its key and value, about."""
 LAST_SEQUENCE = 0x7FFFFFFF
 """The highest sequence number."""
 
@@ -61,57 +66,85 @@ Origin = tuple[str, int, int]
 NO_ORIGIN: Origin = ("", -1, -1)
 """That of a record that a punctuation has made."""
 
-Waiting = tuple[int, bytes, bytes, bytes, Headers, Origin, int]
+Waiting = tuple[int, int, Any, Any, Headers, Origin | ConsumedMessage, int]
 """A record as a buffer has it in memory: a plain tuple, because one is made for each that waits.
 
-(timestamp in ms, key and sequence number, key, value, headers, origin, bytes that are to be stored
-or 0 when they are). The first two are the order of stored keys, in which tuples compare: so the
-timestamp stands before the key here. It does not keep the message it came of, which may be much
-larger.
+(timestamp in ms, sequence number, key, value, headers, where it came from, bytes that are to be
+stored or 0 when they are). Key and value are bytes, or what `InBytes` turns into bytes: what does
+not last to a flush is never stored, and needs none. The message it came of is kept as long as it is
+not much larger.
 """
 
 TIMESTAMP: Final = 0
-PLACE: Final = 1
+SEQUENCE: Final = 1
 KEY: Final = 2
 VALUE: Final = 3
 HEADERS: Final = 4
-ORIGIN: Final = 5
+SOURCE: Final = 5
 SIZE_BYTES: Final = 6
+
+
+class InBytes(NamedTuple):
+    """Turns keys and values of a buffer into bytes; not asked about what is bytes already.
+
+    Attributes:
+        key: For keys.
+        value: For values.
+    """
+
+    key: Callable[[Any], bytes] = bytes
+    value: Callable[[Any], bytes] = bytes
+
+    def key_of(self, waiting: Waiting) -> bytes:
+        """Return a record's key."""
+        key = waiting[KEY]
+        return key if type(key) is bytes else self.key(key)
+
+    def value_of(self, waiting: Waiting) -> bytes:
+        """Return a record's value."""
+        value = waiting[VALUE]
+        return value if type(value) is bytes else self.value(value)
 
 
 class WaitingMessage:
     """The record that has waited and is processed now, as a message: one object for all of a join.
 
+    Args:
+        in_bytes: Of the join's buffer.
+
     Attributes:
         waiting: The record.
     """
 
-    __slots__ = ("waiting",)
+    __slots__ = ("_in_bytes", "waiting")
 
     waiting: Waiting
 
+    def __init__(self, in_bytes: InBytes) -> None:
+        self._in_bytes = in_bytes
+
     def topic(self) -> str:
         """Return the topic."""
-        topic, _, _ = self.waiting[ORIGIN]
+        topic, _, _ = origin_of(self.waiting)
         return topic
 
     def partition(self) -> int:
         """Return the partition."""
-        _, partition, _ = self.waiting[ORIGIN]
+        _, partition, _ = origin_of(self.waiting)
         return partition
 
     def offset(self) -> int:
         """Return the offset."""
-        _, _, offset = self.waiting[ORIGIN]
+        _, _, offset = origin_of(self.waiting)
         return offset
 
     def key(self) -> bytes:
         """Return the bytes of the key it waited with."""
-        return self.waiting[KEY]
+        return self._in_bytes.key_of(self.waiting)
 
     def value(self) -> bytes:
         """Return those of the value."""
-        return self.waiting[VALUE]
+        return self._in_bytes.value_of(self.waiting)
 
     def timestamp(self) -> tuple[int, int]:
         """Return (create time, milliseconds since the epoch)."""
@@ -122,21 +155,56 @@ class WaitingMessage:
         return list(self.waiting[HEADERS]) or None
 
 
+def origin_of(waiting: Waiting) -> Origin:
+    """Return where a record came from."""
+    source = waiting[SOURCE]
+    return source if isinstance(source, tuple) else origin_of_message(source)
+
+
+def origin_of_message(message: ConsumedMessage) -> Origin:
+    """Return where a message came from."""
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
+
+
 def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     """Return the record of an entry of the store."""
     key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
     origin = (record.topic, record.partition, record.offset)
-    return timestamp, stored_key[_KEY_HEAD.size :], key, value, headers, origin, 0
+    return timestamp, sequence_of(stored_key), key, value, headers, origin, 0
 
 
-def as_stored(waiting: Waiting) -> Waiting:
-    """Return a record as one whose bytes are stored."""
-    return (*waiting[:SIZE_BYTES], 0)
+def held_bytes(waiting: Waiting) -> int:
+    """Return the memory that a stored record takes, about."""
+    _, _, key, value, headers, _, _ = waiting
+    return _OBJECTS_BYTES + len(key) + len(value) + (bytes_of(headers) if headers else 0)
 
 
-def key_in_order(timestamp: int, key_and_sequence: bytes) -> bytes:
-    """Return the stored key of a timestamp (ms), a key and its sequence number."""
-    return _KEY_HEAD.pack(0, timestamp) + key_and_sequence
+def as_stored(waiting: Waiting, in_bytes: InBytes) -> Waiting:
+    """Return a record as one that is stored."""
+    timestamp, sequence, key, value, headers, source, _ = waiting
+    if type(key) is not bytes:
+        key = in_bytes.key(key)
+    if type(value) is not bytes:
+        value = in_bytes.value(value)
+    if not isinstance(source, tuple):
+        source = origin_of_message(source)
+    return timestamp, sequence, key, value, headers, source, 0
+
+
+def place_in_order(key: bytes, sequence: int) -> bytes:
+    """Return what stands behind the timestamp in a stored key: the order of equal times."""
+    return key + _INT.pack(sequence)
+
+
+def stored_key_of(waiting: Waiting) -> bytes:
+    """Return the key of the entry that stores a record; its own key is bytes."""
+    key: bytes = waiting[KEY]
+    return _KEY_HEAD.pack(0, waiting[TIMESTAMP]) + key + _INT.pack(waiting[SEQUENCE])
+
+
+def key_in_order(timestamp: int, place: bytes) -> bytes:
+    """Return the stored key of a timestamp (ms) and what stands behind it."""
+    return _KEY_HEAD.pack(0, timestamp) + place
 
 
 def time_of(stored_key: bytes) -> int:
@@ -157,9 +225,10 @@ def bytes_of(headers: Headers) -> int:
 
 
 def packed(waiting: Waiting) -> bytes:
-    """Return the value a record is stored as."""
-    timestamp, _, _, value, headers, origin, _ = waiting
-    topic, partition, offset = origin
+    """Return the value of the entry that stores a record; see `as_stored`."""
+    timestamp, _, _, value, headers, source, _ = waiting
+    assert isinstance(source, tuple), "a stored record has an origin"
+    topic, partition, offset = source
     encoded_topic = topic.encode()
     head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))
     if not headers:
@@ -193,6 +262,21 @@ def unpacked(stored_key: bytes, stored: bytes) -> WaitingRecord:
     return WaitingRecord(
         plain_key, newest or b"", timestamp, tuple(headers), topic, partition, offset
     )
+
+
+def logged(stored: bytes) -> bytes:
+    """Return what the changelog has of a stored value: the buffer's time is behind it."""
+    return stored + _BUFFER_TIME
+
+
+def restored_records(messages: Sequence[ConsumedMessage]) -> Changes:
+    """Return what changelog records are in the store."""
+    changes: Changes = {}
+    for message in messages:
+        key, value = message.key(), message.value()
+        if key is not None:
+            changes[key] = None if value is None else value[: -len(_BUFFER_TIME)]
+    return changes
 
 
 def _bytes_at(value: bytes, at: int) -> tuple[bytes | None, int]:

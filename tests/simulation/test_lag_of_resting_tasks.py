@@ -1,0 +1,73 @@
+"""The lag of tasks that rest: told within a second, however many there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pystreams import StreamsBuilder, TopicPartition, serdes
+from pystreams.testing.simulation import (
+    Faults,
+    ManualClock,
+    SimulatedBroker,
+    SimulatedDisk,
+    SimulatedProcess,
+)
+from pystreams.testing.simulation.clients import SimulatedClients
+from pystreams.testing.simulation.consumers import SimulatedConsumer
+
+pytestmark = pytest.mark.simulation
+
+TASKS = 150
+PUBLISHED_EVERY_MS = 100
+
+
+class LaggingConsumer(SimulatedConsumer):
+    """Knows of one record more in each partition, from when it is told so."""
+
+    lagging = False
+
+    def known_lag(self, partition: TopicPartition) -> int | None:
+        known = super().known_lag(partition)
+        return 1 if self.lagging else known
+
+
+class LaggingClients(SimulatedClients):
+    """Makes such consumers."""
+
+    def consumer(self, client_id: str, group_instance_id: str) -> SimulatedConsumer:
+        return LaggingConsumer(self._broker, self._lifeline, client_id, group_instance_id)
+
+
+def test_lag_of_tasks_that_rest_is_told_within_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, faults = ManualClock(1_000_000), Faults(0)
+    broker = SimulatedBroker(clock, faults, session_timeout_ms=10**9)
+    broker.create_topic("in", TASKS)
+    broker.create_topic("out", TASKS)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    process = SimulatedProcess(
+        builder.build(),
+        {"application.id": "app"},
+        broker,
+        SimulatedDisk(tmp_path, faults),
+        make_clients=LaggingClients,
+    )
+    process.start()
+    [thread] = process.threads
+    while thread.statistics().tasks_running < TASKS:
+        process.step()
+        clock.advance_ms(PUBLISHED_EVERY_MS)
+    assert not thread.statistics().lag_records
+
+    monkeypatch.setattr(LaggingConsumer, "lagging", True)
+    for _ in range(1000 // PUBLISHED_EVERY_MS):
+        clock.advance_ms(PUBLISHED_EVERY_MS)
+        process.step()
+
+    assert thread.statistics().lag_records == TASKS
+    process.stop()
