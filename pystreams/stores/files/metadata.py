@@ -6,8 +6,9 @@ store that is not transactional is open and 0 after it was closed; `position` sa
 records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
 number a put was given; `stream_time` (int64, ms), in stores that expire by it, is the highest time
 the data were written with; `segment_interval_ms` (int64), in versioned stores, is what one of their
-segments covers, without which their rows can't be read; `changelog_id` (eight bytes) stands for the
-id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
+segments covers, without which their rows can't be read; `buffered_records` and `buffered_bytes`
+(int64), in buffers of suppressions, are how much of each they hold; `changelog_id` (eight bytes)
+stands for the id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
 `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Kafka Streams asks for the names it knows, and so passes over `sequence`, `stream_time`,
