@@ -142,7 +142,9 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
     """A window store that keeps with each value the event time it was written at.
 
     `fetch_with_timestamp` and `put_with_timestamp` are `fetch` and `put` without the
-    `ValueAndTimestamp` object, for operators that call them once a record.
+    `ValueAndTimestamp` object, for operators that call them once a record. `fetch_row` and
+    `put_row` are the same, given the bytes that `row_key` returns: for who reads and writes several
+    windows of a key.
     """
 
     @property
@@ -154,7 +156,15 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
         """What goes away at once, in stream time."""
 
     def keep_from(self, time: int) -> None:
-        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes."""
+        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes.
+
+        For final results that are still to be sent on; to be said anew after each start.
+        """
+
+    def fetch_kept(
+        self, time_from: int, time_to: int
+    ) -> KeyValueIterator[Windowed[K], ValueAndTimestamp[V]]:
+        """Iterate as `fetch_all` does, also over windows that only `keep_from` keeps."""
 
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
@@ -163,6 +173,15 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
         self, key: K, value: V | None, timestamp: int, window_start: int
     ) -> None:
         """Write the value of a window and its timestamp (ms); a value of None deletes it."""
+
+    def row_key(self, key: K) -> bytes:
+        """Return the bytes of a key."""
+
+    def fetch_row(self, row_key: bytes, window_start: int) -> tuple[V | None, int]:
+        """Do as `fetch_with_timestamp`, given the key's bytes."""
+
+    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes."""
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""

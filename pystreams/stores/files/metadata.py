@@ -8,8 +8,8 @@ number a put was given; `stream_time` (int64, ms), in stores that expire by it, 
 the data were written with; `segment_interval_ms` (int64), in versioned stores, is what one of their
 segments covers, without which their rows can't be read; `buffered_records` and `buffered_bytes`
 (int64), in buffers of suppressions, are how much of each they hold; `changelog_id` (eight bytes)
-stands for the id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
-`app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
+stands for the id of the offset's topic. Example: after the changelog record 41 of partition 3 the
+key `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Kafka Streams asks for the names it knows, and so passes over `sequence`, `stream_time`,
 `segment_interval_ms`, `buffered_records`, `buffered_bytes` and `changelog_id`.

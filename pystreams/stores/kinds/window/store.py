@@ -49,7 +49,7 @@ from pystreams.stores.typed_stores.typed_state_store import TypedView
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.record import ConsumedMessage
-    from pystreams.stores.contracts.key_value import StateStoreContext
+    from pystreams.stores.contracts.key_value import KeyValueIterator, StateStoreContext
     from pystreams.stores.contracts.spec import Retention
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
     from pystreams.stores.time_segments.time_order import TimeOrder
@@ -107,6 +107,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "backward_fetch_range": "fetch",
         "fetch": "fetch",
         "fetch_all": "fetch",
+        "fetch_kept": "fetch",
         "fetch_range": "fetch",
         "put": "put",
     }
@@ -165,6 +166,12 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         parts = self._view_parts()
         reader = segmented_view(self._buffer, self._segments, isolation_level, self._order)
         return WindowsView(reader, self._retention, **parts)
+
+    def fetch_kept(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], R]:
+        """Iterate as `fetch_all` does, also over windows that only `keep_from` keeps."""
+        times = max(0, time_from), min(time_to, self._reader.newest_readable())
+        entries = self._reader.range(times, b"", None, beyond_retention=True)
+        return self._typed(entries, times)
 
     def _write_window(
         self, raw_key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int, start: int
@@ -228,13 +235,27 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         **_WindowStateStore.metered_methods,
+        "fetch_row": "fetch",
         "fetch_with_timestamp": "fetch",
+        "put_row": "put",
         "put_with_timestamp": "put",
     }
 
+    def row_key(self, key: K) -> bytes:
+        """Return what `fetch_row` and `put_row` take for a key.
+
+        Raises:
+            SerializationError: The key does not fit its serde.
+        """
+        return self._key_bytes(key)
+
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
-        stored = self._stored(self._key_bytes(key), window_start)
+        return self.fetch_row(self._key_bytes(key), window_start)
+
+    def fetch_row(self, row_key: bytes, window_start: int) -> tuple[V | None, int]:
+        """Do as `fetch_with_timestamp`, given the key's bytes."""
+        stored = self._stored(row_key, window_start)
         if stored is None:
             return None, UNKNOWN_TIMESTAMP
         try:
@@ -254,13 +275,16 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         Raises:
             SerializationError: The key or value does not fit its serde.
         """
-        raw_key = self._key_bytes(key)
+        self.put_row(self._key_bytes(key), value, timestamp, window_start)
+
+    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes."""
         if value is None:
-            self._write_window(raw_key, None, None, self._record.timestamp, window_start)
+            self._write_window(row_key, None, None, self._record.timestamp, window_start)
             return
         plain = self._value_bytes(value)
         stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
-        self._write_window(raw_key, stored, plain, timestamp, window_start)
+        self._write_window(row_key, stored, plain, timestamp, window_start)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""
