@@ -274,6 +274,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "repartition_topics",
         "stores",
     },
+    "KStream": {"distinct"},
     "JoinWindows": {"after_ms", "before_ms", "retention_ms"},
     "Suppressed": {"buffer_config", "name", "time_to_wait_ms"},
     "ProcessorContext": {"headers"},
