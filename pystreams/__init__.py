@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StateStoreError,
         StoreNotAvailableError,
         StreamsError,
+        SuppressionBufferFullError,
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.suppressed import BufferConfig, Suppressed
     from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
@@ -167,6 +169,7 @@ _HOMES = {
         "StateStoreError",
         "StoreNotAvailableError",
         "StreamsError",
+        "SuppressionBufferFullError",
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
@@ -258,6 +261,7 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
@@ -282,6 +286,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
+    "BufferConfig",
     "ChangelogLossError",
     "CogroupedKStream",
     "ConfigError",
@@ -355,6 +360,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "Suppressed",
+    "SuppressionBufferFullError",
     "TableJoined",
     "TaskId",
     "TimeWindowedCogroupedKStream",

@@ -209,9 +209,7 @@ MISSING: dict[str, str] = {
     "StreamsBuilder.addGlobalStore": "",
     "StreamsBuilder.globalTable": "a `table` with the stream's partitioning, joined",
     "GlobalKTable": "",
-    "KTable.suppress": "",
     "KTable.transformValues": "`to_stream()` and `process_values`",
-    "Suppressed": "",
     "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.appConfigs": "close over what a processor needs",
@@ -274,6 +272,7 @@ OURS_ALONE: dict[str, set[str]] = {
     },
     "KStream": {"distinct"},
     "JoinWindows": {"after_ms", "before_ms", "retention_ms"},
+    "Suppressed": {"buffer_config", "name", "time_to_wait_ms"},
     "ProcessorContext": {"headers"},
     "Stores": {"custom_key_value_store", "in_memory_versioned_key_value_store", "store_builder"},
     "StoreBuilder": {

@@ -166,6 +166,16 @@ class StoreKind:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""
         return "rocksdb" if spec.engine is StoreEngine.ROCKSDB else "in-memory"
 
+    def samples(self, store: Any) -> Mapping[str, float]:
+        """Return what is to be sampled of a store at `metrics.recording.level` DEBUG.
+
+        By what stands before `-avg` and `-max` in the names of its metrics. Asked at each commit.
+
+        Args:
+            store: As `build` made it.
+        """
+        return {}
+
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}

@@ -44,6 +44,7 @@ from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_ke
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
+from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
@@ -72,6 +73,7 @@ from pystreams.topology.options.operation_options import (
     RepartitionedOptions,
 )
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
+from pystreams.topology.options.suppressed import Suppressed
 from pystreams.topology.options.table_joined import TableJoined
 from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
 
@@ -706,6 +708,19 @@ class KTable(Generic[K, V]):
         chosen = options_of(Grouped, grouped, options, "group_by")
         node = self._declared.regrouped(selector, chosen.name)
         return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
+
+    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+        """Hold back changes, so that of each key only the last one goes on.
+
+        What waits is kept on disk, or in memory if the `BufferConfig` says so, and in a changelog.
+        It goes on with the timestamp and the headers of its own record, when a later record has
+        moved the time; not by the clock.
+
+        Args:
+            suppressed: How long: `Suppressed.until_window_closes(...)` for the final results of
+                windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
+        """
+        return KTable(suppressed_table(self._declared, suppressed))
 
     @overload
     def join(
