@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
 
+RowLookup = Callable[[Any], tuple[Any, int]]
+"""Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
+
 
 class StoreEngine(Enum):
     """Where a store keeps its bytes; the values are those of `default.dsl.store`."""
@@ -147,6 +150,11 @@ class StoreKind:
             additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
         """
         return {"cleanup.policy": "compact"}
+
+    def row_lookup(self, store: Any) -> RowLookup:
+        """Return the function that looks up a row of a table whose store is of this kind."""
+        lookup: RowLookup = store.get_with_timestamp
+        return lookup
 
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""

@@ -154,7 +154,15 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
         """What goes away at once, in stream time."""
 
     def keep_from(self, time: int) -> None:
-        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes."""
+        """Keep what starts at a time (ms) or later until told otherwise, however old it becomes.
+
+        For final results that are still to be sent on; to be said anew after each start.
+        """
+
+    def fetch_kept(
+        self, time_from: int, time_to: int
+    ) -> KeyValueIterator[Windowed[K], ValueAndTimestamp[V]]:
+        """Iterate as `fetch_all` does, also over windows that only `keep_from` keeps."""
 
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""

@@ -183,8 +183,7 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     def keep_from(self, time: int) -> None:
         """Keep what is of a time (ms) or later until told otherwise, however old it becomes.
 
-        For what is still to be sent on: the owner reads it as if it were in the retention. To be
-        said anew after each `init`.
+        For what is still to be sent on. To be said anew after each `init`.
         """
         segments = self._segments
         if segments.keep_from(time):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from pystreams.stores.time_segments.segments import (
-    MAX_TIME,
     SEGMENT_ID_BYTES,
     Segments,
     segment_id_of,
@@ -57,21 +56,16 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
-    @property
-    def kept_from(self) -> int:
-        """What is of this time (ms) or later is read though it is older than the retention."""
-
 
 class CommittedTime:
     """The stream time of a store's committed data."""
 
-    __slots__ = ("_segments", "interval_ms", "kept_from", "retention_ms")
+    __slots__ = ("_segments", "interval_ms", "retention_ms")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self.interval_ms = segments.interval_ms
         self.retention_ms = segments.retention_ms
-        self.kept_from = MAX_TIME
 
     @property
     def stream_time(self) -> int:
@@ -88,7 +82,7 @@ class SegmentedReader:
         order: How stored keys are laid out; None for segment and key.
     """
 
-    __slots__ = ("_interval_ms", "_order", "_reader", "_time")
+    __slots__ = ("_interval_ms", "_order", "_reader", "_time", "_too_old_by")
 
     def __init__(
         self, reader: BytesReader, time: StreamTime, order: TimeOrder | None = None
@@ -96,12 +90,13 @@ class SegmentedReader:
         self._reader = reader
         self._time = time
         self._order = order
+        self._too_old_by = 0 if order is not None and order.reads_retention else 1
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
         """Return the oldest time (ms) that is not older than the retention; never below 0."""
         time = self._time
-        return max(0, min(time.stream_time - time.retention_ms + 1, time.kept_from))
+        return max(0, time.stream_time - time.retention_ms + self._too_old_by)
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.
@@ -127,6 +122,7 @@ class SegmentedReader:
         high: bytes | None,
         *,
         reverse: bool = False,
+        beyond_retention: bool = False,
     ) -> StoredEntries:
         """Iterate over the segments of some times, and over some keys in each.
 
@@ -139,8 +135,10 @@ class SegmentedReader:
             low: First key in each segment.
             high: Last key in each segment, inclusive; None leaves the end open.
             reverse: Whether to go from the newest segment to the oldest, highest keys first.
+            beyond_retention: Whether to give what is older, too, as far as it is still there.
         """
-        times = max(times[0], self.oldest_readable()), times[1]
+        if not beyond_retention:
+            times = max(times[0], self.oldest_readable()), times[1]
         order = self._order
         if order is None:
             return self._by_key(times, low, high, reverse=reverse)

@@ -44,8 +44,8 @@ class Segments:
         stream_time: The highest timestamp (ms) the store was given; `NO_TIME` before the first.
         committed_stream_time: What it was at the last commit; readers of committed data go by it.
         engine_time: The engine of a transactional store holds nothing of a later time (ms).
-        kept_from: What is of this time (ms) or later is kept and read by the owner beyond the
-            retention, because it is still to be sent on; `MAX_TIME` where nothing is.
+        kept_from: What is of this time (ms) or later is kept beyond the retention, because it is
+            still to be sent on; `MAX_TIME` where nothing is.
     """
 
     __slots__ = (

@@ -43,10 +43,13 @@ class TimeOrder:
         from_end: How many bytes before the key's end they begin; the first eight are the time that
             says in which segment it is.
         num_bytes: How many they are.
+        reads_retention: Whether what is exactly as old as the retention is still read, as Kafka
+            reads windows in this layout, and no others.
     """
 
     from_end: int
     num_bytes: int
+    reads_retention: bool = False
 
     @property
     def prefix_bytes(self) -> int:

@@ -4,8 +4,9 @@
     session        key | end (int64, ms) | start (int64, ms)
 
 In a changelog the key of a time window has a sequence number (int32) behind the start; that is the
-store's key (`stores.kinds.window.keys`), not this one. Records with such a key go to the partition
-of the key inside, so that a key's windows stay together.
+store's key (`stores.kinds.window.keys`), not this one. A stream's records with such a key are
+written to the partition of the key inside, so that a key's windows stay together; what travels
+through a repartition topic goes by the whole key, as in Kafka Streams.
 
 Spec: Kafka TimeWindowedSerializer, SessionWindowedSerializer, WindowKeySchema.toBinary,
 SessionKeySchema.toBinary, WindowedStreamPartitioner.
@@ -16,9 +17,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pystreams.errors import ConfigError, TopologyError
+from pystreams.kernel.partitioner import partition_of
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.window import Window, Windowed
 
@@ -27,6 +30,7 @@ K = TypeVar("K")
 _START = struct.Struct(">q")
 _END_AND_START = struct.Struct(">qq")
 _MAX_TIME_MS = (1 << 63) - 1
+_REMEMBERED_KEYS = 4096
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,14 @@ class WindowedSerde(Generic[K]):
     def is_complete(self) -> bool:
         """Return whether it needs no default."""
         return self.inner is not None
+
+    def serializer(self, topic: str) -> Callable[[Windowed[K]], bytes]:
+        """Return the function that turns a windowed key into bytes."""
+        raise NotImplementedError
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Windowed[K]]:
+        """Return the function that turns bytes into a windowed key."""
+        raise NotImplementedError
 
     def known_inner(self) -> Serde[K]:
         """Return the serde of the key inside.
@@ -130,6 +142,42 @@ class SessionWindowedSerde(WindowedSerde[K]):
             return Windowed(deserialize_key(data[:-16]), Window(start, end))
 
         return deserialize
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedStreamPartitioner:
+    """Chooses the partition of the key inside, for sinks of windowed keys without another choice.
+
+    Attributes:
+        serde: How windowed keys are written; for a task it needs no default.
+    """
+
+    serde: WindowedSerde[Any]
+
+    def bound(self, serde: Serde[Any]) -> Callable[[str, Any, Any, int], int | None]:
+        """Return the function that chooses, for one task.
+
+        Args:
+            serde: The same serde, with the default inside.
+        """
+        assert isinstance(serde, WindowedSerde), "the default is inside"
+        inner: Serde[Any] = serde.known_inner()
+        serializers: dict[str, Callable[[Any], bytes]] = {}
+        known_partition_of = lru_cache(_REMEMBERED_KEYS)(partition_of)
+
+        def choose(topic: str, key: Any, _: Any, num_partitions: int) -> int | None:
+            if key is None:
+                return None
+            serialize = serializers.get(topic)
+            if serialize is None:
+                serialize = serializers[topic] = inner.serializer(topic)
+            return known_partition_of(serialize(key.key), num_partitions)
+
+        return choose
+
+    def __call__(self, topic: str, key: Any, value: Any, num_partitions: int) -> int | None:
+        """Return the partition of a record."""
+        return self.bound(self.serde)(topic, key, value, num_partitions)
 
 
 def time_windowed_serde(inner: Serde[K], window_size_ms: int) -> Serde[Windowed[K]]:

@@ -14,6 +14,7 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.contracts.user_functions import checked_supplier
+from pystreams.topology.contracts.windowed_serdes import WindowedSerde, WindowedStreamPartitioner
 from pystreams.topology.declarations.graph_node import GraphNode
 from pystreams.topology.declarations.graph_nodes import (
     ProcessorGraphNode,
@@ -138,12 +139,15 @@ class DeclaredStream:
 
     def written_to(self, topic: str | TopicNameExtractor, options: Produced[Any, Any]) -> None:
         """Declare a sink."""
+        key_serde, partitioner = options.key_serde or self.key_serde, options.partitioner
+        if partitioner is None and isinstance(key_serde, WindowedSerde):
+            partitioner = WindowedStreamPartitioner(key_serde)
         node = SinkGraphNode(
             self.graph.names.node_or(options.name, naming.STREAM_SINK),
             topic=topic,
-            key_serde=options.key_serde or self.key_serde,
+            key_serde=key_serde,
             value_serde=options.value_serde or self.value_serde,
-            partitioner=options.partitioner,
+            partitioner=partitioner,
         )
         self.graph.add(node, self.node)
 

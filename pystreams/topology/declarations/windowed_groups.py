@@ -34,9 +34,11 @@ from pystreams.topology.contracts.windows import (
 )
 from pystreams.topology.declarations.declared_groups import StreamGroups
 from pystreams.topology.declarations.declared_table import DeclaredTable
+from pystreams.topology.declarations.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
+from pystreams.topology.operators.late_records import Late, LateRecords
 from pystreams.topology.operators.session_windows import SessionWindowOperator
 from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.table_operator import TableOperator
@@ -54,11 +56,13 @@ class WindowedGroups:
         groups: The groups.
         windows: How they are cut.
         emit: When results are sent on.
+        late: Who is told of late records: a function, or the topic they are written to.
     """
 
     groups: StreamGroups
     windows: AnyWindows
     emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    late: Late | str | None = None
 
     def emitting(self, emit: EmitStrategy) -> WindowedGroups:
         """Return these groups with another emit strategy.
@@ -143,20 +147,40 @@ class WindowedGroups:
             windows,
             self.emit,
         )
-        operator = self._operator(store.name, fold)
+        late = self._late_records()
+        operator = self._operator(store.name, fold, late)
         grace_ms = windows.grace_period_ms
         if isinstance(windows, SessionWindows):
             grace_ms += windows.inactivity_gap_ms
         table = self.groups.aggregated(operator, node_name, prefix, store, window_grace_ms=grace_ms)
+        self._write_late(late, table)
         return replace(table, key_serde=self._windowed_serde(store.key_serde))
 
-    def _operator(self, store: str, fold: Fold) -> TableOperator:
+    def _late_records(self) -> LateRecords:
+        if isinstance(self.late, str):
+            return LateRecords(sink=self.groups.stream.graph.names.node(naming.STREAM_SINK))
+        return LateRecords(self.late)
+
+    def _write_late(self, late: LateRecords, table: DeclaredTable) -> None:
+        """Declare the sink of late records, if they have one."""
+        if late.sink is not None and isinstance(self.late, str):
+            grouped = self.groups.grouped
+            sink = SinkGraphNode(
+                late.sink,
+                topic=self.late,
+                key_serde=grouped.key_serde,
+                value_serde=grouped.value_serde,
+                partitioner=None,
+            )
+            table.graph.add(sink, table.node)
+
+    def _operator(self, store: str, fold: Fold, late: LateRecords) -> TableOperator:
         windows = self.windows
         if isinstance(windows, SessionWindows):
-            return SessionWindowOperator(store, windows, fold, self.emit)
+            return SessionWindowOperator(store, windows, fold, self.emit, late)
         if isinstance(windows, SlidingWindows):
-            return SlidingWindowOperator(store, windows, fold, self.emit)
-        return TimeWindowOperator(store, windows, fold, self.emit)
+            return SlidingWindowOperator(store, windows, fold, self.emit, late)
+        return TimeWindowOperator(store, windows, fold, self.emit, late)
 
     def _windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
         windows = self.windows

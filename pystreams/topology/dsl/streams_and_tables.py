@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import LONG, Serde
-from pystreams.stores.contracts.window import Windowed
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
@@ -955,29 +955,49 @@ class KGroupedStream(Generic[K, V]):
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
     @overload
-    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream[K, V]: ...
+    def windowed_by(
+        self,
+        windows: SessionWindows,
+        *,
+        late: Callable[[K, V, int, Window], object] | str | None = None,
+    ) -> SessionWindowedKStream[K, V]: ...
 
     @overload
     def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+        self,
+        windows: TimeWindows | UnlimitedWindows | SlidingWindows,
+        *,
+        late: Callable[[K, V, int, Window], object] | str | None = None,
     ) -> TimeWindowedKStream[K, V]: ...
 
     def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+        self,
+        windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows,
+        *,
+        late: Callable[[K, V, int, Window], object] | str | None = None,
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Cut the records of each key into windows of event time, to aggregate those.
 
+        Args:
+            windows: How.
+            late: Who is told of records that are dropped because a window of theirs is closed,
+                beside the log: a function, called with (key, value, timestamp in ms, window) for
+                each such window; or the name of a topic, to which each such record is written as
+                it came, once, in the same transaction. The topic has to exist.
+
         Raises:
-            TopologyError: They are not windows.
+            TopologyError: They are not windows, or `late` is neither function nor name.
         """
+        if late is not None and not isinstance(late, str):
+            checked(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(WindowedGroups(self._groups, windows))
+            return SessionWindowedKStream(WindowedGroups(self._groups, windows, late=late))
         if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
             raise TopologyError(
                 f"windowed_by: {windows!r} is neither TimeWindows, SlidingWindows, SessionWindows "
                 "nor UnlimitedWindows"
             )
-        return TimeWindowedKStream(WindowedGroups(self._groups, windows))
+        return TimeWindowedKStream(WindowedGroups(self._groups, windows, late=late))
 
 
 class TimeWindowedKStream(Generic[K, V]):

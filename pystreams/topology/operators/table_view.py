@@ -68,9 +68,9 @@ class StoreView:
         return (self.store,)
 
     def bind(self, node: NodeContext) -> Lookup:
-        """Return the store's own lookup: no call in between."""
-        lookup: Lookup = node.task.store(self.store).get_with_timestamp
-        return lookup
+        """Return the store's own lookup: no call in between, where rows are found by their keys."""
+        task = node.task
+        return task.store_kind(self.store).row_lookup(task.store(self.store))
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup of a versioned store."""

@@ -20,6 +20,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, Windows
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import must_forward
 from pystreams.topology.operators.window_emission import FinalResults, WindowTime
@@ -34,12 +35,14 @@ class TimeWindowOperator(TableOperator):
         windows: How time is cut.
         fold: What is done with the records of a window.
         emit: When results are sent on.
+        late: Who gets late records.
     """
 
     store: str
     windows: Windows
     fold: Fold
     emit: EmitStrategy
+    late: LateRecords = NOBODY
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -52,23 +55,27 @@ class _TimeWindows:
     def __init__(self, operator: TimeWindowOperator, node: NodeContext) -> None:
         task = node.task
         store = task.store(operator.store)
+        results = operator.late.without_sink(node)
         self._name = node.name
-        self._forward = node.forward
+        self._forward = results.forward
         self._record = task.record
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
         self._store = store
         self._windows = operator.windows
+        # Neighbours in time are mostly in the same windows.
+        self._present: list[Window] = []
+        self._same_windows = range(0)
         self._fold = operator.fold
         self._send_old_values = operator.send_old_values
-        self._time = WindowTime(node, store)
+        self._time = WindowTime(node, store, operator.late)
         self._final: FinalResults | None = None
         self._forwards = False
         if operator.emit is EmitStrategy.ON_WINDOW_CLOSE:
             self._final = FinalResults(node, operator.store)
             task.on_init(self._keep)
         else:
-            self._forwards = must_forward(node, store, send_old_values=self._send_old_values)
+            self._forwards = must_forward(results, store, send_old_values=self._send_old_values)
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its windows."""
@@ -79,11 +86,19 @@ class _TimeWindows:
         if timestamp > time.stream_time:
             time.stream_time = timestamp
         close_time = time.stream_time - windows.grace_period_ms
-        for window in windows.windows_for(timestamp):
+        late = False
+        if timestamp not in self._same_windows:
+            self._present = windows.windows_for(timestamp)
+            self._same_windows = windows.same_windows(self._present)
+        for window in self._present:
             if window.end <= close_time:
-                time.drop(timestamp, f"[{window.start},{window.end})", close_time)
+                late = True
+                shown = f"[{window.start},{window.end})"
+                time.drop(key, value, timestamp, window, shown, close_time)
             elif not self._update(key, value, timestamp, headers, window):
                 return
+        if late and time.hand_on is not None:
+            time.hand_on(key, value, timestamp, headers)
         if self._final is not None and self._final.due(close_time):
             self._send_closed(close_time, self._final, headers)
 
@@ -117,7 +132,7 @@ class _TimeWindows:
             return
         first_start = self._first_unsent()
         if first_start == 0 or self._begins_between(first_start, last_start):
-            for windowed, row in self._store.fetch_all(first_start, last_start):
+            for windowed, row in self._store.fetch_kept(first_start, last_start):
                 self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
         self._keep()

@@ -18,7 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pystreams.stores.contracts.window import Window
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext
+from pystreams.topology.operators.late_records import NOBODY, LateRecords
 
 _NEVER = -1
 
@@ -29,40 +31,64 @@ class WindowTime:
     Args:
         node: The operator's node.
         store: The store of its results; its own stream time counts as well.
+        late: Who gets late records.
 
     Attributes:
         stream_time: The highest timestamp (ms) it has met; -1 before the first.
+        hand_on: Takes each record that was late for one of its windows or more, as it came; None
+            where nobody does.
     """
 
-    __slots__ = ("_late", "_name", "_record_dropped", "stream_time")
+    __slots__ = (
+        "_dropped",
+        "_name",
+        "_record_dropped",
+        "_report_error",
+        "_told",
+        "hand_on",
+        "stream_time",
+    )
 
-    def __init__(self, node: NodeContext, store: Any) -> None:
+    def __init__(self, node: NodeContext, store: Any, late: LateRecords = NOBODY) -> None:
         task = node.task
         self._name = node.name
         self._record_dropped = task.record_dropped
-        self._late: tuple[int, str, int] = (0, "", 0)
+        self._report_error = task.report_error
+        self._told = late.function
+        self.hand_on = late.step(node)
+        self._dropped: tuple[int, str, int] = (0, "", 0)
         committed_name = f"{STREAM_TIME_PREFIX}{node.name}"
         self.stream_time = task.committed_number(committed_name, _NEVER)
         task.commit_number(committed_name, lambda: self.stream_time)
         task.on_init(lambda: self._start(store))
 
-    def drop(self, timestamp: int, window: str, close_time: int) -> None:
-        """Count a record as dropped because its window is closed; the log tells the first of many.
+    def drop(
+        self, key: Any, value: Any, timestamp: int, window: Window, shown: str, close_time: int
+    ) -> None:
+        """Count a record as dropped because a window is closed; the log tells the first of many.
 
         Args:
+            key: The record's.
+            value: The record's.
             timestamp: The record's (ms).
-            window: The window, as the log shall show it.
+            window: The window it is late for.
+            shown: The window, as the log shall show it.
             close_time: Until when windows are closed (ms).
         """
-        self._late = timestamp, window, close_time
+        self._dropped = timestamp, shown, close_time
         self._record_dropped(self._name, "expired window", self._details)
+        if self._told is not None:
+            try:
+                self._told(key, value, timestamp, window)
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                self._report_error(error, self._name)
 
     def _start(self, store: Any) -> None:
         """Go on from where the store was, if nothing later is known."""
         self.stream_time = max(self.stream_time, store.stream_time)
 
     def _details(self) -> Mapping[str, object]:
-        timestamp, window, close_time = self._late
+        timestamp, window, close_time = self._dropped
         return {
             "timestamp": timestamp,
             "window": window,

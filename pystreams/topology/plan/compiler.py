@@ -10,6 +10,7 @@ from pystreams.errors import SerializationError
 from pystreams.record import Headers, OutputBuffer
 from pystreams.serdes import serialize_or_raise
 from pystreams.topology.contracts.operator import NodeContext, Step, TaskContext, fan_out
+from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
 from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -95,8 +96,9 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
     targets: dict[str, tuple[Serialize, Serialize]] = {}
     extract = node.topic if callable(node.topic) else None
     static_topic = "" if callable(node.topic) else task.topic_name(node.topic)
-    partitioner = node.partitioner
-    name = node.name
+    name, partitioner = node.name, node.partitioner
+    if isinstance(partitioner, WindowedStreamPartitioner):
+        partitioner = partitioner.bound(task.key_serde(partitioner.serde, name))
 
     def bind(topic: str) -> tuple[Serialize, Serialize]:
         targets[topic] = (

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.stores.contracts.queries import Query, WindowRangeQuery
-from pystreams.stores.contracts.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.contracts.spec import (
+    Answer,
+    KeyLayout,
+    KeyTime,
+    Retention,
+    RowLookup,
+    StoreSpec,
+)
+from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import plain_changes
 from pystreams.stores.kinds.session.keys import SUFFIX_BYTES
@@ -50,6 +58,17 @@ class SessionKind(SegmentedKind):
             restored=SegmentedChanges(segments, plain_changes, SUFFIX_BYTES),
         )
         return TypedSessionStore(buffer, segments, spec.key_serde, spec.value_serde)
+
+    def row_lookup(self, store: Any) -> RowLookup:
+        """Return the function that looks up the row of a session; its time is its end."""
+        fetch_session = store.fetch_session
+
+        def lookup(session: Windowed[Any]) -> tuple[Any, int]:
+            key, (start, end) = session
+            value = fetch_session(key, start, end)
+            return (None, -1) if value is None else (value, end)
+
+        return lookup
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a session starts and ends."""

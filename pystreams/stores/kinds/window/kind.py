@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pystreams.stores.contracts.queries import Query, WindowKeyQuery, WindowRangeQuery
-from pystreams.stores.contracts.spec import Answer, KeyLayout, KeyTime, Retention, StoreSpec
+from pystreams.stores.contracts.spec import (
+    Answer,
+    KeyLayout,
+    KeyTime,
+    Retention,
+    RowLookup,
+    StoreSpec,
+)
+from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.dirty_map.of_spec import dirty_map
 from pystreams.stores.dirty_map.restoring import TIMESTAMP_BYTES, plain_changes, timestamped_changes
 from pystreams.stores.kinds.window.keys import SUFFIX_BYTES
@@ -23,7 +31,7 @@ from pystreams.stores.time_segments.time_order import TimeOrder
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine
 
-_START_ORDER = TimeOrder(SUFFIX_BYTES, 8)
+_START_ORDER = TimeOrder(SUFFIX_BYTES, 8, reads_retention=True)
 
 WindowStateStore = TypedWindowStore[Any, Any] | TypedTimestampedWindowStore[Any, Any]
 
@@ -70,6 +78,16 @@ class WindowKind(SegmentedKind):
         )
         window_store = TypedTimestampedWindowStore if spec.timestamped else TypedWindowStore
         return window_store(buffer, segments, retention, spec.key_serde, spec.value_serde, order)
+
+    def row_lookup(self, store: Any) -> RowLookup:
+        """Return the function that looks up the row of a windowed key."""
+        fetch = store.fetch_with_timestamp
+
+        def lookup(windowed: Windowed[Any]) -> tuple[Any, int]:
+            row: tuple[Any, int] = fetch(windowed.key, windowed.window.start)
+            return row
+
+        return lookup
 
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return where a window starts and ends."""

@@ -34,6 +34,7 @@ K = TypeVar("K")
 R = TypeVar("R")
 
 StoredEntries = Generator[tuple[bytes, bytes], None, None]
+WindowedEntries = Generator[tuple[Windowed[K], R], None, None]
 
 
 class WindowReads(TypedParts[K, R]):
@@ -145,15 +146,26 @@ class WindowReads(TypedParts[K, R]):
 
     def _windows(
         self, low: bytes | None, high: bytes | None, times: tuple[int, int], *, reverse: bool
-    ) -> Generator[tuple[Windowed[K], R], None, None]:
-        deserialize_key, decode = self._deserialize_key, self._decode
-        size_ms = self._retention.window_size_ms or 0
+    ) -> WindowedEntries[K, R]:
         first, last = times = self._times(*times)
         if first > last:
             return
         lowest = b"" if low is None else lower_bound(low)
         highest = None if high is None else upper_bound(high, last)
-        for stored_key, stored in self._reader.range(times, lowest, highest, reverse=reverse):
+        entries = self._reader.range(times, lowest, highest, reverse=reverse)
+        yield from self._typed(entries, times, (low, high))
+
+    def _typed(
+        self,
+        entries: StoredEntries,
+        times: tuple[int, int],
+        keys: tuple[bytes | None, bytes | None] = (None, None),
+    ) -> WindowedEntries[K, R]:
+        """Deserialize what was asked for of some entries, and leave out the rest."""
+        deserialize_key, decode = self._deserialize_key, self._decode
+        size_ms = self._retention.window_size_ms or 0
+        (first, last), (low, high) = times, keys
+        for stored_key, stored in entries:
             start, raw_key = start_of(stored_key), key_of(stored_key)
             if (
                 not first <= start <= last

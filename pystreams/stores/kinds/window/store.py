@@ -49,7 +49,7 @@ from pystreams.stores.typed_stores.typed_state_store import TypedView
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.record import ConsumedMessage
-    from pystreams.stores.contracts.key_value import StateStoreContext
+    from pystreams.stores.contracts.key_value import KeyValueIterator, StateStoreContext
     from pystreams.stores.contracts.spec import Retention
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
     from pystreams.stores.time_segments.time_order import TimeOrder
@@ -107,6 +107,7 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         "backward_fetch_range": "fetch",
         "fetch": "fetch",
         "fetch_all": "fetch",
+        "fetch_kept": "fetch",
         "fetch_range": "fetch",
         "put": "put",
     }
@@ -165,6 +166,12 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         parts = self._view_parts()
         reader = segmented_view(self._buffer, self._segments, isolation_level, self._order)
         return WindowsView(reader, self._retention, **parts)
+
+    def fetch_kept(self, time_from: int, time_to: int) -> KeyValueIterator[Windowed[K], R]:
+        """Iterate as `fetch_all` does, also over windows that only `keep_from` keeps."""
+        times = max(0, time_from), min(time_to, self._reader.newest_readable())
+        entries = self._reader.range(times, b"", None, beyond_retention=True)
+        return self._typed(entries, times)
 
     def _write_window(
         self, raw_key: bytes, stored: bytes | None, plain: bytes | None, timestamp: int, start: int
