@@ -10,12 +10,14 @@ from typing import Any
 
 from pystreams import (
     ConsumerRecord,
+    EmitStrategy,
     JoinWindows,
     Materialized,
     Processor,
     ProcessorContext,
     PunctuationType,
     Record,
+    SlidingWindows,
     Stores,
     StreamsBuilder,
     Topology,
@@ -222,6 +224,21 @@ def through_a_topic_with_a_history() -> Topology:
     return builder.build()
 
 
+def sliding_windows() -> Topology:
+    """Counts and last values of sliding windows, as they change and once they are closed."""
+    builder = StreamsBuilder()
+    groups = builder.stream("left", **TEXT).group_by_key()
+    windows = SlidingWindows.of_time_difference_and_grace(7_000, 3_000)
+    groups.windowed_by(windows).count(name="changes").to_stream().to(
+        "counts", value_serde=serdes.LONG
+    )
+    closing = groups.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    closing.reduce(lambda _, value: value, name="closed").to_stream().to(
+        "joined", value_serde=serdes.STRING
+    )
+    return builder.build()
+
+
 LEFT, RIGHT = made_up("left", 1, 600), made_up("right", 2, 500)
 BOTH = {"left": 3, "right": 3}
 CASES: dict[str, Case] = {
@@ -229,6 +246,7 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
+    "sliding_windows": Case(sliding_windows, LEFT, {"left": 3}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
