@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,9 @@ from pystreams.runtime.adapters.connection.kafka_partitions import theirs
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
 
 _ANSWER_TIMEOUT_S = 1.0
-"""How long the loop may have to wait to learn where a partition ends: it asks again later."""
+"""How long the loop may have to wait to learn where a partition ends."""
+_PAUSE_S = 10.0
+"""How long it asks for no partition after it had no answer for one."""
 
 
 class UnreadRecords:
@@ -37,6 +40,7 @@ class UnreadRecords:
         self._started = started
         self._stopped = stopped
         self._paused = paused
+        self._ask_again_s = 0.0
 
     def known(self, partition: TopicPartition) -> int | None:
         """Return how many there are by what fetches have told; None when that is nothing yet."""
@@ -52,7 +56,7 @@ class UnreadRecords:
     def is_none_now(self, partition: TopicPartition) -> bool:
         """Return whether there are none, by what the broker says now; False without an answer."""
         start = self._started.get(partition)
-        if start is None or self.known(partition) != 0:
+        if start is None or self.known(partition) != 0 or time.monotonic() < self._ask_again_s:
             return False
         try:
             # None without an answer in time, whatever its type says.
@@ -60,8 +64,11 @@ class UnreadRecords:
                 theirs(partition), timeout=_ANSWER_TIMEOUT_S
             )
         except KafkaException:
+            found = None
+        if found is None:
+            self._ask_again_s = time.monotonic() + _PAUSE_S
             return False
-        return found is not None and found[1] <= self._position(partition, start)
+        return bool(found[1] <= self._position(partition, start))
 
     def _position(self, partition: TopicPartition, start: int) -> int:
         """Return the next offset; the client's also passes the markers of transactions."""
