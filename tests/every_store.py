@@ -30,7 +30,7 @@ from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec_builder import StoreSpecBuilder
-from pystreams.stores.time_segments.segments import segment_id_of
+from pystreams.stores.time_segments.segments import MAX_TIME, segment_id_of
 
 ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER)
 """Kinds of stores of ours."""
@@ -193,6 +193,8 @@ def replayed(
     store.restore(messages)
     buffer = store._buffer
     segments: Any = getattr(store, "_segments", None) or getattr(buffer, "_segments", None)
+    if segments is not None:
+        segments.keep_from(MAX_TIME)  # The segment more that a restore keeps does not count.
     oldest_live = None if segments is None else segments.oldest_live()
     entries = {
         key: value

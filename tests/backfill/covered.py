@@ -20,6 +20,7 @@ from pystreams import (
     SlidingWindows,
     Stores,
     StreamsBuilder,
+    TimeWindows,
     Topology,
     serdes,
 )
@@ -114,6 +115,20 @@ def stream_joins() -> Topology:
     left.outer_join(
         right, lambda value, other: f"{value}{other}", windows.before(1_000), name="all"
     ).to("all", **TEXT)
+    return builder.build()
+
+
+def time_windows() -> Topology:
+    """Counts by hopping windows, and final results by tumbling ones behind a repartition."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", **TEXT)
+    hopping = TimeWindows.of_size_and_grace(60_000, 10_000).advance_by(20_000)
+    counts = stream.group_by_key().windowed_by(hopping, late="late").count(name="hopping")
+    counts.filter(lambda _, number: number > 1).to_stream().to("counts", value_serde=serdes.LONG)
+    regrouped = stream.group_by(lambda key, _: f"group-{key[-1]}", **TEXT)
+    closing = regrouped.windowed_by(TimeWindows.of_size_and_grace(30_000, 5_000))
+    final = closing.emit_strategy(EmitStrategy.on_window_close()).count(name="final")
+    final.to_stream().to("final", value_serde=serdes.LONG)
     return builder.build()
 
 
@@ -248,6 +263,7 @@ CASES: dict[str, Case] = {
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
     "sliding_windows": Case(sliding_windows, LEFT, {"left": 3}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
+    "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
     ),

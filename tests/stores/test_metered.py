@@ -57,6 +57,7 @@ FETCHES: Calls = [
     ("fetch", "a", 0),
     ("fetch", "a", 0, 9),
     ("fetch_all", 0, 9),
+    ("fetch_kept", 0, 9),
     ("fetch_range", "a", "b", 0, 9),
 ]
 KINDS = {
@@ -88,8 +89,12 @@ KINDS = {
     "timestamped window": Kind(
         {"kind": WINDOW, "retention": RETENTION, "timestamped": True},
         {
-            "fetch": [*FETCHES, ("fetch_with_timestamp", "a", 0)],
-            "put": [("put", "a", TIMED, 0), ("put_with_timestamp", "a", 1, 5, 0)],
+            "fetch": [*FETCHES, ("fetch_with_timestamp", "a", 0), ("fetch_row", b"a", 0)],
+            "put": [
+                ("put", "a", TIMED, 0),
+                ("put_with_timestamp", "a", 1, 5, 0),
+                ("put_row", b"a", 1, 5, 0),
+            ],
         },
     ),
     "session": Kind(

@@ -45,7 +45,7 @@ class ResultKind(IntEnum):
     """A changelog record: `name` is the store, `partition` the task's."""
     END = 2
     """A source partition is read: `name` is the topic, `sequence` the next offset, `timestamp` the
-    partition time."""
+    partition time, `value` the numbers that operators commit with the offset."""
 
 
 def place_of(kind: int, name: str, task: int) -> Path:

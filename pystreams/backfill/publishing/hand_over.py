@@ -106,7 +106,10 @@ def handed_over(
         partition: CommittedOffset(
             edges.get(partition, history.next_offset),
             encode_published(
-                history.partition_time, publication.id, keys_to_note(topic_ids, partition.topic)
+                history.partition_time,
+                publication.id,
+                keys_to_note(topic_ids, partition.topic),
+                history.numbers,
             ),
         )
         for task in publication.tasks

@@ -20,7 +20,7 @@ published as well, the application goes on behind them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -45,11 +45,13 @@ class PartitionHistory:
         next_offset: The offset behind its last record; `start` when it had none. Of a topic the
             topology feeds, behind what it held before.
         partition_time: The highest timestamp (ms), -1 when it had no record.
+        numbers: What operators commit with the offset.
     """
 
     start: int
     next_offset: int
     partition_time: int = UNKNOWN_TIME
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from pystreams.backfill.staging.directory import Manifest, StagedStage
 from pystreams.backfill.staging.results import StagedResults
 from pystreams.backfill.staging.stage_files import StageFiles
 from pystreams.ids import TaskId, TopicPartition
+from pystreams.runtime.cluster.committed_offsets import decode_entries
 from pystreams.topology.graph.nodes import SinkNode
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -177,4 +178,6 @@ def _history(
     if end is None or end.timestamp < 0:
         return PartitionHistory(start, covered)
     next_offset = covered if is_edge else max(end.sequence, covered)
-    return PartitionHistory(start, next_offset, end.timestamp)
+    return PartitionHistory(
+        start, next_offset, end.timestamp, decode_entries(bytes(end.value or b""))
+    )

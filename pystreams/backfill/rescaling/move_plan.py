@@ -27,7 +27,9 @@ from pystreams.runtime.cluster.committed_offsets import (
     UNKNOWN_TIME,
     CommittedOffset,
     decode_partition_time,
+    numbers_of,
 )
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
 from pystreams.topology.graph.nodes import SinkNode
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of_source
@@ -233,17 +235,15 @@ def begins(
         for topic in part.topics:
             for number in range(topic.new_count):
                 own = TopicPartition(topic.new_name, number)
-                time = max(
-                    (
-                        _time(committed.get(TopicPartition(topic.old_name, before)))
-                        for before in inherited(topic.old_count, topic.new_count, number)
-                    ),
-                    default=UNKNOWN_TIME,
-                )
+                before = [
+                    committed.get(TopicPartition(topic.old_name, old))
+                    for old in inherited(topic.old_count, topic.new_count, number)
+                ]
+                time = max(map(_time, before), default=UNKNOWN_TIME)
                 first = 0 if topic.is_internal else beginnings[own]
                 offset = None if topic.is_internal or own.topic in anew else committed.get(own)
                 begin = first if offset is None else max(first, offset.next_offset)
-                found[own] = PartitionHistory(begin, begin, time)
+                found[own] = PartitionHistory(begin, begin, time, _numbers(before))
     return found
 
 
@@ -254,6 +254,23 @@ def inherited(old_count: int, new_count: int, number: int) -> list[int]:
     """
     step = gcd(old_count, new_count)
     return list(range(number % step, old_count, step))
+
+
+def _numbers(offsets: Sequence[CommittedOffset | None]) -> dict[str, int]:
+    """Return what operators go on from, given the offsets of the partitions they inherit.
+
+    Stream time is the highest, as ever. Final results count as sent as far as all have sent them:
+    where partitions become one, some may come twice, and none is lost.
+    """
+    known = [{} if offset is None else numbers_of(offset.metadata) for offset in offsets]
+    numbers = {}
+    for name in {name for some in known for name in some}:
+        values = [some[name] for some in known if name in some]
+        if name.startswith(STREAM_TIME_PREFIX):
+            numbers[name] = max(values)
+        elif len(values) == len(known) and max(values) > 0:  # 0: a note of a topic or publication.
+            numbers[name] = min(values)
+    return numbers
 
 
 def _time(offset: CommittedOffset | None) -> int:

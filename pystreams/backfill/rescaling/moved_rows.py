@@ -28,6 +28,7 @@ from pystreams.backfill.spark.failures import WorkerFailureError
 from pystreams.backfill.spark.shuffle_salts import salts_of
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.partitioner import partition_of
+from pystreams.runtime.cluster.committed_offsets import with_numbers
 
 _COLUMNS = (
     "kind",
@@ -129,7 +130,7 @@ def _end_rows(
             begins[TopicPartition(topic.new_name, number)].next_offset,
             begins[TopicPartition(topic.new_name, number)].partition_time,
             None,
-            None,
+            with_numbers(b"", begins[TopicPartition(topic.new_name, number)].numbers) or None,
             None,
             0,
             0,

@@ -25,7 +25,12 @@ from pystreams.backfill.plan.stages import Stage
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, OutputBuffer
-from pystreams.runtime.cluster.committed_offsets import CommittedOffset, decode_partition_time
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    decode_partition_time,
+    numbers_of,
+    with_numbers,
+)
 from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
 from pystreams.topology.contracts.operator import OperatorSettings
@@ -181,13 +186,14 @@ class HistoryTask:
     def _ends(self) -> Iterator[ResultBatch]:
         for partition, offset in sorted(self._task.offsets_to_commit().items()):
             time = decode_partition_time(offset.metadata)
+            numbers = with_numbers(b"", numbers_of(offset.metadata)) or None
             yield ResultBatch(
                 ResultKind.END,
                 self._number,
                 partition.topic,
                 [partition.partition],
                 offset.next_offset,
-                [(None, None, time, ())],
+                [(None, numbers, time, ())],
             )
 
     def _keep_to_limits(self) -> None:

@@ -115,10 +115,18 @@ def numbers_of(metadata: str) -> dict[str, int]:
     """Return the entries in a metadata text, in their order; none for any other text."""
     try:
         data = base64.b64decode(metadata, validate=True)
-        if not data or data[0] != 2 or len(data) <= _TIME.size:
-            return {}
-        (count,) = _INT.unpack_from(data, _TIME.size)
-        at = _TIME.size + _INT.size
+    except (binascii.Error, ValueError):
+        return {}
+    return decode_entries(data[_TIME.size :]) if data and data[0] == 2 else {}
+
+
+def decode_entries(data: bytes) -> dict[str, int]:
+    """Return what `encode_entries` or `with_numbers` has encoded; nothing of other bytes."""
+    if not data:
+        return {}
+    try:
+        (count,) = _INT.unpack_from(data)
+        at = _INT.size
         numbers = {}
         for _ in range(count):
             (length,) = _INT.unpack_from(data, at)
@@ -128,7 +136,7 @@ def numbers_of(metadata: str) -> dict[str, int]:
             key = data[at : at + length].decode(errors="replace")
             (numbers[key],) = _VALUE.unpack_from(data, at + length)
             at += length + _VALUE.size
-    except (binascii.Error, ValueError, struct.error):
+    except struct.error:
         return {}
     return numbers
 

@@ -25,13 +25,15 @@ partition time, one entry that says what was published, and those of its source 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pystreams.runtime.cluster.committed_offsets import (
     encode_entries,
     encode_partition_time,
     entries_of,
+    with_numbers,
 )
 
 _WORD = "pystreams-publishing"
@@ -78,15 +80,22 @@ def is_being_published(metadata: str) -> bool:
     return metadata.startswith(f"{_WORD} ")
 
 
-def encode_published(partition_time: int, publication: str, keys: Collection[str] = ()) -> str:
+def encode_published(
+    partition_time: int,
+    publication: str,
+    keys: Collection[str] = (),
+    numbers: Mapping[str, int] = MappingProxyType({}),
+) -> str:
     """Return the metadata text of a partition that was handed over.
 
     Args:
         partition_time: The highest timestamp of its history (ms), -1 if unknown.
         publication: Identifies what was published.
         keys: Those of further entries.
+        numbers: What operators commit with the offset.
     """
-    return encode_partition_time(partition_time, encode_entries([_PUBLISHED + publication, *keys]))
+    entries = encode_entries([_PUBLISHED + publication, *keys])
+    return encode_partition_time(partition_time, with_numbers(entries, numbers))
 
 
 def published_by(metadata: str) -> str | None:

@@ -7,7 +7,7 @@
 
 A batch costs an assignment. Looks end when no operator waits for anything, until the next batch.
 
-Decided in ADR 8.
+Decided in ADR 9.
 """
 
 from __future__ import annotations

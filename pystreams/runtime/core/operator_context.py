@@ -175,7 +175,7 @@ class OperatorContext:
     def begin_silence(self, partitions: Iterable[TopicPartition]) -> None:
         """Let silence begin now, when the task does; behind a repartition with the first record.
 
-        There what fills the topic may not run yet: see ADR 8.
+        There what fills the topic may not run yet: see ADR 9.
         """
         if not any(self._plan.is_repartition(partition.topic) for partition in partitions):
             self.idle_input.heard(self.time.now_ms)

@@ -142,7 +142,9 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
     """A window store that keeps with each value the event time it was written at.
 
     `fetch_with_timestamp` and `put_with_timestamp` are `fetch` and `put` without the
-    `ValueAndTimestamp` object, for operators that call them once a record.
+    `ValueAndTimestamp` object, for operators that call them once a record. `fetch_row` and
+    `put_row` are the same, given the bytes that `row_key` returns: for who reads and writes several
+    windows of a key.
     """
 
     @property
@@ -171,6 +173,15 @@ class TimestampedWindowStore(ReadOnlyWindowStore[K, ValueAndTimestamp[V]], Proto
         self, key: K, value: V | None, timestamp: int, window_start: int
     ) -> None:
         """Write the value of a window and its timestamp (ms); a value of None deletes it."""
+
+    def row_key(self, key: K) -> bytes:
+        """Return the bytes of a key."""
+
+    def fetch_row(self, row_key: bytes, window_start: int) -> tuple[V | None, int]:
+        """Do as `fetch_with_timestamp`, given the key's bytes."""
+
+    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes."""
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""

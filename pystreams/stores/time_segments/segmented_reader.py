@@ -108,7 +108,8 @@ class SegmentedReader:
 
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""
-        if time < self.oldest_readable():
+        kept = self._time
+        if time < kept.stream_time - kept.retention_ms + self._too_old_by:
             return None
         segment = segment_prefix(time // self._interval_ms)
         if self._order is not None:

@@ -96,12 +96,6 @@ class TimeWindows:
         first = max(0, timestamp - size_ms + advance_ms) // advance_ms * advance_ms
         return [Window(start, start + size_ms) for start in range(first, timestamp + 1, advance_ms)]
 
-    def same_windows(self, windows: list[Window]) -> range:
-        """Return the times (ms) that are in just these windows, which are those of one time."""
-        first, last = windows[0].start, windows[-1].start
-        begin = last if first == 0 else max(last, first + self.size_ms - self.advance_ms)
-        return range(begin, min(last + self.advance_ms, first + self.size_ms))
-
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedWindows:
@@ -142,10 +136,6 @@ class UnlimitedWindows:
     def windows_for(self, timestamp: int) -> list[Window]:
         """Return the window, if a time (ms) is in it."""
         return [Window(self.start_ms, _MAX_TIME_MS)] if timestamp >= self.start_ms else []
-
-    def same_windows(self, windows: list[Window]) -> range:
-        """Return the times (ms) that are in just these windows, which are those of one time."""
-        return range(self.start_ms, _MAX_TIME_MS) if windows else range(self.start_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@
 An operator says what its stream time is, until when something of it waits, and what is to be done
 when its time moves; all in event time. Nothing here is called for a record.
 
-Decided in ADR 8. Not in Kafka Streams.
+Decided in ADR 9. Not in Kafka Streams.
 """
 
 from __future__ import annotations

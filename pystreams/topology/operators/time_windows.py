@@ -7,6 +7,9 @@ A row's timestamp is the highest of its records'. A record without a value is fo
 the aggregator is called with None. With final results no change is sent on, but each row once its
 window has closed, earliest windows first, with the headers of the record that led to it.
 
+Differs from Kafka, where a result that is older than the store's retention when it is looked for is
+not sent: with the default retention that is any window that is followed by a gap.
+
 Spec: Kafka KStreamWindowAggregate, AbstractKStreamTimeWindowAggregateProcessor.
 """
 
@@ -18,7 +21,7 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.windows import EmitStrategy, Windows
+from pystreams.topology.contracts.windows import EmitStrategy, TimeWindows, Windows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
@@ -66,6 +69,9 @@ class _TimeWindows:
         self._record_dropped = task.record_dropped
         self._report_error = task.report_error
         self._store = store
+        self._row_key = store.row_key
+        self._fetch_row = store.fetch_row
+        self._put_row = store.put_row
         self._windows = operator.windows
         # Neighbours in time are mostly in the same windows.
         self._present: list[Window] = []
@@ -97,16 +103,23 @@ class _TimeWindows:
         if timestamp > time.stream_time:
             time.stream_time = timestamp
         close_time = time.stream_time - windows.grace_period_ms
-        late = False
+        late, row_key = False, None
         if timestamp not in self._same_windows:
             self._present = windows.windows_for(timestamp)
-            self._same_windows = windows.same_windows(self._present)
+            self._same_windows = _times_in(self._present, windows)
         for window in self._present:
             if window.end <= close_time:
                 late = True
                 shown = f"[{window.start},{window.end})"
                 time.drop(key, value, timestamp, window, shown, close_time)
-            elif not self._update(key, value, timestamp, headers, window):
+                continue
+            if row_key is None:
+                try:
+                    row_key = self._row_key(key)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    self._report_error(error, self._name)
+                    return
+            if not self._update(key, row_key, value, (timestamp, headers), window):
                 return
         if late and time.hand_on is not None:
             time.hand_on(key, value, timestamp, headers)
@@ -114,19 +127,20 @@ class _TimeWindows:
             self._send_closed(close_time, self._final, headers)
 
     def _update(
-        self, key: Any, value: Any, timestamp: int, headers: Headers, window: Window
+        self, key: Any, row_key: bytes, value: Any, at: tuple[int, Headers], window: Window
     ) -> bool:
-        """Fold a record into one window; return whether that went well."""
-        record, fold, store = self._record, self._fold, self._store
-        record.timestamp, record.headers = timestamp, headers
+        """Fold a record with its timestamp and headers into one window; tell if that went well."""
+        record, fold = self._record, self._fold
+        timestamp, headers = record.timestamp, record.headers = at
+        start = window.start
         try:
-            old, old_timestamp = store.fetch_with_timestamp(key, window.start)
+            old, old_timestamp = self._fetch_row(row_key, start)
             if old is None:
                 old = fold.initializer()
             elif old_timestamp > timestamp:
                 timestamp = old_timestamp
             new = fold.aggregator(key, value, old)
-            store.put_with_timestamp(key, new, timestamp, window.start)
+            self._put_row(row_key, new, timestamp, start)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
@@ -176,3 +190,13 @@ class _TimeWindows:
         """Return whether a window begins in a stretch of time (ms, both inclusive)."""
         windows = self._windows.windows_for(last)
         return bool(windows) and windows[-1].start >= first
+
+
+def _times_in(present: list[Window], windows: Windows) -> range:
+    """Return the times (ms) that are in just these windows, which are those of one time."""
+    if not isinstance(windows, TimeWindows):
+        return range(present[0].start, present[0].end) if present else range(0)
+    size_ms, advance_ms = windows.size_ms, windows.advance_ms
+    first, last = present[0].start, present[-1].start
+    begin = last if first == 0 else max(last, first + size_ms - advance_ms)
+    return range(begin, min(last + advance_ms, first + size_ms))

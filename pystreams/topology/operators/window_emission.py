@@ -8,7 +8,8 @@
 
 The stream time is that of the records an operator has met, not the task's: a filter above it
 counts. It is committed with the offsets, as is how far final results were sent on; so a restart
-neither changes which records are late, nor is a result sent twice or never.
+neither changes which records are late, nor is a result sent twice or never. Differs from Kafka,
+which forgets the stream time.
 
 Spec: Kafka AbstractKStreamTimeWindowAggregateProcessor, KStreamSessionWindowAggregate, KIP-825.
 """

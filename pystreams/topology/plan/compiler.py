@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pystreams.errors import SerializationError
+from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
 from pystreams.serdes import serialize_or_raise
 from pystreams.topology.contracts.operator import NodeContext, Step, TaskContext, fan_out
@@ -16,6 +17,8 @@ from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 Serialize = Callable[[Any], bytes]
+
+_REMEMBERED_KEYS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ def compile_subtopology(
 def _attach_sink(node: SinkNode, task: TaskContext) -> Step:
     if not callable(node.topic) and node.partitioner is None:
         return _static_sink(node, node.topic, task)
+    if not callable(node.topic) and isinstance(node.partitioner, WindowedStreamPartitioner):
+        return _windowed_sink(node, node.topic, node.partitioner, task)
     return _routing_sink(node, task)
 
 
@@ -87,6 +92,42 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
                 return
             record = (*again, timestamp, headers)
         append(record)
+
+    return step
+
+
+def _windowed_sink(
+    node: SinkNode, topic: str, partitioner: WindowedStreamPartitioner, task: TaskContext
+) -> Step:
+    """Return the step of a sink of windowed keys: the partition is that of the key inside."""
+    real_topic, name = task.topic_name(topic), node.name
+    serialize_key = task.key_serde(node.key_serde, name).serializer(real_topic)
+    serialize_value = task.value_serde(node.value_serde, name).serializer(real_topic)
+    suffix_bytes = partitioner.serde.suffix_bytes
+    outputs: dict[bytes, OutputBuffer] = {}
+
+    def output_of(inner: bytes) -> OutputBuffer:
+        if len(outputs) >= _REMEMBERED_KEYS:
+            outputs.clear()
+        partition = partition_of(inner, task.num_partitions(real_topic))
+        output = outputs[inner] = task.output(real_topic, partition)
+        return output
+
+    def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        try:
+            raw_key = None if key is None else serialize_key(key)
+            raw_value = None if value is None else serialize_value(value)
+        except Exception:  # noqa: BLE001 - a serde may raise anything
+            again = _again(task, name, real_topic, (serialize_key, key), (serialize_value, value))
+            if again is None:
+                return
+            raw_key, raw_value = again
+        if raw_key is None:
+            output = task.output(real_topic)
+        else:
+            inner = raw_key[:-suffix_bytes]
+            output = outputs.get(inner) or output_of(inner)
+        output.records.append((raw_key, raw_value, timestamp, headers))
 
     return step
 

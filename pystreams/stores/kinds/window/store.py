@@ -235,13 +235,27 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
 
     metered_methods: ClassVar[Mapping[str, str]] = {
         **_WindowStateStore.metered_methods,
+        "fetch_row": "fetch",
         "fetch_with_timestamp": "fetch",
+        "put_row": "put",
         "put_with_timestamp": "put",
     }
 
+    def row_key(self, key: K) -> bytes:
+        """Return what `fetch_row` and `put_row` take for a key.
+
+        Raises:
+            SerializationError: The key does not fit its serde.
+        """
+        return self._key_bytes(key)
+
     def fetch_with_timestamp(self, key: K, window_start: int) -> tuple[V | None, int]:
         """Return (value, timestamp in ms) of a window; (None, -1) when it has no value."""
-        stored = self._stored(self._key_bytes(key), window_start)
+        return self.fetch_row(self._key_bytes(key), window_start)
+
+    def fetch_row(self, row_key: bytes, window_start: int) -> tuple[V | None, int]:
+        """Do as `fetch_with_timestamp`, given the key's bytes."""
+        stored = self._stored(row_key, window_start)
         if stored is None:
             return None, UNKNOWN_TIMESTAMP
         try:
@@ -261,13 +275,16 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         Raises:
             SerializationError: The key or value does not fit its serde.
         """
-        raw_key = self._key_bytes(key)
+        self.put_row(self._key_bytes(key), value, timestamp, window_start)
+
+    def put_row(self, row_key: bytes, value: V | None, timestamp: int, window_start: int) -> None:
+        """Do as `put_with_timestamp`, given the key's bytes."""
         if value is None:
-            self._write_window(raw_key, None, None, self._record.timestamp, window_start)
+            self._write_window(row_key, None, None, self._record.timestamp, window_start)
             return
         plain = self._value_bytes(value)
         stored = _PACK_LONG(timestamp) + plain if self._buffer.value_prefix_bytes else plain
-        self._write_window(raw_key, stored, plain, timestamp, window_start)
+        self._write_window(row_key, stored, plain, timestamp, window_start)
 
     def put(self, key: K, value: ValueAndTimestamp[V] | None, window_start: int) -> None:
         """Write the value of a window with its timestamp; None deletes it."""
