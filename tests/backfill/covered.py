@@ -261,7 +261,7 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
-    "sliding_windows": Case(sliding_windows, LEFT, {"left": 3}),
+    "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(

@@ -22,7 +22,7 @@ from tests.backfill.covered import CONFIG, TEXT, made_up
 from tests.backfill.live import live_run, outcome_of
 
 IGNORING = {**CONFIG, "backfill.ignore.idle.timeouts": True}
-NAMES = {"left": 1, "right": 1}
+NAMES = {"left": 1, "right": 1, "counts": 1}
 
 
 def waiting(idle_timeout_ms: int | None) -> Topology:

@@ -11,6 +11,7 @@ from pystreams import (
     EmitStrategy,
     JoinWindows,
     Materialized,
+    SessionWindows,
     SlidingWindows,
     StreamsBuilder,
     TimeWindows,
@@ -279,6 +280,15 @@ def test_stream_time_grows_by_no_more_than_the_clock_when_operators_feed_each_ot
         assert sent == []
         driver.advance_wall_clock_ms(1200)
         assert sent == [(0, 1)]
+
+
+def test_sessions_take_no_timeout_yet() -> None:
+    grouped = StreamsBuilder(idle_timeout_ms=1).stream("in").group_by_key()
+    sessions = SessionWindows.of_inactivity_gap_with_no_grace(1)
+
+    grouped.windowed_by(sessions)
+    with pytest.raises(TopologyError, match="do not close on a silent input yet"):
+        grouped.windowed_by(sessions, idle_timeout_ms=1)
 
 
 def test_windows_that_never_close_take_no_timeout() -> None:

@@ -75,7 +75,14 @@ class WindowedGroups:
             TopologyError: It is.
         """
         own_ms = checked_timeout(self.idle_timeout_ms, "windowed_by")
-        if own_ms not in {None, NEVER} and isinstance(self.windows, UnlimitedWindows):
+        if own_ms in {None, NEVER}:
+            return
+        if isinstance(self.windows, SessionWindows):
+            raise TopologyError(
+                "windowed_by: sessions do not close on a silent input yet: leave idle_timeout_ms "
+                "out, or aggregate by TimeWindows or SlidingWindows"
+            )
+        if isinstance(self.windows, UnlimitedWindows):
             raise TopologyError(
                 "windowed_by: unlimited windows never close, so nothing waits for an "
                 "idle_timeout_ms: leave it out, or aggregate by TimeWindows"

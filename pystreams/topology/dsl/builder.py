@@ -38,9 +38,10 @@ class StreamsBuilder:
 
     Args:
         idle_timeout_ms: How long the input of a task is silent, on the wall clock (ms), before
-            stream time goes on with the clock, for what waits for it: windows, sessions,
-            suppressions, outer joins and joins with a grace period, unless they have one of their
-            own. None leaves stream time to the records. See docs/dsl/idle-input.md.
+            stream time goes on with the clock, for what waits for it: time windows, sliding
+            windows, left and outer joins of streams, and joins with a grace period, unless they
+            have one of their own. None leaves stream time to the records. See
+            docs/dsl/idle-input.md.
 
     Raises:
         TopologyError: It is no such time.
