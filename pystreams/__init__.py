@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.factories import Stores
     from pystreams.stores.store_builder import StoreBuilder
+    from pystreams.topology import aggregations
     from pystreams.topology.contracts.extractors import (
         ConsumerRecord,
         fail_on_invalid_timestamp,
@@ -268,6 +269,7 @@ _HOMES = {
 }
 """Where each public name is defined."""
 
+_MODULES = {"aggregations": "pystreams.topology.aggregations", "serdes": "pystreams.serdes"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022 - constants are sorted among the other names
@@ -366,6 +368,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "WindowRangeQuery",
     "WindowStore",
     "Windowed",
+    "aggregations",
     "fail_on_invalid_timestamp",
     "log_and_continue",
     "log_and_fail",
@@ -381,8 +384,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module, once."""
-    if name == "serdes":
-        return importlib.import_module("pystreams.serdes")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'pystreams' has no attribute {name!r}")

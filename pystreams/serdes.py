@@ -52,6 +52,24 @@ class WrappingSerde(Serde[Any], Protocol):
         """Return whether nothing inside it is left to the configuration."""
 
 
+@runtime_checkable
+class StateSerde(Serde[Any], Protocol):
+    """A serde of what a store keeps, where those who query the store see something else.
+
+    A mean is kept as a sum and a count; queries see the mean.
+    """
+
+    def result_deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        """Return the function that turns bytes into what queries see."""
+
+
+def readers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes], Any]:
+    """Return the function by which those who query a store see its values."""
+    if isinstance(serde, StateSerde):
+        return serde.result_deserializer(topic)
+    return serde.deserializer(topic)
+
+
 class FunctionSerde(Generic[T]):
     """A serde made of two functions, the same for every topic.
 

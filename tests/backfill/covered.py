@@ -22,6 +22,7 @@ from pystreams import (
     StreamsBuilder,
     TimeWindows,
     Topology,
+    aggregations,
     serdes,
 )
 from pystreams.kernel.partitioner import partition_of
@@ -229,6 +230,43 @@ def ticks_to_chosen_topics() -> Topology:
     return topology
 
 
+def number_of(value: str) -> int:
+    return int(value[1:])
+
+
+def ready_aggregations() -> Topology:
+    """Ready aggregations of a stream and of a table; records that repeat others are dropped."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", **TEXT)
+    every = aggregations.several(
+        count=aggregations.count(),
+        sum=aggregations.sum(number_of),
+        mean=aggregations.mean(lambda value: number_of(value) / 7),
+        stddev=aggregations.stddev(number_of),
+        least=aggregations.min(),
+        most=aggregations.max(number_of),
+        first=aggregations.first(),
+        last=aggregations.last(serde=serdes.STRING),
+        top=aggregations.top_n(3, number_of, by=lambda number: number % 5),
+        all=aggregations.collect(5),
+        distinct=aggregations.distinct_count(),
+        about=aggregations.approx_distinct_count(),
+        ranks=aggregations.percentiles((0.1, 0.9), number_of),
+    )
+    kept = stream.group_by_key().aggregate(every, name="every")
+    kept.to_stream().to("every", key_serde=serdes.STRING, value_serde=serdes.JSON)
+    means = stream.group_by_key().aggregate(aggregations.mean(number_of), name="means")
+    by_whole = means.group_by(
+        lambda _, mean: (str(round(mean)), mean), value_serde=serdes.DOUBLE, name="by-whole"
+    )
+    totals = by_whole.aggregate(aggregations.sum(), name="totals", value_serde=serdes.DOUBLE)
+    totals.to_stream().to("totals", key_serde=serdes.STRING)
+    stream.distinct(
+        within_ms=9_000, grace_period_ms=5_000, by=lambda _, value: value, name="once"
+    ).to("once", **TEXT)
+    return builder.build()
+
+
 def through_a_topic_with_a_history() -> Topology:
     """A topic that others have written to as well: what is written stands behind its history."""
     builder = StreamsBuilder()
@@ -267,6 +305,7 @@ CASES: dict[str, Case] = {
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
     ),
+    "ready_aggregations": Case(ready_aggregations, LEFT, {"left": 3}),
     "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
     "topic_with_a_history": Case(
         through_a_topic_with_a_history,

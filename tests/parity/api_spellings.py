@@ -276,6 +276,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "repartition_topics",
         "stores",
     },
+    "KStream": {"distinct"},
     "JoinWindows": {"after_ms", "before_ms", "retention_ms"},
     "ProcessorContext": {"headers"},
     "Stores": {"custom_key_value_store", "in_memory_versioned_key_value_store", "store_builder"},

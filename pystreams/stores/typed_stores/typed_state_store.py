@@ -20,7 +20,7 @@ from pystreams.record import (
     ProducedRecord,
     RecordMetadata,
 )
-from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.serdes import Serde, readers_deserializer, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
@@ -351,7 +351,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             "topic": self._topic,
             "serialize_key": key_serde.serializer(self._topic),
             "deserialize_key": key_serde.deserializer(self._topic),
-            "decode": self._decoder(value_serde.deserializer(self._topic)),
+            "decode": self._decoder(readers_deserializer(value_serde, self._topic)),
         }
 
     def _unavailable(self) -> StoreNotAvailableError:

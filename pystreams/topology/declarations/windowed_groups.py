@@ -21,6 +21,7 @@ from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import session_retention, window_retention
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.windowed_serdes import (
     SessionWindowedSerde,
     TimeWindowedSerde,
@@ -32,7 +33,11 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
-from pystreams.topology.declarations.declared_groups import StreamGroups
+from pystreams.topology.declarations.declared_groups import (
+    StreamGroups,
+    keeping_states,
+    with_results,
+)
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.table_store import TableStore
@@ -40,6 +45,7 @@ from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
 from pystreams.topology.operators.idle_time import NEVER, checked_timeout
 from pystreams.topology.operators.late_records import Late, LateRecords
+from pystreams.topology.operators.results import ResultsOperator, fold_of
 from pystreams.topology.operators.session_windows import SessionWindowOperator
 from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.table_operator import TableOperator
@@ -133,6 +139,18 @@ class WindowedGroups:
         """Declare a fold of the user's."""
         return self._folded(fold, chosen, node_name, naming.STREAM_AGGREGATE, None)
 
+    def aggregated_by(
+        self,
+        aggregation: Aggregation[Any, Any, Any],
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+    ) -> DeclaredTable:
+        """Declare a ready aggregation: the store keeps its states, the table has its results."""
+        states = keeping_states(aggregation, chosen)
+        prefix = naming.STREAM_AGGREGATE
+        table = self._folded(fold_of(aggregation), states, node_name, prefix, None, aggregation)
+        return with_results(aggregation, chosen, table)
+
     def _folded(
         self,
         fold: Fold,
@@ -140,6 +158,7 @@ class WindowedGroups:
         node_name: str | None,
         prefix: str,
         value_serde: Serde[Any] | None,
+        aggregation: Aggregation[Any, Any, Any] | None = None,
     ) -> DeclaredTable:
         """Declare an aggregation.
 
@@ -149,6 +168,7 @@ class WindowedGroups:
             node_name: The node's name; None generates one.
             prefix: Begins generated names.
             value_serde: Serde of results, where `chosen` has none.
+            aggregation: Makes results of what the fold keeps; None if that is the result.
 
         Raises:
             TopologyError: Windows would not be kept as long as they may change.
@@ -173,6 +193,8 @@ class WindowedGroups:
         )
         late = self._late_records()
         operator = self._operator(store.name, fold, late)
+        if aggregation is not None:
+            operator = ResultsOperator(operator, aggregation)
         grace_ms = windows.grace_period_ms
         if isinstance(windows, SessionWindows):
             grace_ms += windows.inactivity_gap_ms

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import LONG, Serde
+from pystreams.serdes import JSON, LONG, Serde
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Window, Windowed
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
@@ -36,6 +38,7 @@ from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
@@ -213,6 +216,42 @@ class KStream(Generic[K, V]):
             checked(mapper, "print", KEY_VALUE)
         operator = PrintOperator(label or self._declared.node.name, file, mapper)
         self._declared.new_value(operator, naming.STREAM_PRINT, name)
+
+    # ------------------------------------------------------------------ repeated records
+
+    def distinct(
+        self,
+        *,
+        within_ms: int,
+        grace_period_ms: int = 0,
+        by: Callable[[K, V], Any] | None = None,
+        by_serde: Serde[Any] = JSON,
+        key_serde: Serde[K] | None = None,
+        store_type: StoreEngine | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Drop records that repeat one of the same key within a time; the first is handed on.
+
+        One repeats another if their timestamps are `within_ms` or less apart; what was dropped
+        prolongs nothing. Records without a key are dropped and counted, and so are those older than
+        the newest one that was handed on by more than `within_ms` and the grace period. What is
+        kept expires by itself. If keys are new, records go through a repartition topic first.
+
+        Args:
+            within_ms: How far apart records may be to be the same, in event time.
+            grace_period_ms: How much later records may come.
+            by: Called with (key, value); returns what tells records of one key apart, such as an
+                event's id. One for which it returns None is handed on. None tells keys apart.
+            by_serde: Makes bytes of that; equal bytes are the same.
+            key_serde: Makes bytes of keys; the stream's own when None, then the configured default.
+            store_type: Where the identities are kept: RocksDB when None.
+            name: Name of the node, and with suffixes of the store and the repartition topic.
+
+        Raises:
+            TopologyError: A time is not a whole number of ms, or `by` takes other parameters.
+        """
+        call = DistinctCall(within_ms, grace_period_ms, by, by_serde, key_serde, store_type, name)
+        return KStream(distinct_stream(self._declared, call))
 
     # ------------------------------------------------------------------ several streams
 
@@ -931,6 +970,18 @@ class KGroupedStream(Generic[K, V]):
         operator = aggregate.ReduceOperator(store.name, reducer)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -939,19 +990,35 @@ class KGroupedStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the values of each key into one of another type, which has a serde of its own.
+
+        A ready one, such as `aggregate(aggregations.mean())`, brings all of it; `value_serde` is
+        then that of the results, for what follows.
 
         Args:
             initializer: Returns the value a key begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the key. It may change what it was given and return that.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
-        operator = aggregate.AggregateOperator(store.name, initializer, aggregator)
+        operator = aggregate.AggregateOperator(store.name, Fold(initializer, aggregator))
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
     @overload
@@ -1061,6 +1128,18 @@ class TimeWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=False)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1069,17 +1148,32 @@ class TimeWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each key and window into one of another type, with its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a window begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the window's row. It may change what it was given and return that.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
         return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
 
 
@@ -1129,6 +1223,18 @@ class SessionWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=True)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1138,8 +1244,21 @@ class SessionWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        merger: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each session into one of another type, which has its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a session begins with.
@@ -1147,10 +1266,13 @@ class SessionWindowedKStream(Generic[K, V]):
                 delete the session's row.
             merger: Called with (key, value so far, other value) when two sessions become one.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator, merger)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
         checked(merger, "aggregate", ("key", "so_far", "other"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
         fold = Fold(initializer, aggregator, merger)
         return KTable(self._groups.aggregated(fold, chosen, node_name))
 
@@ -1201,6 +1323,18 @@ class KGroupedTable(Generic[K, V]):
         operator = aggregate.TableReduceOperator(store.name, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1210,18 +1344,35 @@ class KGroupedTable(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        adder: Any = None,
+        subtractor: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the rows of each group into a value of another type, which has a serde of its own.
+
+        Or give a ready one that can be undone, as to `KGroupedStream.aggregate`: `count`, `sum`,
+        `mean`, `variance`, `stddev`, and `several` of them.
 
         Args:
             initializer: Returns the value a group begins with.
             adder: Called with (group, new value, value so far).
             subtractor: Called with (group, old value, value so far); None deletes the group.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(adder, subtractor)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, None)
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))

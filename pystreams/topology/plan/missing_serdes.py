@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall
-from pystreams.serdes import Serde, WrappingSerde
+from pystreams.serdes import BYTES, Serde, WrappingSerde
 from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.distinct import DistinctOperator
 from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.operators.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stateless import (
@@ -106,6 +107,9 @@ def _needs(topology: Topology) -> Iterator[_Need]:
         elif isinstance(node.operator, GraceJoinOperator | SubscriptionSendOperator):
             join = node.operator
             yield _Need(f"join {name!r}", call, join.key_serde, join.value_serde, name)
+        elif isinstance(node.operator, DistinctOperator):
+            what = f"node {name!r}"
+            yield _Need(what, call, node.operator.key_serde, BYTES, name)
     users = _store_users(topology)
     for name, builder in topology.stores.items():
         if builder.store_kind.has_serdes:
