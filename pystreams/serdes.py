@@ -70,6 +70,13 @@ def readers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes], Any
     return serde.deserializer(topic)
 
 
+def filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
+    """Return a serde with the configured default where it, or what it wraps, was left open."""
+    if isinstance(serde, WrappingSerde):
+        return serde.with_default(default)
+    return serde or default
+
+
 class FunctionSerde(Generic[T]):
     """A serde made of two functions, the same for every topic.
 

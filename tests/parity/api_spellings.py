@@ -280,7 +280,14 @@ OURS_ALONE: dict[str, set[str]] = {
     "JoinWindows": {"after_ms", "before_ms", "retention_ms"},
     "ProcessorContext": {"headers"},
     "Stores": {"custom_key_value_store", "in_memory_versioned_key_value_store", "store_builder"},
-    "StoreBuilder": {"changelog_defaults", "metrics_scope", "spec", "store_kind"},
+    "StoreBuilder": {
+        "changelog_defaults",
+        "engine",
+        "metrics_scope",
+        "over",
+        "spec",
+        "store_kind",
+    },
     "KeyValueStore": {"read_only", "set_flush_listener"},
     # Ranges of keys and of ends have names of their own, where Java overloads.
     "WindowStore": {"backward_fetch_range", "fetch_range", "read_only", "set_flush_listener"},

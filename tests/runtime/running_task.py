@@ -42,8 +42,6 @@ class RunningTask:
     ) -> None:
         plan = TopologyPlan(topology, "app")
         settings = TaskSettings(
-            default_key_serde=None,
-            default_value_serde=None,
             timestamp_extractor=fail_on_invalid_timestamp,
             deserialization_handler=log_and_continue,
             processing_handler=log_and_continue,

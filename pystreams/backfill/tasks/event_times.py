@@ -90,8 +90,9 @@ class _Asking:
         node = plan.source_of_topic(topic)
         assert isinstance(node, SourceNode), f"the stage reads {topic}"
         self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
-        self._key = _deserializer(node.key_serde, settings.default_key_serde, topic)
-        self._value = _deserializer(node.value_serde, settings.default_value_serde, topic)
+        environment = settings.stores.environment
+        self._key = _deserializer(node.key_serde, environment.default_key_serde, topic)
+        self._value = _deserializer(node.value_serde, environment.default_value_serde, topic)
         self._now_ms = now_ms
         self._highest = -1
 

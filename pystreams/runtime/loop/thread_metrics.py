@@ -138,7 +138,7 @@ class ThreadMetrics:
     ) -> Iterator[tuple[MetricName, MetricValue]]:
         tags = self._task_tags(task)
         meters = task.state_manager.meters().values()
-        cached_bytes = sum(one.cached_bytes for one in meters)
+        cached_bytes = sum(meter.cached_bytes for meter in meters)
         yield MetricName("active-buffer-count", TASK_GROUP, tags), task.buffered_records()
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records

@@ -248,10 +248,6 @@ class ProcessorStateManager:
         self.positions.flushed()
         self.measure()
 
-    def cached_bytes(self) -> int:
-        """Return the bytes that caches hold back from changelogs and downstream."""
-        return self.measure()[1]
-
     def uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values that wait for `commit`, over all stores."""
         return self.measure()[0]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
+EngineFactory = Callable[[str], "KeyValueEngine"]
+"""Makes an engine from the name of its store."""
 
 RowLookup = Callable[[Any], tuple[Any, int]]
 """Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
@@ -165,7 +167,7 @@ class StoreKind:
         return {}
 
     def form(self, spec: StoreSpec) -> str:
-        """Return what stores are for the test driver, whose `get_<form>` gives one.
+        """Return as what a store is read and written: `get_<form>` of the test driver gives it.
 
         "" where only `get_state_store` does; `get_key_value_store` then tries, too.
         """
@@ -211,7 +213,7 @@ class StoreSupplier:
     kind: StoreKind
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
 
@@ -239,7 +241,8 @@ class StoreSpec:
         transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
             through at once, as a store before it did.
         logs_headers: Whether the changelog has the headers of the records that were written, as
-            Kafka Streams 4.3 logs them for joins of two streams; only window stores can.
+            Kafka Streams 4.3 logs them for joins of two streams, and by foreign keys; window and
+            key-value stores can.
     """
 
     name: str
@@ -253,7 +256,7 @@ class StoreSpec:
     caching: bool = False
     logging: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
     transactional: bool = True
