@@ -126,11 +126,14 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
+        CogroupedKStream,
         KGroupedStream,
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedCogroupedKStream,
         SessionWindowedKStream,
+        TimeWindowedCogroupedKStream,
         TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
@@ -258,11 +261,14 @@ _HOMES = {
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
+        "CogroupedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedCogroupedKStream",
         "SessionWindowedKStream",
+        "TimeWindowedCogroupedKStream",
         "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
@@ -277,6 +283,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "BranchedKStream",
     "BrokerNotAvailableError",
     "ChangelogLossError",
+    "CogroupedKStream",
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
@@ -327,6 +334,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -349,6 +357,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsError",
     "TableJoined",
     "TaskId",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampedKeyQuery",

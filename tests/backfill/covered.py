@@ -27,6 +27,7 @@ from pystreams import (
 )
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.in_process import Row
+from tests.backfill.session_topologies import cogroups, final_sessions, sessions
 from tests.backfill.test_history_task import history_of
 from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere
 from tests.parity.golden import Observations
@@ -299,6 +300,11 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
+    "sessions": Case(sessions, LEFT, {"left": 3, "counts": 3, "joined": 2}),
+    "final_sessions": Case(
+        final_sessions, LEFT, {"left": 3, "counts": 2}, {"window.emit.interval.ms": 0}
+    ),
+    "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
     "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
