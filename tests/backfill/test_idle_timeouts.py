@@ -43,7 +43,7 @@ def test_backfill_with_idle_timeouts_is_refused_before_spark_is_looked_for(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
 
-    told = r"KSTREAM-OUTERTHIS-\d+, closing, ready: idle_timeout_ms.*backfill.ignore.idle.timeouts=true"
+    told = r"OUTERTHIS-\d+, closing, ready: idle_timeout_ms.*backfill.ignore.idle.timeouts=true"
     with pytest.raises(TopologyError, match=told):
         run(waiting(1000), CONFIG, source=ArchiveSource("x"), output=tmp_path / "staged")
     with pytest.raises(Exception, match="pyspark"):
