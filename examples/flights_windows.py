@@ -6,8 +6,8 @@ Load the flights first: `python examples/flights_loader.py`. Three questions:
 
 - How late are departures on average, in each three hours of each airport, told anew each hour?
 - How many departures of an airport were more than an hour late, within any one hour?
-- What did an aircraft do in a day: how many flights, how many minutes late, from where to where? Its
-  day is over when it has not departed for eight hours.
+- What did an aircraft do in a day: how many flights, how many minutes late, from where to where?
+  Its day is over when it has not departed for eight hours.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StateStoreError,
         StoreNotAvailableError,
         StreamsError,
+        SuppressionBufferFullError,
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
@@ -126,11 +127,14 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
+        CogroupedKStream,
         KGroupedStream,
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedCogroupedKStream,
         SessionWindowedKStream,
+        TimeWindowedCogroupedKStream,
         TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
@@ -144,6 +148,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.suppressed import BufferConfig, Suppressed
     from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
@@ -164,6 +169,7 @@ _HOMES = {
         "StateStoreError",
         "StoreNotAvailableError",
         "StreamsError",
+        "SuppressionBufferFullError",
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
@@ -255,14 +261,18 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
+        "CogroupedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedCogroupedKStream",
         "SessionWindowedKStream",
+        "TimeWindowedCogroupedKStream",
         "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
@@ -276,7 +286,9 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
+    "BufferConfig",
     "ChangelogLossError",
+    "CogroupedKStream",
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
@@ -327,6 +339,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -347,8 +360,11 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "Suppressed",
+    "SuppressionBufferFullError",
     "TableJoined",
     "TaskId",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampedKeyQuery",

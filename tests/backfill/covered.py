@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from pystreams import (
+    BufferConfig,
     ConsumerRecord,
     EmitStrategy,
     JoinWindows,
@@ -17,8 +18,10 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    StoreEngine,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     Topology,
     aggregations,
@@ -26,6 +29,7 @@ from pystreams import (
 )
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.in_process import Row
+from tests.backfill.session_topologies import cogroups, final_sessions, sessions
 from tests.backfill.test_history_task import history_of
 from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere
 from tests.parity.golden import Observations
@@ -115,6 +119,23 @@ def stream_joins() -> Topology:
     left.outer_join(
         right, lambda value, other: f"{value}{other}", windows.before(1_000), name="all"
     ).to("all", **TEXT)
+    return builder.build()
+
+
+def suppressions() -> Topology:
+    """Tables whose changes wait: by time, by room, in memory, and until windows close."""
+    builder = StreamsBuilder()
+    table = builder.table("left", **TEXT)
+    limits = Suppressed.until_time_limit
+    timed = table.suppress(limits(9_000, BufferConfig.unbounded()).with_name("timed"))
+    timed.to_stream().to("timed", **TEXT)
+    few = BufferConfig.max_records(5, store_type=StoreEngine.IN_MEMORY)
+    full = timed.suppress(limits(10**9, few).with_name("full"))
+    full.to_stream().to("full", **TEXT)
+    stream = builder.stream("right", **TEXT).filter(lambda _, value: value is not None)
+    windowed = stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10_000, 5_000))
+    closed = windowed.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    closed.to_stream(lambda windowed, _: str(windowed)).to("closed", **COUNT)
     return builder.build()
 
 
@@ -283,6 +304,12 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
+    "sessions": Case(sessions, LEFT, {"left": 3, "counts": 3, "joined": 2}),
+    "final_sessions": Case(
+        final_sessions, LEFT, {"left": 3, "counts": 2}, {"window.emit.interval.ms": 0}
+    ),
+    "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
+    "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(

@@ -16,9 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pystreams.backfill.plan.rows import HEADERS
+from pystreams.backfill.plan.rows import HEADERS, headers_of
 from pystreams.backfill.spark.pickling import unpack
-from pystreams.backfill.tasks.task_input import headers_of
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.operator_context import TaskSettings

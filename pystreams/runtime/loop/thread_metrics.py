@@ -161,6 +161,10 @@ def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, Metric
         yield named("num-open-iterators"), meters.open_iterators
         for operation, latencies in list(meters.operations.items()):
             yield from _latencies(tags, operation, latencies, now_ms)
+        for name, values in list(meters.samples.items()):
+            reading = values.read(now_ms)
+            yield named(f"{name}-avg"), reading.average
+            yield named(f"{name}-max"), reading.maximum
 
 
 def _latencies(

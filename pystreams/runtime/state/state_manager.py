@@ -261,6 +261,8 @@ class ProcessorStateManager:
         for managed in self._stores.values():
             store, output, changelog = managed.store, managed.output, managed.changelog
             meters = managed.meters
+            if meters.debug:
+                meters.sample(managed.builder.store_kind.samples(store))
             if output is None or changelog is None:
                 meters.timed(partial(store.commit, {}), meters.commits)
                 continue

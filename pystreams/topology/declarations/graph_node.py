@@ -98,7 +98,7 @@ class TableNode(GraphNode):
 
     @property
     def joined_from(self) -> tuple[TableNode, ...]:
-        """The tables that it joins, if it does: its old values are made of theirs."""
+        """The tables that it joins or merges, if it does: its old values are made of theirs."""
         return ()
 
     def view(self) -> TableView:

@@ -44,6 +44,17 @@ def reducing(reducer: Callable[[Any, Any], Any]) -> Fold:
     return Fold(_nothing, aggregator, merger)
 
 
+def beginning(
+    initializer: Callable[[], Any], merger: Callable[[Any, Any, Any], Any] | None = None
+) -> Fold:
+    """Return the fold that begins, and adds nothing: each stream of a cogroup adds in its way."""
+
+    def aggregator(key: Any, value: Any, so_far: Any) -> Any:  # noqa: ARG001 - its form
+        return so_far
+
+    return Fold(initializer, aggregator, merger)
+
+
 def _nothing() -> None:
     return None
 
