@@ -1,0 +1,55 @@
+"""A backfill of a join by a foreign key ends at the rows of a live run, however late rows come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pystreams.backfill.plan.rows import HistoryMessage
+from pystreams.backfill.plan.turns import turn_in, with_turn, without_turn
+from pystreams.errors import StreamsError
+from pystreams.record import ProducedRecord
+from tests.backfill.covered import CASES, CONFIG, spread
+from tests.backfill.in_process import run
+from tests.backfill.live import live_run, outcome_of
+
+CASE = CASES["foreign_keys_of_late_rows"]
+STORES = ("named", "all-named")
+
+
+def values_in(records: list[ProducedRecord]) -> dict[bytes | None, bytes | None]:
+    """The value of each row, behind its timestamp."""
+    return {key: value for key, value, *_ in records}
+
+
+@pytest.mark.parametrize("num_partitions", [(1, 1), (3, 3), (3, 5), (4, 1)])
+def test_rows_are_those_of_a_live_run(num_partitions: tuple[int, int], tmp_path: Path) -> None:
+    left, right = num_partitions
+    own = {"left": left, "right": right}
+    rows = [
+        row
+        for topic, count in own.items()
+        for row in spread([row for row in CASE.rows if row.topic == topic], count)
+    ]
+    found = outcome_of(run(CASE.build(), CONFIG, rows, own, tmp_path / "backfill"))
+    in_one = [row for topic in own for row in spread([r for r in rows if r.topic == topic], 1)]
+    live = live_run(CASE.build(), CONFIG, in_one, tmp_path / "live")
+
+    for store in STORES:
+        assert values_in(found.states[store]) == values_in(live.states[store])
+
+
+def test_turn_is_a_header_that_tasks_do_not_see() -> None:
+    record = with_turn((b"k", b"v", 7, (("h", b"1"),)), 1000)
+    headers = list(record[3])
+    message = HistoryMessage("t", 0, 0, 7, b"k", b"v", headers)
+
+    assert turn_in(headers) == 1000
+    assert headers[-1] == ("pystreams-turn", bytes.fromhex("00000000000003e8"))
+    assert without_turn(message).headers() == [("h", b"1")]
+
+
+def test_record_without_a_turn_is_refused() -> None:
+    with pytest.raises(StreamsError, match="run the backfill in another directory"):
+        turn_in(None)
