@@ -18,6 +18,7 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    SlidingWindows,
     StoreEngine,
     Stores,
     StreamsBuilder,
@@ -301,16 +302,28 @@ def through_a_topic_with_a_history() -> Topology:
 def at_own_times(rows: list[Row]) -> list[Row]:
     """The rows in the order of their times, each at a time of its own."""
     in_time = sorted(rows, key=lambda row: (row.timestamp, row.topic, row.partition, row.offset))
-    times = [
-        replace(row, timestamp=number + max(0, row.timestamp)) for number, row in enumerate(in_time)
-    ]
     offsets = dict[tuple[str, int], int]()
     found = []
-    for row in times:
+    for number, row in enumerate(in_time):
         offset = offsets.get((row.topic, row.partition), 0)
         offsets[row.topic, row.partition] = offset + 1
-        found.append(replace(row, offset=offset))
+        found.append(replace(row, offset=offset, timestamp=row.timestamp + number))
     return found
+
+
+def sliding_windows() -> Topology:
+    """Counts and last values of sliding windows, as they change and once they are closed."""
+    builder = StreamsBuilder()
+    groups = builder.stream("left", **TEXT).group_by_key()
+    windows = SlidingWindows.of_time_difference_and_grace(7_000, 3_000)
+    groups.windowed_by(windows).count(name="changes").to_stream().to(
+        "counts", value_serde=serdes.LONG
+    )
+    closing = groups.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    closing.reduce(lambda _, value: value, name="closed").to_stream().to(
+        "joined", value_serde=serdes.STRING
+    )
+    return builder.build()
 
 
 LEFT, RIGHT = made_up("left", 1, 600), made_up("right", 2, 500)
@@ -329,6 +342,7 @@ CASES: dict[str, Case] = {
     "table_joins": Case(table_joins, LEFT + RIGHT, BOTH),
     "foreign_key_joins": Case(foreign_key_joins, at_own_times(LEFT + RIGHT), BOTH),
     "foreign_keys_of_late_rows": Case(foreign_key_joins, LEFT + RIGHT, BOTH),
+    "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(
