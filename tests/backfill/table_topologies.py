@@ -45,3 +45,39 @@ def foreign_key_joins() -> Topology:
         value_serde=serdes.STRING,
     ).to_stream().to("all-named", **TEXT)
     return builder.build()
+
+
+def chained_foreign_keys() -> Topology:
+    """A table that names rows of its own, and joins on the result of another join."""
+    builder = StreamsBuilder()
+    left, right = builder.table("left", **TEXT), builder.table("right", **TEXT)
+    left.join(
+        left,
+        joined,
+        foreign_key=lambda value: f"k{value[1:]}",
+        name="itself",
+        value_serde=serdes.STRING,
+    )
+    first = left.left_join(
+        right,
+        joined,
+        foreign_key=lambda value: f"k{value[1:]}",
+        name="first",
+        value_serde=serdes.STRING,
+    )
+    second = first.join(
+        right,
+        joined,
+        foreign_key=lambda value: f"k{value[1]}",
+        name="second",
+        value_serde=serdes.STRING,
+    )
+    second.to_stream().to("out", **TEXT)
+    right.left_join(
+        first,
+        joined,
+        foreign_key=lambda value: f"k{value[1]}",
+        name="back",
+        value_serde=serdes.STRING,
+    )
+    return builder.build()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from pystreams import Topology
 from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.backfill.plan.turns import turn_in, with_turn, without_turn
 from pystreams.errors import StreamsError
@@ -13,9 +15,13 @@ from pystreams.record import ProducedRecord
 from tests.backfill.covered import CASES, CONFIG, spread
 from tests.backfill.in_process import run
 from tests.backfill.live import live_run, outcome_of
+from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
 
-CASE = CASES["foreign_keys_of_late_rows"]
-STORES = ("named", "all-named")
+ROWS = CASES["foreign_keys_of_late_rows"].rows
+JOINS = [
+    (foreign_key_joins, ("named", "all-named")),
+    (chained_foreign_keys, ("itself", "first", "second", "back")),
+]
 
 
 def values_in(records: list[ProducedRecord]) -> dict[bytes | None, bytes | None]:
@@ -24,19 +30,25 @@ def values_in(records: list[ProducedRecord]) -> dict[bytes | None, bytes | None]
 
 
 @pytest.mark.parametrize("num_partitions", [(1, 1), (3, 3), (3, 5), (4, 1)])
-def test_rows_are_those_of_a_live_run(num_partitions: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("build", "stores"), JOINS)
+def test_rows_are_those_of_a_live_run(
+    build: Callable[[], Topology],
+    stores: Sequence[str],
+    num_partitions: tuple[int, int],
+    tmp_path: Path,
+) -> None:
     left, right = num_partitions
     own = {"left": left, "right": right}
     rows = [
         row
         for topic, count in own.items()
-        for row in spread([row for row in CASE.rows if row.topic == topic], count)
+        for row in spread([row for row in ROWS if row.topic == topic], count)
     ]
-    found = outcome_of(run(CASE.build(), CONFIG, rows, own, tmp_path / "backfill"))
+    found = outcome_of(run(build(), CONFIG, rows, own, tmp_path / "backfill"))
     in_one = [row for topic in own for row in spread([r for r in rows if r.topic == topic], 1)]
-    live = live_run(CASE.build(), CONFIG, in_one, tmp_path / "live")
+    live = live_run(build(), CONFIG, in_one, tmp_path / "live")
 
-    for store in STORES:
+    for store in stores:
         assert values_in(found.states[store]) == values_in(live.states[store])
 
 
