@@ -18,9 +18,12 @@ from tests.backfill.live import live_run, outcome_of
 from tests.backfill.table_topologies import chained_foreign_keys, foreign_key_joins
 
 ROWS = CASES["foreign_keys_of_late_rows"].rows
+NAMED, CHAINED = ("named", "all-named"), ("itself", "first", "second", "back")
 JOINS = [
-    (foreign_key_joins, ("named", "all-named")),
-    (chained_foreign_keys, ("itself", "first", "second", "back")),
+    (foreign_key_joins, NAMED, (1, 1)),
+    (foreign_key_joins, NAMED, (4, 1)),
+    (foreign_key_joins, NAMED, (3, 5)),
+    (chained_foreign_keys, CHAINED, (2, 3)),
 ]
 
 
@@ -29,8 +32,7 @@ def values_in(records: list[ProducedRecord]) -> dict[bytes | None, bytes | None]
     return {key: value for key, value, *_ in records}
 
 
-@pytest.mark.parametrize("num_partitions", [(1, 1), (3, 3), (3, 5), (4, 1)])
-@pytest.mark.parametrize(("build", "stores"), JOINS)
+@pytest.mark.parametrize(("build", "stores", "num_partitions"), JOINS)
 def test_rows_are_those_of_a_live_run(
     build: Callable[[], Topology],
     stores: Sequence[str],
