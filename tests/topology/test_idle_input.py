@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from pystreams import (
+    BufferConfig,
     EmitStrategy,
     JoinWindows,
     Materialized,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     TopologyError,
     UnlimitedWindows,
+    session_windowed_serde,
     time_windowed_serde,
 )
 from pystreams.serdes import LONG, STRING
@@ -176,6 +179,7 @@ WINDOWINGS = [
     TimeWindows.of_size_and_grace(100, 10),
     TimeWindows.of_size_and_grace(100, 10).advance_by(50),
     SlidingWindows.of_time_difference_and_grace(100, 10),
+    SessionWindows.of_inactivity_gap_and_grace(40, 10),
 ]
 
 
@@ -190,7 +194,7 @@ class Windowed:
 
     def __init__(
         self,
-        windows: TimeWindows | SlidingWindows,
+        windows: TimeWindows | SlidingWindows | SessionWindows,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_CLOSE,
         **options: Any,
     ) -> None:
@@ -200,7 +204,11 @@ class Windowed:
         counts.to_stream().to("out", value_serde=LONG)
         self.driver = TopologyTestDriver(builder.build())
         self._in = self.driver.create_input_topic("in", STRING, STRING)
-        serde = time_windowed_serde(STRING, windows.size_ms)
+        serde = (
+            session_windowed_serde(STRING)
+            if isinstance(windows, SessionWindows)
+            else time_windowed_serde(STRING, windows.size_ms)
+        )
         self._out = self.driver.create_output_topic("out", serde, LONG)
 
     def pipe(self, key: str, timestamp: int) -> list[tuple[str, int, int]]:
@@ -223,7 +231,7 @@ class Windowed:
 
 @pytest.mark.parametrize("windows", WINDOWINGS)
 def test_all_windows_close_on_a_silent_input_each_once(
-    windows: TimeWindows | SlidingWindows,
+    windows: TimeWindows | SlidingWindows | SessionWindows,
 ) -> None:
     counts = Windowed(windows, idle_timeout_ms=TIMEOUT_MS)
     noisy = Windowed(windows)
@@ -240,7 +248,7 @@ def test_all_windows_close_on_a_silent_input_each_once(
 @pytest.mark.parametrize("windows", WINDOWINGS)
 @pytest.mark.parametrize("emit", EmitStrategy)
 def test_a_record_of_a_window_that_silence_has_closed_is_late(
-    windows: TimeWindows | SlidingWindows, emit: EmitStrategy
+    windows: TimeWindows | SlidingWindows | SessionWindows, emit: EmitStrategy
 ) -> None:
     counts = Windowed(windows, emit, idle_timeout_ms=TIMEOUT_MS)
     counts.pipe("a", 1000)
@@ -282,13 +290,39 @@ def test_stream_time_grows_by_no_more_than_the_clock_when_operators_feed_each_ot
         assert sent == [(0, 1)]
 
 
-def test_sessions_take_no_timeout_yet() -> None:
-    grouped = StreamsBuilder(idle_timeout_ms=1).stream("in").group_by_key()
-    sessions = SessionWindows.of_inactivity_gap_with_no_grace(1)
+def suppressed(**options: Any) -> StreamsBuilder:
+    """Return counts of windows of 100 ms that wait until these close."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key()
+    counts = grouped.windowed_by(TimeWindows.of_size_and_grace(100, 20)).count()
+    config = BufferConfig.unbounded()
+    finals = counts.suppress(Suppressed.until_window_closes(config), **options)
+    finals.to_stream(lambda windowed, _: windowed.window.start).to("out", key_serde=LONG)
+    return builder
 
-    grouped.windowed_by(sessions)
-    with pytest.raises(TopologyError, match="do not close on a silent input yet"):
-        grouped.windowed_by(sessions, idle_timeout_ms=1)
+
+def test_a_suppression_lets_go_on_a_silent_input_what_it_holds_each_once() -> None:
+    with TopologyTestDriver(suppressed(idle_timeout_ms=TIMEOUT_MS).build()) as driver:
+        records = driver.create_input_topic("in", STRING, STRING)
+        out = driver.create_output_topic("out", LONG, LONG)
+        for time in (10, 20, 110):
+            records.pipe_input("a", "x", timestamp=time)
+        driver.advance_wall_clock_ms(TIMEOUT_MS)
+        assert out.read_key_values() == []
+
+        driver.advance_wall_clock_ms(10_000)
+
+        assert out.read_key_values() == [(0, 2), (100, 1)]
+        driver.advance_wall_clock_ms(10_000)
+        records.pipe_input("a", "x", timestamp=100_000)
+        assert out.read_key_values() == []
+
+
+def test_a_suppression_without_a_timeout_waits_for_records() -> None:
+    with TopologyTestDriver(suppressed().build()) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "x", timestamp=10)
+        driver.advance_wall_clock_ms(1_000_000)
+        assert driver.create_output_topic("out", LONG, LONG).read_key_values() == []
 
 
 def test_windows_that_never_close_take_no_timeout() -> None:

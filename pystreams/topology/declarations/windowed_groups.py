@@ -83,11 +83,6 @@ class WindowedGroups:
         own_ms = checked_timeout(self.idle_timeout_ms, "windowed_by")
         if own_ms in {None, NEVER}:
             return
-        if isinstance(self.windows, SessionWindows):
-            raise TopologyError(
-                "windowed_by: sessions do not close on a silent input yet: leave idle_timeout_ms "
-                "out, or aggregate by TimeWindows or SlidingWindows"
-            )
         if isinstance(self.windows, UnlimitedWindows):
             raise TopologyError(
                 "windowed_by: unlimited windows never close, so nothing waits for an "
@@ -233,7 +228,7 @@ class WindowedGroups:
         windows = self.windows
         silence_ms = self.groups.stream.graph.idle_timeout_of(self.idle_timeout_ms)
         if isinstance(windows, SessionWindows):
-            return SessionWindowOperator(store, windows, fold, self.emit, late)
+            return SessionWindowOperator(store, windows, fold, self.emit, late, silence_ms)
         if isinstance(windows, SlidingWindows):
             return SlidingWindowOperator(store, windows, fold, self.emit, late, silence_ms)
         if isinstance(windows, UnlimitedWindows):

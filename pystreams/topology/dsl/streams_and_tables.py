@@ -709,18 +709,27 @@ class KTable(Generic[K, V]):
         node = self._declared.regrouped(selector, chosen.name)
         return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
 
-    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+    def suppress(
+        self, suppressed: Suppressed[K], *, idle_timeout_ms: int | None = None
+    ) -> KTable[K, V]:
         """Hold back changes, so that of each key only the last one goes on.
 
         What waits is kept on disk, or in memory if the `BufferConfig` says so, and in a changelog.
         It goes on with the timestamp and the headers of its own record, when a later record has
-        moved the time; not by the clock.
+        moved the time; not by the clock, unless there is an idle timeout.
 
         Args:
             suppressed: How long: `Suppressed.until_window_closes(...)` for the final results of
                 windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
+            idle_timeout_ms: How long the input is silent, on the wall clock (ms), before stream
+                time goes on with it: see docs/dsl/idle-input.md. None takes that of the
+                `StreamsBuilder`, -1 waits for records alone.
+
+        Raises:
+            TopologyError: The table is versioned, has no windows that close, or an option is not
+                right.
         """
-        return KTable(suppressed_table(self._declared, suppressed))
+        return KTable(suppressed_table(self._declared, suppressed, idle_timeout_ms))
 
     @overload
     def join(
