@@ -31,9 +31,7 @@ from pystreams import (
 from pystreams.cli.options.values import pairs
 
 
-def window_topology(
-    kind: str, emit: str, source: str, target: str, retention_ms: int
-) -> Topology:
+def window_topology(kind: str, emit: str, source: str, target: str, retention_ms: int) -> Topology:
     """Return the topology.
 
     Args:

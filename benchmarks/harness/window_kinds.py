@@ -60,6 +60,11 @@ class WindowInput:
         """Return the input of the first records alone."""
         return _with_end(self.records[:count], self.retention_ms)
 
+    def in_order(self) -> WindowInput:
+        """Return the same records in the order of their times."""
+        records = sorted(self.records, key=lambda record: record[2])
+        return WindowInput(records, self.end_ms, self.retention_ms)
+
 
 def made(records: int, keys: int) -> WindowInput:
     """Return the input; the same for the same arguments."""

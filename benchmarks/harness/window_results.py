@@ -41,13 +41,18 @@ def _line(row: Row, rates: Mapping[tuple[str, str, str], float]) -> list[str]:
     return [
         TITLES[kind],
         _EMITS[emit],
-        ENGINES[program].title,
+        _title(program, kind),
         f"{rate:,.0f}",
         f"{min(row['runs']):,.0f}..{max(row['runs']):,.0f}",
         f"{row['cpu_s_per_million']:.1f}",
         f"{row['peak_bytes'] / 2**20:.0f}",
         *("" if peer is None else f"{rate / peer:.2f}" for peer in peers.values()),
     ]
+
+
+def _title(program: str, kind: str) -> str:
+    in_order = program == "quix" and kind == "sliding"
+    return f"{ENGINES[program].title}{', input in order' * in_order}"
 
 
 def tables(content: Mapping[str, Any]) -> dict[str, str]:
