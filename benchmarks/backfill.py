@@ -45,7 +45,7 @@ class Sizes(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         try:
-            return tuple(int(one) for one in value.split(","))
+            return tuple(int(number) for number in value.split(","))
         except ValueError:
             self.fail(f"{value!r} are not numbers with commas", param, ctx)
 
@@ -173,7 +173,7 @@ class Measurement:
                     f"{row['seconds']:.1f} s, {row['records_per_s']:,.0f} records/s; "
                     "output is right"
                 )
-                yield [self._row(one, found) for one, found in runs.items() if found]
+                yield [self._row(program, found) for program, found in runs.items() if found]
 
     def profile(self) -> dict[str, Any]:
         """Run the backfill once more, and return where its time went."""

@@ -205,7 +205,7 @@ def peak_resident_bytes() -> int:
     """Return the most memory of this process that was in RAM at any time."""
     status = Path("/proc/self/status")
     if status.exists():
-        line = next(one for one in status.read_text("ascii").splitlines() if "VmHWM" in one)
+        line = next(told for told in status.read_text("ascii").splitlines() if "VmHWM" in told)
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

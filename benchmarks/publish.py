@@ -55,9 +55,9 @@ def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
     ]
     blocks = {_place(rows[0]): "\n\n".join([*tables, origin])}
     profiles = [
-        f"{stages.title_of(one)}:\n\n"
-        + results.markdown_table(stages.COLUMNS, stages.stage_cells(one))
-        for one in content.get("stages", [])
+        f"{stages.title_of(profiled)}:\n\n"
+        + results.markdown_table(stages.COLUMNS, stages.stage_cells(profiled))
+        for profiled in content.get("stages", [])
     ]
     if profiles:
         blocks["stages"] = "\n\n".join([*profiles, origin])

@@ -57,8 +57,8 @@ COLUMNS = (
 def main(sizes: str, keys: str, json_file: Path | None, data_dir: Path | None) -> None:
     """Run the benchmark."""
     rows = []
-    changelogs = [int(one) for one in sizes.split(",")]
-    counts = [int(one) for one in keys.split(",")]
+    changelogs = [int(number) for number in sizes.split(",")]
+    counts = [int(number) for number in keys.split(",")]
     if len(counts) == 1:
         counts *= len(changelogs)
     if len(counts) != len(changelogs):

@@ -99,14 +99,14 @@ def rows_of(kind: str, size: Size, runs: int, *, java: bool) -> list[dict[str, A
             with tempfile.TemporaryDirectory(prefix="stores-") as directory:
                 measured.setdefault(name, []).append(program(Path(directory)))
             console.print(f"{kind}: {name} done", highlight=False)
-    done = {name: [one.job for one in of[0]] for name, of in measured.items()}
+    done = {name: [job.job for job in of[0]] for name, of in measured.items()}
     jobs = done["pystreams"]
     if any(others != jobs for others in done.values()):
         raise click.ClickException(f"{kind}: the programs did different jobs: {done}")
     rows = []
     for number, job in enumerate(jobs):
         sums = {name: [run[number].checksum for run in of] for name, of in measured.items()}
-        if len({one for of in sums.values() for one in of}) != 1:
+        if len({total for of in sums.values() for total in of}) != 1:
             raise click.ClickException(f"{kind}, {job}: the programs read different sums: {sums}")
         for name, of in measured.items():
             rates = [run[number].per_s for run in of]
@@ -136,7 +136,7 @@ def ratios_of(kind: str, size: Size, pairs: int) -> dict[str, list[float]]:
             if mine.checksum != plain.checksum:
                 raise click.ClickException(f"{kind}, {mine.job}: a pair read different sums")
             ratios.setdefault(mine.job, []).append(mine.per_s / plain.per_s)
-        total = [sum(one.seconds for one in measured[which]) for which in (False, True)]
+        total = [sum(job.seconds for job in measured[which]) for which in (False, True)]
         ratios.setdefault(ALL_JOBS, []).append(total[0] / total[1])
     console.print(f"{kind}: {pairs} pairs done", highlight=False)
     return ratios

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         StateStoreError,
         StoreNotAvailableError,
         StreamsError,
+        SuppressionBufferFullError,
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     )
     from pystreams.stores.factories import Stores
     from pystreams.stores.store_builder import StoreBuilder
+    from pystreams.topology import aggregations
     from pystreams.topology.contracts.extractors import (
         ConsumerRecord,
         fail_on_invalid_timestamp,
@@ -125,11 +127,14 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
+        CogroupedKStream,
         KGroupedStream,
         KGroupedTable,
         KStream,
         KTable,
+        SessionWindowedCogroupedKStream,
         SessionWindowedKStream,
+        TimeWindowedCogroupedKStream,
         TimeWindowedKStream,
     )
     from pystreams.topology.graph.topology import Topology
@@ -143,6 +148,7 @@ if TYPE_CHECKING:
         Repartitioned,
     )
     from pystreams.topology.options.stream_joined import StreamJoined
+    from pystreams.topology.options.suppressed import BufferConfig, Suppressed
     from pystreams.topology.options.table_joined import TableJoined
 
 _HOMES = {
@@ -163,6 +169,7 @@ _HOMES = {
         "StateStoreError",
         "StoreNotAvailableError",
         "StreamsError",
+        "SuppressionBufferFullError",
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
@@ -254,27 +261,34 @@ _HOMES = {
         "PunctuationType",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
+        "CogroupedKStream",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
         "KTable",
+        "SessionWindowedCogroupedKStream",
         "SessionWindowedKStream",
+        "TimeWindowedCogroupedKStream",
         "TimeWindowedKStream",
     ),
     "pystreams.topology.graph.topology": ("Topology",),
 }
 """Where each public name is defined."""
 
+_MODULES = {"aggregations": "pystreams.topology.aggregations", "serdes": "pystreams.serdes"}
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "AuthenticationError",
     "BranchedKStream",
     "BrokerNotAvailableError",
+    "BufferConfig",
     "ChangelogLossError",
+    "CogroupedKStream",
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
@@ -325,6 +339,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Serde",
     "SerializationError",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -345,8 +360,11 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",
+    "Suppressed",
+    "SuppressionBufferFullError",
     "TableJoined",
     "TaskId",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "TimestampedKeyQuery",
@@ -366,6 +384,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "WindowRangeQuery",
     "WindowStore",
     "Windowed",
+    "aggregations",
     "fail_on_invalid_timestamp",
     "log_and_continue",
     "log_and_fail",
@@ -381,8 +400,8 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
 
 def __getattr__(name: str) -> Any:
     """Load a public name from its module, once."""
-    if name == "serdes":
-        return importlib.import_module("pystreams.serdes")
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'pystreams' has no attribute {name!r}")

@@ -183,6 +183,23 @@ class ProcessingError(StreamsError):
         super().__init__(message)
 
 
+class SuppressionBufferFullError(StreamsError):
+    """A suppression holds back more than it may, and was told to shut down then.
+
+    It happens again at the next start, unless the bound is raised or the suppression lets records
+    go early.
+
+    Attributes:
+        task_id: The task whose buffer is full.
+        node: The suppression's node.
+    """
+
+    def __init__(self, message: str, *, task_id: TaskId, node: str) -> None:
+        self.task_id = task_id
+        self.node = node
+        super().__init__(message)
+
+
 class ProductionError(StreamsError):
     """A record could not be produced, after all retries of the client.
 

@@ -1,9 +1,9 @@
-"""The record as the user's processors see it, and the record as it is going to a topic.
+"""Records: as the user's processors see them, as they are processed, and on their way to a topic.
 
-A record on the hot path is four values passed as arguments (key, value, timestamp, headers);
-`Record` is built only where the user's own `Processor` asks for an object. It has slots and is
-not frozen, because constructing a frozen dataclass costs three times as much (532 against
-154 ns); treat it as immutable and derive new ones with the `with_*` methods.
+On the hot path a record is four arguments (key, value, timestamp, headers). A `Record` is built
+only for the user's own `Processor`. It has slots but is not frozen, since a frozen dataclass takes
+three times as long to construct (532 against 154 ns): treat it as immutable, and derive new ones
+with the `with_*` methods.
 """
 
 from __future__ import annotations
@@ -153,22 +153,22 @@ ProducedRecord = tuple[bytes | None, bytes | None, int, Headers]
 
 
 class OutputBuffer:
-    """Records on their way to one topic, in order; filled by a task, drained by the loop.
+    """Records on their way to one topic, in order: a task fills it, the loop drains it.
 
-    Per record the cost is one tuple and one `append`. The list keeps its identity for the
-    buffer's life, so that processors may bind `records.append` once; drain with `clear()`.
+    A record costs one tuple and one `append`. The list stays the same object for the buffer's life,
+    so that processors may bind `records.append` once; drain it with `clear()`.
 
     Attributes:
         topic: The topic's name.
         partition: The partition of every record, or None to let the partitioner choose by key.
         is_changelog: Whether the records are a store's: no handler may drop one, and the store
             wants to know their offsets.
-        task_id: The task whose records they are, or None where that is of no interest.
-        origin: The input they are made of, or None where that is of no interest; the task's own.
+        task_id: The task whose records they are, or None if nobody asks.
+        origin: The input they are made of, which the task keeps; None if nobody asks.
         records: What waits, oldest first.
-        last_offset: Offset of the newest record the broker has acknowledged, or None. Only kept
-            for changelogs; written by the loop at a flush.
-        sent_records: Records drained so far; written by the loop, a batch at a time.
+        last_offset: Offset of the newest record that the broker has acknowledged, or None. The loop
+            writes it at a flush, for changelogs only.
+        sent_records: How many were drained so far; the loop adds to it a batch at a time.
     """
 
     __slots__ = (
@@ -202,16 +202,16 @@ class OutputBuffer:
 
 
 class WatchedStore(Protocol):
-    """A store that holds uncommitted bytes and can say when they are more than some number."""
+    """A store that holds uncommitted bytes and says when they exceed a bound."""
 
     uncommitted_bytes: int
 
     def watch(self, bound_bytes: int) -> None:
-        """Call `GrowthWatch.used_up` at each write that leaves more than so many uncommitted."""
+        """Call `GrowthWatch.used_up` at each write that leaves more than the bound uncommitted."""
 
 
 class GrowthWatch:
-    """Ends the run of records a task is in, when its stores have written enough.
+    """Ends a task's run of records when its stores have written enough.
 
     Owned by the task's thread.
 
@@ -226,12 +226,12 @@ class GrowthWatch:
         self._stores: list[WatchedStore] = []
 
     def add(self, store: WatchedStore) -> None:
-        """Watch a store, from when it is initialised; one that is known already changes nothing."""
+        """Watch a store from now on; watching it twice changes nothing."""
         if not any(known is store for known in self._stores):
             self._stores.append(store)
 
     def give_room(self, room_bytes: int) -> None:
-        """Let the stores write so many more bytes, each its part, before `used_up` is called."""
+        """Let the stores write that many more bytes, in equal parts, before `used_up` is called."""
         if self._stores:
             part = room_bytes // len(self._stores)
             for store in self._stores:
@@ -257,14 +257,14 @@ class DroppedRecords:
 class PresentRecord:
     """The record that a task is processing; what a store is told with each write.
 
-    Owned by the task's thread and changed in place: copy what you keep. Between records it has the
-    last values.
+    Owned by the task's thread and changed in place: copy what you keep. Between two records it has
+    the values of the first.
 
     Attributes:
-        message: The message being processed; None in a punctuation. Where a record cache is
+        message: The message being processed; None in a punctuation. While a record cache is
             flushed, the one whose effect leaves it, without key and value.
-        timestamp: Timestamp of the record at the current node (ms); operators may differ from the
-            message's own.
+        timestamp: Timestamp of the record at the current node (ms); an operator may have given it
+            another than the message's.
         headers: Headers of the record at the current node.
     """
 
@@ -285,7 +285,7 @@ class PresentRecord:
         return RecordMetadata(topic, message.partition() or 0, message.offset() or 0)
 
     def go_back_to(self, source: RecordMetadata | None, timestamp: int, headers: Headers) -> None:
-        """Be again at a record that was processed before; its key and value are gone.
+        """Return to a record that was processed before; its key and value are gone.
 
         Args:
             source: Where it came from, None for what a punctuation has done.

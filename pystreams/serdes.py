@@ -52,6 +52,31 @@ class WrappingSerde(Serde[Any], Protocol):
         """Return whether nothing inside it is left to the configuration."""
 
 
+@runtime_checkable
+class StateSerde(Serde[Any], Protocol):
+    """A serde of what a store keeps, where those who query the store see something else.
+
+    A mean is kept as a sum and a count; queries see the mean.
+    """
+
+    def result_deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        """Return the function that turns bytes into what queries see."""
+
+
+def readers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes], Any]:
+    """Return the function by which those who query a store see its values."""
+    if isinstance(serde, StateSerde):
+        return serde.result_deserializer(topic)
+    return serde.deserializer(topic)
+
+
+def filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
+    """Return a serde with the configured default where it, or what it wraps, was left open."""
+    if isinstance(serde, WrappingSerde):
+        return serde.with_default(default)
+    return serde or default
+
+
 class FunctionSerde(Generic[T]):
     """A serde made of two functions, the same for every topic.
 

@@ -27,12 +27,13 @@ from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.suppress.kind import SUPPRESS
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_segments.segments import MAX_TIME, segment_id_of
 
-ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER)
+ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER, SUPPRESS)
 """Kinds of stores of ours."""
 RETENTION_MS = 120_000
 SESSION_GAP_MS = 25_000

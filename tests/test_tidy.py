@@ -15,12 +15,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MODULE_LINES_MAX = 400
-MODULE_LINES_HARD_MAX = 1500
+MODULE_LINES_HARD_MAX = 2000
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 7
 
-# Between 400 and 1,500 lines: why the module is still one concept.
+# Between 400 and 2,000 lines: why the module is still one concept.
 LONG_MODULES: dict[str, str] = {
+    "pystreams/__init__.py": "every public name: where it is, for readers, for types",
     "pystreams/config/streams_config.py": "one class, one field a key; most of it is their text",
     "pystreams/topology/dsl/streams_and_tables.py": "classes that name each other, see ADR 7",
 }

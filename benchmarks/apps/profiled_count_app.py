@@ -109,8 +109,8 @@ class Profile:
             "records": self._records,
             "process_cpu_ns": time.process_time_ns() - self._process_cpu_ns,
             "stages": {
-                name: {"calls": one.calls, "wall_ns": corrected[name], "cpu_ns": one.cpu_ns}
-                for name, one in stages.items()
+                name: {"calls": stage.calls, "wall_ns": corrected[name], "cpu_ns": stage.cpu_ns}
+                for name, stage in stages.items()
             },
         }
 

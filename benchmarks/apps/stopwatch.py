@@ -136,8 +136,8 @@ class Stopwatch:
             callers_ns: What it adds to the stage around it.
         """
         return {
-            name: max(one.wall_ns - one.calls * own_ns - one.inner_calls * callers_ns, 0.0)
-            for name, one in self.stages.items()
+            name: max(stage.wall_ns - stage.calls * own_ns - stage.inner_calls * callers_ns, 0.0)
+            for name, stage in self.stages.items()
         }
 
 

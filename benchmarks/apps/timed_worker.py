@@ -67,8 +67,8 @@ class TimedTasks:
             stopwatch.leave()
         stopwatch.leave()
         times = {
-            name: {"wall_ns": one.wall_ns, "cpu_ns": one.cpu_ns}
-            for name, one in stopwatch.stages.items()
+            name: {"wall_ns": stage.wall_ns, "cpu_ns": stage.cpu_ns}
+            for name, stage in stopwatch.stages.items()
         }
         file = Path(os.environ["BENCHMARK_TIMINGS"]) / f"{uuid.uuid4()}.json"
         file.write_text(json.dumps(times), "utf-8")

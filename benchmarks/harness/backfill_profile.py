@@ -36,10 +36,10 @@ def profile(bench: BatchBench, source: Input) -> dict[str, Any]:
     ]
     run = bench.backfill(source, "backfill-profile", conf, {"BENCHMARK_TIMINGS": str(timings)})
     in_workers, in_java = _worker_times(timings), _spark_stages(next(events.iterdir()))
-    task_cpu_s = sum(one["cpu_s"] for one in in_java)
+    task_cpu_s = sum(stage["cpu_s"] for stage in in_java)
     measured_s = sum(cpu_s for cpu_s, _ in in_workers.values())
     lines = [
-        *((f"Java, {one['name']}", one["cpu_s"], one["wall_s"]) for one in in_java),
+        *((f"Java, {stage['name']}", stage["cpu_s"], stage["wall_s"]) for stage in in_java),
         ("Java, beside the tasks", run.cpu_s_by_role.get(JVM, 0.0) - task_cpu_s, None),
         *((line_of(stage), *times) for stage, times in in_workers.items()),
         (line_of("beside the tasks"), run.cpu_s_by_role.get(WORKERS, 0.0) - measured_s, None),

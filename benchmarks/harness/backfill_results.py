@@ -152,7 +152,9 @@ def cells(row: Row, rows: Sequence[Row]) -> list[str]:
 
 def _ratio(row: Row, rows: Sequence[Row], peer: str) -> str:
     """Return how many times as fast as a peer it was, from start to end."""
-    same = [one for one in rows if one["program"] == peer and one["records"] == row["records"]]
+    same = [
+        found for found in rows if found["program"] == peer and found["records"] == row["records"]
+    ]
     if row["program"] == peer or not same:
         return ""
     return f"{row['records_per_s'] / same[0]['records_per_s']:.2f}"

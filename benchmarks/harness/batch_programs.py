@@ -93,7 +93,7 @@ class BatchBench:
         output = f"{app}-output"
         self.cluster.create_topic(output, source.partitions)
         arguments = [f"--input={source.topic}", f"--output={output}", *self._arguments(home, app)]
-        arguments += [f"--spark-conf={one}" for one in conf]
+        arguments += [f"--spark-conf={pair}" for pair in conf]
         command = [sys.executable, "-m", "benchmarks.apps.backfill_app"]
         tree = run_to_end([*command, "stage", *arguments], home / "backfill.log", extra)
         manifest = read_manifest(home / "staged")
@@ -248,7 +248,7 @@ def _see_all(
     for file in sorted(directory.glob("*.parquet")):
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches(columns=["key", "value"]):
-                keys, values = (one.to_numpy(zero_copy_only=False) for one in batch.columns)
+                keys, values = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
                 for key, value in zip(keys.tolist(), values.tolist(), strict=True):
                     see(key, value)
 

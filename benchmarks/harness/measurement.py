@@ -149,9 +149,9 @@ class Bench:
         self.cluster.keep_only([source.topic])
         shutil.rmtree(job.state, ignore_errors=True)
         cost = Cost(
-            sum(one.user_s for one in costs),
-            sum(one.system_s for one in costs),
-            sum(one.peak_bytes for one in costs),
+            sum(cost.user_s for cost in costs),
+            sum(cost.system_s for cost in costs),
+            sum(cost.peak_bytes for cost in costs),
         )
         return Run(
             records_per_s=progress.records / progress.seconds,

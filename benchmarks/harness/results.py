@@ -89,7 +89,7 @@ def row_of(case: Case, runs: Sequence[Run]) -> dict[str, Any]:
 
 def restart_row(engine: Engine, moment: str, restarts: Sequence[Restart]) -> dict[str, Any]:
     """Return the figures of one program's restarts."""
-    times = [one.first_commit_s for one in restarts]
+    times = [restart.first_commit_s for restart in restarts]
     return {
         "engine": engine.name,
         "title": engine.title,
@@ -97,10 +97,10 @@ def restart_row(engine: Engine, moment: str, restarts: Sequence[Restart]) -> dic
         "first_commit_s": statistics.median(times),
         "first_commit_s_min": min(times),
         "first_commit_s_max": max(times),
-        "restored_records": max(one.restored_records for one in restarts),
-        "changelog_records": max(one.changelog_records for one in restarts),
-        "uncommitted_records": max(one.uncommitted_records for one in restarts),
-        "runs": [asdict(one) for one in restarts],
+        "restored_records": max(restart.restored_records for restart in restarts),
+        "changelog_records": max(restart.changelog_records for restart in restarts),
+        "uncommitted_records": max(restart.uncommitted_records for restart in restarts),
+        "runs": [asdict(restart) for restart in restarts],
     }
 
 
@@ -187,7 +187,7 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
 def _peer(row: Row, rows: Sequence[Row], engine: str, cache_bytes: int = 0) -> Row | None:
     if row["engine"] == engine:
         return None
-    found = [one for one in rows if one["engine"] == engine and one["cache_bytes"] == cache_bytes]
+    found = [row for row in rows if row["engine"] == engine and row["cache_bytes"] == cache_bytes]
     return found[0] if found else None
 
 

@@ -77,8 +77,13 @@ def profile(
         "total_us": sum(line.wall_us for line in lines if not line.stage.startswith(" ")),
         "process_cpu_us": by_batch["process_cpu_ns"] / by_batch["records"] / 1000,
         "lines": [
-            {"stage": one.stage, "wall_us": one.wall_us, "cpu_us": one.cpu_us, "share": one.share}
-            for one in lines
+            {
+                "stage": line.stage,
+                "wall_us": line.wall_us,
+                "cpu_us": line.cpu_us,
+                "share": line.share,
+            }
+            for line in lines
         ],
     }
     console.print(terminal_table(result))
@@ -89,7 +94,7 @@ def stage_lines(by_batch: Mapping[str, Any], detail: Mapping[str, Any]) -> list[
     """Return the lines of the profile, the parts of processing below it."""
     records = by_batch["records"]
     stages = by_batch["stages"]
-    total_ns = sum(one["wall_ns"] for one in stages.values())
+    total_ns = sum(times["wall_ns"] for times in stages.values())
     lines = []
     for stage in sorted(stages, key=_ORDER.index):
         one = stages[stage]

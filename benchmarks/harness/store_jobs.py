@@ -117,11 +117,11 @@ def in_turn(working: Sequence[Steps]) -> list[list[Measured]]:
     """
     results: dict[int, list[Measured]] = {}
     while len(results) < len(working):
-        for number, one in enumerate(working):
+        for number, run in enumerate(working):
             if number in results:
                 continue
             try:
-                next(one)
+                next(run)
             except StopIteration as end:
                 results[number] = end.value
     return [results[number] for number in range(len(working))]
@@ -168,14 +168,14 @@ def _range_steps(
     padding = bytes(size.value_bytes - 8)
 
     def read(begin: int, end: int) -> int:
-        return sum(scan(one, size.keys) for one in numbers[begin:end])
+        return sum(scan(number, size.keys) for number in numbers[begin:end])
 
     def put_and_read(begin: int, end: int) -> int:
         """Read a short range after every few puts."""
         total = 0
-        for one in range(begin * PUTS_PER_RANGE, end * PUTS_PER_RANGE, PUTS_PER_RANGE):
-            _put(subject, range(one, one + PUTS_PER_RANGE), keys, times, padding)
-            total += scan(numbers[one], size.keys)
+        for first in range(begin * PUTS_PER_RANGE, end * PUTS_PER_RANGE, PUTS_PER_RANGE):
+            _put(subject, range(first, first + PUTS_PER_RANGE), keys, times, padding)
+            total += scan(numbers[first], size.keys)
         if end == together:
             subject.commit()
         return total

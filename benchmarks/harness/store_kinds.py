@@ -159,7 +159,7 @@ def _versioned(store: Any) -> Operations:
 
     def scan(key: int, _: int) -> int:
         found = [store.get(name_of(key), SPAN_MS * part // 10) for part in range(10)]
-        return sum(_unpack(one.value)[0] for one in found if one is not None)
+        return sum(_unpack(version.value)[0] for version in found if version is not None)
 
     return store.put, get, scan
 

@@ -52,27 +52,21 @@ class BackfillNeed:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class Lookout:
     """Looks at an application's group and topics.
 
-    Args:
+    Attributes:
         plan: The topology's plan.
         admin: Asks the brokers.
         offset_reset: The application's `auto.offset.reset`.
         waiting: How it waits for brokers.
     """
 
-    def __init__(
-        self,
-        plan: TopologyPlan,
-        admin: AdminPort,
-        offset_reset: str,
-        waiting: Waiting = REAL_WAITING,
-    ) -> None:
-        self._plan = plan
-        self._admin = admin
-        self._offset_reset = offset_reset
-        self._waiting = waiting
+    plan: TopologyPlan
+    admin: AdminPort
+    offset_reset: str
+    waiting: Waiting = REAL_WAITING
 
     def need(self, above: int, staging: Path) -> BackfillNeed:
         """Return whether there is a backfill to do.
@@ -88,24 +82,22 @@ class Lookout:
             RetriableClientError: The broker stays silent.
         """
         # Asked first: without a broker it says so, where the others would be asked again.
-        counts = self._admin.partition_counts(awaited=firsts_of(self._plan.source_topics()))
-        group = self._plan.application_id
-        held = self._waiting.until_answered(lambda: self._admin.committed_offsets(group))
+        counts = self.admin.partition_counts(awaited=firsts_of(self.plan.source_topics()))
+        group = self.plan.application_id
+        held = self.waiting.until_answered(lambda: self.admin.committed_offsets(group))
         committed = {
             partition: at
             for partition, at in held.items()
-            if self._plan.source_of_topic(partition.topic)
+            if self.plan.source_of_topic(partition.topic)
         }
         if committed:
             return self._of_committed(committed, staging)
-        if self._waiting.until_answered(lambda: self._admin.group_members(group)):
+        if self.waiting.until_answered(lambda: self.admin.group_members(group)):
             return _not_needed("the application runs already: its group has members")
-        missing = [name for name in self._plan.source_topics() if name not in counts]
+        missing = [name for name in self.plan.source_topics() if name not in counts]
         if missing:
             raise MissingSourceTopicError(missing)
-        wanted = WantedTopics(
-            tuple(self._plan.source_topics()), tuple(self._plan.source_patterns())
-        )
+        wanted = WantedTopics(tuple(self.plan.source_topics()), tuple(self.plan.source_patterns()))
         partitions = _partitions(wanted.among(counts), counts)
         need = self._of_lag(partitions, above)
         # What is begun has its bounds already.
@@ -122,7 +114,7 @@ class Lookout:
         return _not_needed("the group has committed offsets")
 
     def _of_lag(self, partitions: list[TopicPartition], above: int) -> BackfillNeed:
-        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(partitions))
+        ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(partitions))
         lag = 0
         starts = {}
         for partition, held in ranges.items():
@@ -135,9 +127,9 @@ class Lookout:
         return BackfillNeed(True, "the group is new, and much waits", lag, starts=starts)
 
     def _begins_at_end(self, topic: str) -> bool:
-        source = self._plan.source_of_topic(topic)
+        source = self.plan.source_of_topic(topic)
         own = None if source is None else source.offset_reset
-        return (own or self._offset_reset) in _LATEST
+        return (own or self.offset_reset) in _LATEST
 
 
 def _interrupted(partition: TopicPartition, metadata: str, staging: Path) -> BackfillNeed:

@@ -248,6 +248,20 @@ def _state() -> Iterator[MetricDefinition]:
             what = "a call, up to the end of its iterator if it returns one"
         yield from _latencies(operation, what, RecordingLevel.DEBUG)
 
+    for name, what, unit in (
+        ("suppression-buffer-count", "Changes that a suppression holds back", Unit.COUNT),
+        (
+            "suppression-buffer-size",
+            "Their bytes, as BufferConfig.max_bytes counts them",
+            Unit.BYTES,
+        ),
+    ):
+        for end, of in (("avg", "on average"), ("max", "at most")):
+            text = f"{what}, {of}; sampled at commits."
+            yield MetricDefinition(
+                STATE_GROUP, f"{name}-{end}", text, unit, level=RecordingLevel.DEBUG
+            )
+
 
 def _latencies(operation: str, what: str, level: RecordingLevel) -> Iterator[MetricDefinition]:
     for end, doc in (("avg", f"Time of {what}, on average."), ("max", "The longest of them.")):

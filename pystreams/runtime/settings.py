@@ -157,8 +157,6 @@ def task_settings(
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
-        default_key_serde=config.default_key_serde,
-        default_value_serde=config.default_value_serde,
         timestamp_extractor=EXTRACTORS[extractor] if isinstance(extractor, str) else extractor,
         deserialization_handler=handler_of(config.deserialization_exception_handler),
         processing_handler=handler_of(config.processing_exception_handler),

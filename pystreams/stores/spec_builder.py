@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
-from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import EngineFactory, StoreEngine, StoreKind, StoreSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
+    from pystreams.stores.contracts.key_value import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,11 @@ class StoreSpecBuilder:
         """Which of our engines keeps the store's bytes; None for one of the user's own."""
         return self.spec.engine if self.spec.engine_factory is None else None
 
-    def over(self, engine_factory: Callable[[str], KeyValueEngine]) -> StoreSpecBuilder:
-        """Keep the store's bytes in another engine, made from its name."""
-        return StoreSpecBuilder(replace(self.spec, engine_factory=engine_factory))
+    def over(self, engine: StoreEngine | EngineFactory) -> StoreSpecBuilder:
+        """Keep the store's bytes in another engine: ours, or one that is made from its name."""
+        if isinstance(engine, StoreEngine):
+            return StoreSpecBuilder(replace(self.spec, engine=engine, engine_factory=None))
+        return StoreSpecBuilder(replace(self.spec, engine_factory=engine))
 
     def build(self) -> StateStore:
         """Return a new store, not yet open."""

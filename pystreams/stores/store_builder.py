@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Protocol
 
 from pystreams.serdes import BYTES
-from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import EngineFactory, StoreEngine, StoreKind, StoreSpec
 from pystreams.stores.kinds.custom.kind import CUSTOM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from pystreams.stores.contracts.key_value import KeyValueEngine, StateStore
+    from pystreams.stores.contracts.key_value import StateStore
 
 
 class StoreBuilder(Protocol):
@@ -65,8 +65,8 @@ class StoreBuilder(Protocol):
         """Which of our engines keeps the store's bytes; None, the default, where none does."""
         return None
 
-    def over(self, engine_factory: Callable[[str], KeyValueEngine]) -> StoreBuilder:
-        """Return the builder of the same store over another engine, made from its name.
+    def over(self, engine: StoreEngine | EngineFactory) -> StoreBuilder:
+        """Return the builder of the same store over another engine: ours, or one made by name.
 
         A store that keeps its bytes in its own way is left as it is, by default.
         """

@@ -1,5 +1,7 @@
 """The stores of a topology under test, each asked for as what it is.
 
+The store of a ready aggregation is given as queries see it: with results, for reading.
+
 Source: Kafka Streams' `TopologyTestDriver.getKeyValueStore` and its siblings. Differs from Kafka: a
 store that does not exist, or is of another kind, is refused by name; there it is null.
 """
@@ -9,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import TopologyError
+from pystreams.serdes import StateSerde
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
@@ -43,7 +47,7 @@ class DriverStores:
             raise TopologyError(f"there is no state store {name!r}; there are: {sorted(stores)}")
         form = self._form(name)
         if form in forms:
-            return store
+            return self._as_queries_see(name, store)
         found, method = f"a {type(store).__name__}", "get_state_store"
         if form:
             found, method = f"a {_words(form)}", f"get_{form}"
@@ -67,6 +71,12 @@ class DriverStores:
         """
         store = self.of_form(name, "window_store", "timestamped_window_store")
         return PlainWindows(store, timestamped=self._is_timestamped(name))
+
+    def _as_queries_see(self, name: str, store: Any) -> Any:
+        """Return the store; of a ready aggregation its results, for reading only."""
+        if isinstance(self._builders[name].spec.value_serde, StateSerde):
+            return store.read_only(IsolationLevel.READ_UNCOMMITTED)
+        return store
 
     def _form(self, name: str) -> str:
         builder = self._builders[name]

@@ -117,8 +117,8 @@ class StateStoreContract:
         """Return what was logged, as the changelog would give it back."""
         topic, partition = _CHANGELOG
         return [
-            StaticMessage(topic, partition, offset, key, value, timestamp)
-            for offset, (key, value, timestamp, _) in enumerate(self.changelog.records)
+            StaticMessage(topic, partition, offset, *record)
+            for offset, record in enumerate(self.changelog.records)
         ]
 
     def _context(self, task: str) -> StateStoreContext:

@@ -34,9 +34,9 @@ from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.stores.engines.memory import MemoryEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.driver_stores import DriverStores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -345,7 +345,7 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
 
 def _build_in_memory(builder: StoreBuilder) -> StateStore:
     """Make a store; its bytes are in memory, unless it keeps them in a way of its own."""
-    return (builder if builder.engine is None else builder.over(MemoryEngine)).build()
+    return (builder if builder.engine is None else builder.over(StoreEngine.IN_MEMORY)).build()
 
 
 RAW: Serde[bytes] = BYTES

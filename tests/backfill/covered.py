@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from pystreams import (
+    BufferConfig,
     ConsumerRecord,
     EmitStrategy,
     JoinWindows,
@@ -17,14 +18,18 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    StoreEngine,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     Topology,
+    aggregations,
     serdes,
 )
 from pystreams.kernel.partitioner import partition_of
 from tests.backfill.in_process import Row
+from tests.backfill.session_topologies import cogroups, final_sessions, sessions
 from tests.backfill.test_history_task import history_of
 from tests.every_store import BUILDERS, IN_MEMORY, WriteInMemory, cached, everywhere
 from tests.parity.golden import Observations
@@ -114,6 +119,23 @@ def stream_joins() -> Topology:
     left.outer_join(
         right, lambda value, other: f"{value}{other}", windows.before(1_000), name="all"
     ).to("all", **TEXT)
+    return builder.build()
+
+
+def suppressions() -> Topology:
+    """Tables whose changes wait: by time, by room, in memory, and until windows close."""
+    builder = StreamsBuilder()
+    table = builder.table("left", **TEXT)
+    limits = Suppressed.until_time_limit
+    timed = table.suppress(limits(9_000, BufferConfig.unbounded()).with_name("timed"))
+    timed.to_stream().to("timed", **TEXT)
+    few = BufferConfig.max_records(5, store_type=StoreEngine.IN_MEMORY)
+    full = timed.suppress(limits(10**9, few).with_name("full"))
+    full.to_stream().to("full", **TEXT)
+    stream = builder.stream("right", **TEXT).filter(lambda _, value: value is not None)
+    windowed = stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10_000, 5_000))
+    closed = windowed.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    closed.to_stream(lambda windowed, _: str(windowed)).to("closed", **COUNT)
     return builder.build()
 
 
@@ -228,6 +250,43 @@ def ticks_to_chosen_topics() -> Topology:
     return topology
 
 
+def number_of(value: str) -> int:
+    return int(value[1:])
+
+
+def ready_aggregations() -> Topology:
+    """Ready aggregations of a stream and of a table; records that repeat others are dropped."""
+    builder = StreamsBuilder()
+    stream = builder.stream("left", **TEXT)
+    every = aggregations.several(
+        count=aggregations.count(),
+        sum=aggregations.sum(number_of),
+        mean=aggregations.mean(lambda value: number_of(value) / 7),
+        stddev=aggregations.stddev(number_of),
+        least=aggregations.min(),
+        most=aggregations.max(number_of),
+        first=aggregations.first(),
+        last=aggregations.last(serde=serdes.STRING),
+        top=aggregations.top_n(3, number_of, by=lambda number: number % 5),
+        all=aggregations.collect(5),
+        distinct=aggregations.distinct_count(),
+        about=aggregations.approx_distinct_count(),
+        ranks=aggregations.percentiles((0.1, 0.9), number_of),
+    )
+    kept = stream.group_by_key().aggregate(every, name="every")
+    kept.to_stream().to("every", key_serde=serdes.STRING, value_serde=serdes.JSON)
+    means = stream.group_by_key().aggregate(aggregations.mean(number_of), name="means")
+    by_whole = means.group_by(
+        lambda _, mean: (str(round(mean)), mean), value_serde=serdes.DOUBLE, name="by-whole"
+    )
+    totals = by_whole.aggregate(aggregations.sum(), name="totals", value_serde=serdes.DOUBLE)
+    totals.to_stream().to("totals", key_serde=serdes.STRING)
+    stream.distinct(
+        within_ms=9_000, grace_period_ms=5_000, by=lambda _, value: value, name="once"
+    ).to("once", **TEXT)
+    return builder.build()
+
+
 def through_a_topic_with_a_history() -> Topology:
     """A topic that others have written to as well: what is written stands behind its history."""
     builder = StreamsBuilder()
@@ -245,11 +304,18 @@ CASES: dict[str, Case] = {
     "every_store": Case(partial(everywhere, "left", "counts"), LEFT, {"left": 3}),
     "temporal_join": Case(temporal_join, LEFT + RIGHT, BOTH),
     "stream_joins": Case(stream_joins, LEFT + RIGHT, BOTH),
+    "sessions": Case(sessions, LEFT, {"left": 3, "counts": 3, "joined": 2}),
+    "final_sessions": Case(
+        final_sessions, LEFT, {"left": 3, "counts": 2}, {"window.emit.interval.ms": 0}
+    ),
+    "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
+    "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
     ),
+    "ready_aggregations": Case(ready_aggregations, LEFT, {"left": 3}),
     "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
     "topic_with_a_history": Case(
         through_a_topic_with_a_history,

@@ -82,7 +82,7 @@ def frame(spark: SparkSession, store: str, changelogs: Logged) -> DataFrame:
             message.timestamp_ms,
             message.message_key,
             message.message_value,
-            None,
+            list(message.message_headers) or None,
         )
         for partition, messages in changelogs.items()
         for message in messages

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pystreams import StoreEnvironment, TaskId, TopicPartition, serdes
@@ -42,6 +42,7 @@ def state_of(results: Sequence[Result]) -> StateReader:
                 [row.key for row in some],
                 [row.value for row in some],
                 [row.timestamp for row in some],
+                [list(row.headers) or None for row in some],
             )
 
     return read
@@ -162,15 +163,13 @@ class Scene:
         last = self.ends()[changelog] - 1
         messages = [
             # A producer sends a timestamp of 0 as 1.
-            StaticMessage(*changelog, offset, row.key, row.value, row.timestamp or 1)
+            StaticMessage(*changelog, offset, row.key, row.value, row.timestamp or 1, row.headers)
             for offset, row in enumerate(rows)
         ]
         for first in range(0, len(messages), BATCH_RECORDS):
             some = messages[first : first + BATCH_RECORDS]
             if first + BATCH_RECORDS >= len(messages):
-                some[-1] = StaticMessage(
-                    *changelog, last, some[-1].key(), some[-1].value(), some[-1].timestamp_ms
-                )
+                some[-1] = replace(some[-1], message_offset=last)
             manager.restore(changelog, some)
 
 

@@ -20,6 +20,7 @@ from pystreams.stores.kinds.custom.kind import CUSTOM
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.keys import session_key
 from pystreams.stores.kinds.session.kind import SESSION
+from pystreams.stores.kinds.suppress.kind import SuppressKind
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.keys import window_key
 from pystreams.stores.kinds.window.kind import WINDOW
@@ -118,6 +119,28 @@ def test_buffer_and_store_of_one_s_own_stay_bytes(spark: Any) -> None:
 
     assert bytes(of_buffer["key"]) == b"a"
     assert (bytes(of_own["key"]), bytes(of_own["value"]), of_own["timestamp"]) == (b"k", b"v", None)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "times"),
+    [
+        (AT_MS.to_bytes(8, "big"), {"window_start": at(0)}),
+        (
+            (AT_MS + 1000).to_bytes(8, "big") + AT_MS.to_bytes(8, "big"),
+            {"window_start": at(0), "window_end": at(1)},
+        ),
+    ],
+)
+def test_windows_that_a_suppression_holds_back_have_their_times(
+    suffix: bytes, times: dict[str, Any], spark: Any
+) -> None:
+    kind = SuppressKind(window_bytes=len(suffix))
+    held = StoreChangelog("s", "app-s-changelog", 0, 1, kind)
+
+    (found,) = rows(spark, held, [Message(b"a" + suffix, b"change", 0, AT_MS)])
+
+    assert bytes(found["key"]) == b"a"
+    assert {name: found[name] for name in times} == times
 
 
 def test_files_are_read_by_arrow_as_well(spark: Any, tmp_path: Path) -> None:

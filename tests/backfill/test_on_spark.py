@@ -27,7 +27,9 @@ def in_order(results: Sequence[Result]) -> list[Result]:
         result._replace(sequence=-1) if result.kind is ResultKind.OUTPUT else result
         for result in results
     ]
-    return sorted(comparable, key=lambda one: (one.task, one.kind, one.name, one.partition))
+    return sorted(
+        comparable, key=lambda result: (result.task, result.kind, result.name, result.partition)
+    )
 
 
 def without_unread_ends(results: Sequence[Result]) -> list[Result]:

@@ -15,8 +15,12 @@ from pystreams.backfill.rescaling.move_plan import MovedSubtopology, MovedTopic
 from pystreams.backfill.rescaling.moved_rows import moved_rows
 from pystreams.backfill.spark.failures import failure_in
 from pystreams.kernel.partitioner import partition_of
+from pystreams.record import RecordMetadata
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
+from pystreams.stores.kinds.suppress.buffered_change import VERSION_3
+from pystreams.stores.kinds.suppress.buffered_change import packed as packed_change
+from pystreams.stores.kinds.suppress.kind import SuppressKind
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message
@@ -129,6 +133,35 @@ def test_buffered_records_go_where_their_keys_go(spark: Any) -> None:
 
     found = {row.key: row.task for row in rows if row.kind is ResultKind.STATE}
     assert found == {stored_key(record, 1): partition_of(record.key, 5) for record in waiting}
+
+
+def test_windows_that_a_suppression_holds_back_go_where_their_keys_go(spark: Any) -> None:
+    """With the header without which their changelog can't be read."""
+    windowed = {key.encode() + start.to_bytes(8, "big"): key for key in KEYS for start in (0, 60)}
+    held = packed_change(1, (), RecordMetadata("in", 0, 0), None, None, b"v", 60)
+    old: Logged = {
+        number: [
+            Message(stored, held, at, 1)
+            for at, (stored, key) in enumerate(windowed.items())
+            if partition_of(key.encode(), 2) == number
+        ]
+        for number in range(2)
+    }
+    for message in (*old[0], *old[1]):
+        message.message_headers = VERSION_3
+    store = StoreChangelog("held", "app-held-changelog", 0, 2, SuppressKind(window_bytes=8))
+    records = frame(spark, "held", old)
+
+    rows = moved_rows(spark, records, subtopology(store, 2, 5), begins(5)).collect()
+
+    states = [row for row in rows if row.kind == int(ResultKind.STATE)]
+    assert {bytes(row.key): row.task for row in states} == {
+        stored: partition_of(key.encode(), 5) for stored, key in windowed.items()
+    }
+    for row in states:
+        assert [(header["key"], bytes(header["value"])) for header in row.headers] == [
+            ("v", b"\x03")
+        ]
 
 
 def test_store_that_is_not_partitioned_by_its_keys_is_refused(spark: Any) -> None:

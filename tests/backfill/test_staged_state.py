@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,11 @@ REPARTITION = "app-by-value-repartition"
 TASK = TaskId(1, 0)
 STATE = [
     row(ResultKind.STATE, "counts", number, b"%d" % number, time_ms=number) for number in range(3)
-] + [row(ResultKind.STATE, "counts", 3, b"")._replace(value=None, key=b"gone")]
+] + [
+    row(ResultKind.STATE, "counts", 3, b"")._replace(
+        value=None, key=b"gone", headers=(("v", b"\x03"),)
+    )
+]
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def staged(tmp_path: Path) -> Path:
     return staging.path
 
 
-def records(columns: StateColumns) -> list[tuple[bytes | None, bytes | None, int]]:
+def records(columns: StateColumns) -> list[tuple[bytes | None, bytes | None, int, Any]]:
     return list(zip(*columns, strict=True))
 
 
@@ -50,8 +55,11 @@ def test_state_is_what_is_published(staged: Path) -> None:
     publication = publication_of(staged, plan_of(), with_outputs=True)
     (task,) = [task for task in publication.tasks if task.task_id == TASK]
     published: list[Result] = list(task.rows(0))
-    assert found == [(record.key, record.value, record.timestamp) for record in published]
-    assert found[-1] == (b"gone", None, 5)
+    assert found == [
+        (record.key, record.value, record.timestamp, list(record.headers) or None)
+        for record in published
+    ]
+    assert found[-1] == (b"gone", None, 5, [("v", b"\x03")])
 
 
 def test_store_without_state_has_no_records(staged: Path) -> None:

@@ -134,6 +134,19 @@ def test_part_takes_along_whoever_fills_its_stores() -> None:
     assert second.topics == ("app-again-repartition", "in", "rows")
 
 
+def test_joins_of_tables_do_not_fill_the_stores_that_they_look_into() -> None:
+    builder = StreamsBuilder()
+    rows, left = builder.table("rows", **TYPES), builder.table("in", **TYPES)
+    joined = left.join(rows, lambda value, row: f"{value}{row}").to_stream()
+    again = joined.select_key(lambda _, value: value).repartition(name="again", **TYPES).to_table()
+    again.join(rows, lambda value, row: f"{value}{row}").to_stream().to("out", **TYPES)
+    again.join(rows, lambda value, row: f"{value}{row}", foreign_key=lambda value: value)
+
+    first, *_ = stages(builder.build(), rows=1, **{"in": 1})
+
+    assert (first.topics, first.only_topic) == (("in", "rows"), "app-again-repartition")
+
+
 def test_circle_of_topics_is_refused_by_name() -> None:
     builder = StreamsBuilder()
     builder.stream(["in", "loop"], **TYPES).to("loop")

@@ -162,7 +162,7 @@ def test_what_is_measured_later_joins_what_is_there_and_replaces_it() -> None:
 
     both = merged(before, now)
 
-    found = {(one["program"], one["records"]): one["records_per_s"] for one in both["rows"]}
+    found = {(row["program"], row["records"]): row["records_per_s"] for row in both["rows"]}
     assert found == {
         ("backfill", 10): 5.0,
         ("live", 10): 2.0,

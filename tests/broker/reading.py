@@ -167,7 +167,11 @@ def committed_offsets(admin: AdminClient, group: str) -> dict[tuple[str, int], i
     """Return the offsets a group has committed."""
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
     found = answer.result(DEADLINE_S).topic_partitions or []
-    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+    return {
+        (partition.topic, partition.partition): partition.offset
+        for partition in found
+        if partition.offset >= 0
+    }
 
 
 def group_members(admin: AdminClient, group: str) -> int:

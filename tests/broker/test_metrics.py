@@ -229,8 +229,8 @@ def test_each_process_serves_its_own_metrics(
             except urllib.error.URLError:
                 return 0
             return sum(
-                one.total("pystreams_topic_records_consumed_total", topic_name=source)
-                for one in scrapes
+                scrape.total("pystreams_topic_records_consumed_total", topic_name=source)
+                for scrape in scrapes
             )
 
         # A task that moves to the other process takes its count along; so it may be counted again.

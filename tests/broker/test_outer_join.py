@@ -25,7 +25,7 @@ builder = StreamsBuilder()
 left = builder.stream("{left}", key_serde=serdes.STRING, value_serde=serdes.STRING)
 right = builder.stream("{right}", key_serde=serdes.STRING, value_serde=serdes.STRING)
 windows = JoinWindows.of_time_difference_with_no_grace({window_ms})
-left.outer_join(right, lambda one, other: f"{{one}}+{{other}}", windows).to(
+left.outer_join(right, lambda value, other: f"{{value}}+{{other}}", windows).to(
     "{out}", value_serde=serdes.STRING
 )
 """

@@ -171,7 +171,7 @@ def test_queries_in_the_middle_of_a_transaction_see_what_their_level_says(
             found = streams.query(RangeQuery(), store="counts", isolation_level=level).only_value()
             by_query = dict(found or ())
             by_store = streams.store("counts", level)
-            assert by_query == {key: one.value for key, one in by_store.all()}
+            assert by_query == {key: versioned.value for key, versioned in by_store.all()}
             for key in "abcd":
                 assert count_of(streams, key, level) == by_query.get(key)
             return by_query
@@ -264,7 +264,9 @@ def test_partitions_answer_and_fail_each_for_itself(
         wait_for_position(streams, ahead)
 
         wrong = streams.query(WindowKeyQuery("c", 0, 10), store="counts").partition_results
-        assert {one.failure_reason for one in wrong.values()} == {FailureReason.UNKNOWN_QUERY_TYPE}
+        assert {answer.failure_reason for answer in wrong.values()} == {
+            FailureReason.UNKNOWN_QUERY_TYPE
+        }
 
 
 def test_partitions_of_another_instance_are_not_present(
@@ -283,9 +285,9 @@ def test_partitions_of_another_instance_are_not_present(
         def answering(streams: KafkaStreams) -> list[int]:
             result = streams.query(KeyQuery("a"), store="counts", partitions=[0, 1])
             failures = {
-                number: one.failure_reason
-                for number, one in result.partition_results.items()
-                if not one.is_success
+                number: answer.failure_reason
+                for number, answer in result.partition_results.items()
+                if not answer.is_success
             }
             assert set(failures.values()) <= {FailureReason.NOT_PRESENT, FailureReason.NOT_ACTIVE}
             return [number for number in (0, 1) if number not in failures]

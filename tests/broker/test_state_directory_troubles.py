@@ -200,9 +200,9 @@ def test_of_two_processes_with_one_identity_one_ends_and_says_why(
             ignore=shutil.ignore_patterns("LOCK", ".lock", "rocksdb"),
         )
         both.append(application.start(state_dir=copy))
-        wait_until(lambda: not all(one.alive() for one in both), "the end of one")
-        (ended,) = [one for one in both if not one.alive()]
-        (other,) = [one for one in both if one is not ended]
+        wait_until(lambda: not all(process.alive() for process in both), "the end of one")
+        (ended,) = [process for process in both if not process.alive()]
+        (other,) = [process for process in both if process is not ended]
         assert ended.ended() == 1, ended.tail()
         produce(servers, source, [(b"k", bytes(8))] * 100)
         other.wait_until(lambda: counted() >= 200, "all 200")

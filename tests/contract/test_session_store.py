@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,6 +71,8 @@ class Shop:
     def open(self) -> None:
         self.store = build_store(self.spec)
         self.store.init(self.home.context())
+        if self.spec.retention is not None and self.spec.retention.time_ordered:
+            self.store.keep_from(MAX_TIMESTAMP)  # Nothing is to be sent on.
 
     def put(self, key: str, start: int, end: int, number: int | None = 1) -> None:
         self.store.put(session(key, start, end), number)
@@ -107,17 +110,28 @@ def engine(request: pytest.FixtureRequest) -> StoreEngine:
     return StoreEngine(request.param)
 
 
+@pytest.fixture(params=[False, True], ids=["by_key", "by_time"])
+def time_ordered(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 @pytest.fixture
-def shop(tmp_path: Path, engine: StoreEngine, *, caching: bool) -> Iterator[Shop]:
-    made = Shop(tmp_path, engine, caching=caching)
+def shop(
+    tmp_path: Path, engine: StoreEngine, *, caching: bool, time_ordered: bool
+) -> Iterator[Shop]:
+    retention = replace(RETENTION, time_ordered=time_ordered)
+    made = Shop(tmp_path, engine, caching=caching, retention=retention)
     yield made
     made.store.close()
 
 
 @pytest.fixture
-def long(tmp_path: Path, engine: StoreEngine, *, caching: bool) -> Iterator[Shop]:
+def long(
+    tmp_path: Path, engine: StoreEngine, *, caching: bool, time_ordered: bool
+) -> Iterator[Shop]:
     """A store of one segment, to begin with."""
-    made = Shop(tmp_path, engine, caching=caching, retention=LONG_RETENTION)
+    retention = replace(LONG_RETENTION, time_ordered=time_ordered)
+    made = Shop(tmp_path, engine, caching=caching, retention=retention)
     yield made
     made.store.close()
 
@@ -200,11 +214,15 @@ def test_keys_with_bytes_like_those_of_times_do_not_hide_each_other(
     store.close()
 
 
-def test_ranges_of_keys_are_inclusive_and_go_segment_by_segment(shop: Shop) -> None:
+def test_ranges_of_keys_are_inclusive_and_go_segment_by_segment(
+    shop: Shop, *, time_ordered: bool
+) -> None:
+    """Sessions of all keys come in order of time from a store that is laid out so."""
     shop.put_all("c10-20 a60-60 b60-70 a15-20 d20-20")
     store = shop.store
+    first = "c10-20 a15-20" if time_ordered else "a15-20 c10-20"
     for _ in range(2):
-        assert names(store.fetch_range(None, None)) == "a15-20 c10-20 d20-20 a60-60 b60-70"
+        assert names(store.fetch_range(None, None)) == f"{first} d20-20 a60-60 b60-70"
         assert names(store.fetch_range("a", "c")) == "a15-20 c10-20 a60-60 b60-70"
         assert names(store.fetch_range(None, "b")) == "a15-20 a60-60 b60-70"
         assert names(store.fetch_range("b", None)) == "c10-20 d20-20 b60-70"
@@ -326,10 +344,11 @@ def test_expired_segments_go_at_the_commit_and_come_back_with_a_rollback(shop: S
     shop.put("c", 150, 150)
     shop.commit(2)
     assert shop.content() == "b60-70 c150-150"
-    assert [key[8:9] for key, _ in shop.store._buffer.engine_range(None, None)] == [b"b", b"c"]
+    stored = [key for key, _ in shop.store._buffer.engine_range(None, None)]
+    assert {key[-17:-16] for key in stored} == {b"b", b"c"}
 
 
-def test_rollback_takes_back_puts_and_stream_time(shop: Shop) -> None:
+def test_rollback_takes_back_puts_and_stream_time(shop: Shop, *, time_ordered: bool) -> None:
     shop.put("a", 0, 10, 1)
     shop.commit()
     shop.put("a", 0, 10, 2)
@@ -338,7 +357,9 @@ def test_rollback_takes_back_puts_and_stream_time(shop: Shop) -> None:
     assert list(shop.store.fetch_range(None, None)) == [(session("a", 0, 10), 1)]
     shop.put("a", 5, 20)
     assert shop.home.dropped.count == 0
-    assert shop.store.approximate_num_uncommitted_bytes() == 8 + 17 + 8
+    by_time = (8 + 16 + 17) + (8 + 1 + 17) + 8
+    expected = by_time if time_ordered else 8 + 17 + 8
+    assert shop.store.approximate_num_uncommitted_bytes() == expected
 
 
 def test_persistent_stores_keep_sessions_and_the_committed_stream_time(shop: Shop) -> None:
@@ -409,7 +430,7 @@ def test_restoring_the_changelog_rebuilds_the_store(shop: Shop, tmp_path: Path) 
         if number % 30 == 0:
             shop.commit(number)
     shop.commit()
-    copy = Shop(tmp_path / "copy", shop.spec.engine)
+    copy = Shop(tmp_path / "copy", shop.spec.engine, retention=shop.spec.retention or RETENTION)
     records = shop.home.logged()
     for first in range(0, len(records), 25):
         batch = enumerate(records[first : first + 25], first)
@@ -547,4 +568,25 @@ def test_a_store_that_writes_through_reads_the_same(tmp_path: Path, engine: Stor
     assert shop.content() == "b60-70 c150-150"
     shop.commit()
     assert shop.content() == "b60-70 c150-150"
+    shop.store.close()
+
+
+# ---------------------------------------------------------------------- kept beyond the retention
+
+
+def test_what_is_to_be_sent_on_is_kept_and_found_beyond_the_retention(
+    tmp_path: Path, engine: StoreEngine
+) -> None:
+    """By those who send it on only."""
+    shop = Shop(tmp_path, engine, retention=replace(RETENTION, time_ordered=True))
+    shop.store.keep_from(0)
+    shop.put_all("a0-10 b0-40 a5000-5000")
+    shop.commit()
+    assert shop.content() == "a5000-5000"
+    assert names(shop.store.find_kept_sessions(0, 4999)) == "a0-10 b0-40"
+    assert names(shop.store.find_kept_sessions(11, 40)) == "b0-40"
+
+    shop.store.keep_from(4000)
+    shop.commit(2)
+    assert names(shop.store.find_kept_sessions(0, 4999)) == ""
     shop.store.close()

@@ -32,7 +32,14 @@ Every public method of Kafka Streams 4.3.1's DSL, Processor API, stores, client,
 This page is generated from Kafka Streams' own classes and ours, and checked by a test.
 """  # noqa: E501 - a paragraph of Markdown
 
-_NOT_OPTIONS = {"PositionBound", "Record", "RecordMetadata", "StateQueryResult", "VersionedRecord"}
+_NOT_OPTIONS = {
+    "PositionBound",
+    "Record",
+    "RecordMetadata",
+    "StateQueryResult",
+    "Suppressed",
+    "VersionedRecord",
+}
 """Classes with fields that are read, or set with methods, and not with keywords."""
 
 

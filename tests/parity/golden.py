@@ -87,7 +87,10 @@ def expected(golden: dict[str, Any]) -> Outcome:
     """Return what Kafka Streams did."""
     return Outcome(
         golden["description"],
-        {topic: [_record(one) for one in records] for topic, records in golden["produced"].items()},
+        {
+            topic: [_record(record) for record in records]
+            for topic, records in golden["produced"].items()
+        },
         {
             name: (
                 store["kind"],

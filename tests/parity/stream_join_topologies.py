@@ -40,17 +40,17 @@ def inner_stream_joins(observations: Observations) -> Topology:
     left.join(right, plus, around(1500, 0), name="nodes").group_by_key().count(
         name="matches"
     ).to_stream().to("matches-out", key_serde=STRING, value_serde=LONG)
-    left.join(left, lambda one, other: f"{one}&{other}", around(2000, 1000)).to("with-itself")
+    left.join(left, lambda value, other: f"{value}&{other}", around(2000, 1000)).to("with-itself")
 
     by_city: Stream = right.filter(lambda _, value: value is not None).select_key(
         lambda _, value: None if amount(value) % 7 == 0 else city(value)
     )
     places: Stream = builder.stream("places")
-    by_city.join(places, lambda one, place: f"{one}@{place}", around(2000, 0)).to("places-out")
+    by_city.join(places, lambda value, place: f"{value}@{place}", around(2000, 0)).to("places-out")
     places.join(by_city, lambda place, one: f"{place}<{one}", around(1000, 500)).to("found")
     by_city.join(
         by_city.map_values(lambda value: f"{value}!"),
-        lambda one, other: f"{one}{other}",
+        lambda value, other: f"{value}{other}",
         around(800, 0),
         joined=StreamJoined(STRING, STRING, STRING, name="cities", store_name="cities"),
     ).to("cities-out")
@@ -78,9 +78,9 @@ def left_stream_joins(observations: Observations) -> Topology:
         lambda _, value: None if amount(value) % 5 == 0 else city(value)
     )
     places: Stream = builder.stream("places")
-    by_city.left_join(places, lambda one, place: f"{one}@{or_dash(place)}", around(2000, 300)).to(
-        "places-out"
-    )
+    by_city.left_join(
+        places, lambda value, place: f"{value}@{or_dash(place)}", around(2000, 300)
+    ).to("places-out")
     places.left_join(by_city, lambda place, one: f"{place}<{or_dash(one)}", around(900, 0)).to(
         "found"
     )
@@ -103,9 +103,9 @@ def outer_stream_joins(observations: Observations) -> Topology:
     ).to("named-out")
     left.outer_join(right, plus, around(200, 2500).before(100).after(4000)).to("afterwards")
     left.outer_join(right, plus, around(0, 6000)).to("at-one-time")
-    left.outer_join(left, lambda one, other: f"{or_dash(one)}&{or_dash(other)}", around(400, 0)).to(
-        "with-itself"
-    )
+    left.outer_join(
+        left, lambda value, other: f"{or_dash(value)}&{or_dash(other)}", around(400, 0)
+    ).to("with-itself")
 
     by_city: Stream = left.filter(lambda _, value: value is not None).select_key(
         lambda _, value: None if amount(value) % 5 == 0 else city(value)
@@ -113,7 +113,7 @@ def outer_stream_joins(observations: Observations) -> Topology:
     places: Stream = builder.stream("places")
     by_city.outer_join(
         places,
-        lambda one, place: f"{or_dash(one)}@{or_dash(place)}",
+        lambda value, place: f"{or_dash(value)}@{or_dash(place)}",
         around(2000, 300),
         name="by-place",
     ).to("places-out")

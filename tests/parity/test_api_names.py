@@ -54,15 +54,19 @@ def test_keywords_on_the_page_are_arguments(cls: str) -> None:
 
 def test_every_query_is_on_the_page() -> None:
     public = [getattr(pystreams, name) for name in pystreams.__all__]
-    queries = {one.__name__ for one in public if inspect.isclass(one) and issubclass(one, Query)}
+    queries = {
+        public_class.__name__
+        for public_class in public
+        if inspect.isclass(public_class) and issubclass(public_class, Query)
+    }
     assert queries - {"Query"} <= METHODS.keys()
 
 
 def test_what_is_said_to_be_missing_is_not_there() -> None:
-    for one in MISSING:
-        cls, _, method = one.partition(".")
+    for missing in MISSING:
+        cls, _, method = missing.partition(".")
         if method:
-            assert by_rule(cls, method) is None, f"{one} is there: take it off the list"
+            assert by_rule(cls, method) is None, f"{missing} is there: take it off the list"
         else:
             assert python_class(cls) is None, f"{cls} is there: take it off the list"
 

@@ -161,7 +161,9 @@ def test_uneven_windows_near_the_beginning_of_time_find_what_they_find_in_kafka(
             case["records"], case["results"], strict=True
         ):
             pipe(driver, topic, value, time, key)
-            found = [[one.key, one.value, one.timestamp] for one in output.read_records()]
+            found = [
+                [record.key, record.value, record.timestamp] for record in output.read_records()
+            ]
             assert found == expected, (topic, key, value, time)
 
 

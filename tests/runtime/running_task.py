@@ -42,8 +42,6 @@ class RunningTask:
     ) -> None:
         plan = TopologyPlan(topology, "app")
         settings = TaskSettings(
-            default_key_serde=None,
-            default_value_serde=None,
             timestamp_extractor=fail_on_invalid_timestamp,
             deserialization_handler=log_and_continue,
             processing_handler=log_and_continue,
@@ -94,10 +92,12 @@ class RunningTask:
                 output.records.clear()
         self.task.post_commit()
 
-    def restart(self, committed: int | None) -> None:
-        """Roll back, and start again at a committed offset."""
+    def restart(self, committed: int | None, metadata: str = "") -> None:
+        """Roll back, and start again at a committed offset, with what was committed with it."""
         self.task.revive()
-        self.task.start(self._offsets(committed), 0)
+        self.task.start(self._offsets(committed, metadata), 0)
 
-    def _offsets(self, committed: int | None) -> Mapping[TopicPartition, CommittedOffset]:
-        return {} if committed is None else {self.input: CommittedOffset(committed, "")}
+    def _offsets(
+        self, committed: int | None, metadata: str = ""
+    ) -> Mapping[TopicPartition, CommittedOffset]:
+        return {} if committed is None else {self.input: CommittedOffset(committed, metadata)}

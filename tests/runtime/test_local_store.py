@@ -43,13 +43,13 @@ UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
 def two() -> list[RunningTask]:
     """Two tasks: `a` in the first, `b` in the second, three records each."""
     running = [RunningTask(filing(), partition=number) for number in (0, 1)]
-    for one, key in zip(running, "ab", strict=True):
-        one.run((key, f"{key}1", 1), (key, f"{key}12", 12), (key, f"{key}15", 15))
+    for task, key in zip(running, "ab", strict=True):
+        task.run((key, f"{key}1", 1), (key, f"{key}12", 12), (key, f"{key}15", 15))
     return running
 
 
 def local(running: Iterable[RunningTask], store: str, level: IsolationLevel = UNCOMMITTED) -> Any:
-    stores = [one.task.state_manager.stores()[store] for one in running]
+    stores = [owner.task.state_manager.stores()[store] for owner in running]
     spec = BUILDERS[store].spec
     return local_store(spec, lambda: views_of(store, level, stores, ready=True))
 
@@ -137,8 +137,12 @@ def test_versioned_stores_are_read_task_by_task(two: list[RunningTask]) -> None:
     assert store.get("b") == VersionedRecord("b15", 15)
     assert store.get("b", as_of=3) == VersionedRecord("b1", 1, 12)
     assert store.get("c") is None
-    assert [one.value for one in store.get_range("b", 12)] == ["b12", "b15"]
-    assert [one.value for one in store.get_range("b", descending=True)] == ["b15", "b12", "b1"]
+    assert [version.value for version in store.get_range("b", 12)] == ["b12", "b15"]
+    assert [version.value for version in store.get_range("b", descending=True)] == [
+        "b15",
+        "b12",
+        "b1",
+    ]
 
 
 @pytest.mark.parametrize("store", BUILDERS)

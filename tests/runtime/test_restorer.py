@@ -35,7 +35,9 @@ class Changelogs:
     def offset_ranges(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, OffsetRange]:
-        return {one: OffsetRange(0, self.end_offset, self.end_offset) for one in partitions}
+        return {
+            partition: OffsetRange(0, self.end_offset, self.end_offset) for partition in partitions
+        }
 
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         self.asked_ids.append(list(topics))

@@ -51,10 +51,10 @@ def joined() -> Topology:
     stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
     odd = stream.filter(lambda key, _: int(key[-1]) % 2 == 1)
     windows = JoinWindows.of_time_difference_and_grace(5000, 1000)
-    both = stream.outer_join(odd, lambda one, other: f"{one}+{other}", windows)
+    both = stream.outer_join(odd, lambda value, other: f"{value}+{other}", windows)
     both.to("out", value_serde=serdes.STRING)
     table = stream.to_table(materialized=Materialized(name="versions", history_retention_ms=60_000))
-    later = stream.join(table, lambda one, other: f"{one}~{other}", grace_period_ms=3000)
+    later = stream.join(table, lambda value, other: f"{value}~{other}", grace_period_ms=3000)
     later.to("out", value_serde=serdes.STRING)
     return builder.build()
 

@@ -73,7 +73,7 @@ def joining() -> Topology:
         for topic in ("in", "more")
     )
     windows = JoinWindows.of_time_difference_and_grace(10, 0)
-    joined: Any = left.join(right, lambda one, other: f"{one}{other}", windows)
+    joined: Any = left.join(right, lambda value, other: f"{value}{other}", windows)
     joined.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
     return builder.build()
 

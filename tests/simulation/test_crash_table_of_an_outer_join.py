@@ -48,7 +48,7 @@ def joining(*, transactional: bool = True) -> Topology:
     left, right = builder.stream("in", **types), builder.stream("others", **types)
     joined = left.outer_join(
         right,
-        lambda one, other: (one or 0) * 1000 + (other or 0),
+        lambda value, other: (value or 0) * 1000 + (other or 0),
         JoinWindows.of_time_difference_and_grace(APART_MS, GRACE_MS),
         transactional=transactional,
     )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pystreams import TaskId
-from pystreams.errors import ChangelogLossError, StateStoreCorruptedError
+from pystreams import ChangelogLossError, StateStoreCorruptedError, TaskId
 from pystreams.testing.simulation import NO_FAULTS
 from tests.simulation.applications import CHANGELOG, Application, running_tasks, stored_counts
 from tests.simulation.following import TASK, Follower

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pystreams import (
+    BufferConfig,
     MetricName,
     Processor,
     ProcessorContext,
     Record,
+    StoreEngine,
     Stores,
     StreamsBuilder,
+    Suppressed,
     Window,
     Windowed,
     serdes,
@@ -352,10 +355,51 @@ def test_no_operation_is_measured_at_info(tmp_path: Path) -> None:
     }
 
 
-def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
-    process = run_busy(tmp_path, "DEBUG")
+def run_suppressing(root: Path, level: str) -> SimulatedProcess:
+    """Return a process that holds back the changes of two keys on disk and of one in memory."""
+    builder = StreamsBuilder()
+    table = builder.table("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    unbounded = BufferConfig.unbounded()
+    table.suppress(Suppressed.until_time_limit(10**9, unbounded).with_name("long"))
+    one = BufferConfig.max_records(1, store_type=StoreEngine.IN_MEMORY)
+    table.suppress(Suppressed.until_time_limit(10**9, one).with_name("short"))
+    app = Application(root)
+    config = {"metrics.recording.level": level}
+    process = app.process("suppressing", topology=builder.build(), config=config)
+    process.start()
+    app.feed(*"ab")
+    app.run_until_processed(process)
+    return process
 
-    measured = {(name.group, name.name) for name in metrics_of(process)}
+
+def test_what_suppressions_hold_back_is_sampled_at_debug(tmp_path: Path) -> None:
+    process = run_suppressing(tmp_path, "DEBUG")
+
+    for store_type, store, count in (
+        ("rocksdb-suppression", "long-store", 2),
+        ("in-memory-suppression", "short-store", 1),
+    ):
+        measured = {
+            metric.name: value
+            for metric, value in metrics_of(process).items()
+            if metric.tag(f"{store_type}-state-id") == store
+        }
+        assert measured["suppression-buffer-count-max"] == count
+        assert float(measured["suppression-buffer-size-max"]) > 25 * count
+
+
+def test_what_suppressions_hold_back_is_not_sampled_at_info(tmp_path: Path) -> None:
+    process = run_suppressing(tmp_path, "INFO")
+
+    assert not any("suppression" in metric.name for metric in metrics_of(process))
+
+
+def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
+    process = run_busy(tmp_path / "busy", "DEBUG")
+    suppressing = run_suppressing(tmp_path / "suppressing", "DEBUG")
+
+    found = {**metrics_of(process), **metrics_of(suppressing)}
+    measured = {(name.group, name.name) for name in found}
     defined = {
         (metric.group, metric.name) for metric in DEFINITIONS if metric.group != CLIENT_GROUP
     }

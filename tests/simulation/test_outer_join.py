@@ -33,7 +33,7 @@ def outer_join(*, transactional: bool = True) -> Topology:
     right = builder.stream("right", key_serde=serdes.STRING, value_serde=serdes.STRING)
     windows = JoinWindows.of_time_difference_and_grace(SPAN_MS, 50)
     joined = left.outer_join(
-        right, lambda one, other: f"{one}+{other}", windows, transactional=transactional
+        right, lambda value, other: f"{value}+{other}", windows, transactional=transactional
     )
     joined.to("out", value_serde=serdes.STRING)
     return builder.build()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pystreams import StoreEngine, ValueAndTimestamp, serdes
-from pystreams.record import RecordMetadata, StaticMessage
+from pystreams import RecordMetadata, StoreEngine, ValueAndTimestamp, serdes
+from pystreams.record import StaticMessage
 from tests.stores.support import CHANGELOG, Home, Message, spec_of
 
 if TYPE_CHECKING:

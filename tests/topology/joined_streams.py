@@ -43,9 +43,9 @@ class JoinedStreams:
         left = builder.stream("left", key_serde=STRING, value_serde=STRING)
         right = builder.stream("right", key_serde=STRING, value_serde=STRING)
         method = getattr(left, kind)
-        method(right, lambda one, other: f"{text_of(one)}+{text_of(other)}", windows, **options).to(
-            "out", value_serde=STRING
-        )
+        method(
+            right, lambda value, other: f"{text_of(value)}+{text_of(other)}", windows, **options
+        ).to("out", value_serde=STRING)
         self.topology = builder.build()
         self.driver = TopologyTestDriver(
             self.topology, {"application.id": "app", **(config or {})}, state_directory=directory

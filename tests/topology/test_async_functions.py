@@ -19,6 +19,7 @@ from pystreams import (
     StreamsConfig,
     Topology,
     TopologyError,
+    aggregations,
 )
 from pystreams.testing import TopologyTestDriver
 
@@ -71,6 +72,8 @@ USES: dict[str, Callable[[Stream, StreamsBuilder], object]] = {
     "group_by": lambda stream, _: stream.group_by(asked),
     "reduce": lambda stream, _: stream.group_by_key().reduce(asked),
     "aggregate": lambda stream, _: stream.group_by_key().aggregate(asked, asked),
+    "ready aggregation": lambda stream, _: stream.group_by_key().aggregate(aggregations.sum(asked)),
+    "distinct": lambda stream, _: stream.distinct(within_ms=1, by=asked),
     "joiner": lambda stream, builder: stream.join(builder.table("table"), asked),
     "timestamp_extractor": lambda _, builder: builder.stream("b", timestamp_extractor=asked),
     "supplier": lambda stream, _: stream.process(asked),

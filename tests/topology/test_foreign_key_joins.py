@@ -229,6 +229,30 @@ def test_a_missing_serde_of_values_is_told_with_the_line() -> None:
         TopologyTestDriver(builder.build())
 
 
+def test_serdes_may_be_left_to_the_configuration() -> None:
+    builder = StreamsBuilder()
+    left: KTable[str, str] = builder.table(LEFT)
+    right: KTable[str, str] = builder.table(RIGHT)
+    left.join(right, both, foreign_key=named_in).to_stream().to("out")
+    config = {"default.key.serde": "string", "default.value.serde": "string"}
+    with TopologyTestDriver(builder.build(), config) as driver:
+        driver.create_input_topic(RIGHT, STRING, STRING).pipe_input("x", "one")
+        driver.create_input_topic(LEFT, STRING, STRING).pipe_input("a", "x|1")
+        out = driver.create_output_topic("out", STRING, STRING)
+        assert out.read_key_values() == [("a", "x|1+one")]
+
+
+def test_the_changelog_of_subscriptions_has_the_headers_of_rows() -> None:
+    with TopologyTestDriver(topology("join", node_name="fk").build()) as driver:
+        left = driver.create_input_topic(LEFT, STRING, STRING)
+        left.pipe_input("a", "x|1", timestamp=7, headers=(("h", b"2"),))
+        (changelog,) = (
+            topic for topic in driver.produced_topic_names() if "fk-subscription-store" in topic
+        )
+        ((_, _, timestamp, headers),) = driver.produced_raw(changelog)
+        assert (timestamp, list(headers)) == (7, [("h", b"2")])
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -27,12 +27,12 @@ def join(kind: str) -> Topology:
             key_serde=serdes.STRING,
             value_serde=serdes.STRING,
         )
-        joined = stream.join(table, lambda one, row: f"{one}{row}", grace_period_ms=GRACE_MS)
+        joined = stream.join(table, lambda value, row: f"{value}{row}", grace_period_ms=GRACE_MS)
     else:
         other = builder.stream("other", key_serde=serdes.STRING, value_serde=serdes.STRING)
         windows = JoinWindows.of_time_difference_and_grace(WINDOW_MS, GRACE_MS)
         method = stream.outer_join if kind == "outer" else stream.left_join
-        joined = method(other, lambda one, two: f"{one}{two}", windows)
+        joined = method(other, lambda value, other: f"{value}{other}", windows)
     joined.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
     return builder.build()
 
@@ -59,5 +59,6 @@ def test_cost_of_a_record_does_not_grow_with_what_has_left(
         costs.append((walked.keys, walked.iterators))
 
     few, many = costs
+    assert few[0] > 0 or kind == "grace"  # Whose buffer has what waits in order.
     assert many[0] <= few[0] * 1.2
     assert many[1] <= few[1] * 1.2

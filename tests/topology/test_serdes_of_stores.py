@@ -238,7 +238,7 @@ class Joined:
         left = builder.stream("left", key_serde=STRING, value_serde=STRING)
         right = builder.stream("right", key_serde=STRING, value_serde=STRING)
         join = getattr(left, kind)
-        join(right, lambda one, other: f"{one}+{other}", WINDOWS, value_serde=FUSSY).to("out")
+        join(right, lambda value, other: f"{value}+{other}", WINDOWS, value_serde=FUSSY).to("out")
         self.asked = Asked()
         driver = drive(processing_exception_handler=self.asked)
         self.left = driver.create_input_topic("left", STRING, STRING)

@@ -328,7 +328,7 @@ def test_stream_joined_with_itself_meets_itself() -> None:
     builder = StreamsBuilder()
     stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
     windows = JoinWindows.of_time_difference_and_grace(10_000, 1_000)
-    stream.join(stream, lambda one, other: f"{one}-{other}", windows).to("out")
+    stream.join(stream, lambda value, other: f"{value}-{other}", windows).to("out")
     with TopologyTestDriver(builder.build(), {"default.value.serde": "string"}) as driver:
         topic = driver.create_input_topic("in", STRING, STRING)
         out = driver.create_output_topic("out", STRING, STRING)
@@ -372,7 +372,7 @@ def test_error_of_the_joiner_names_its_node(kind: Kind) -> None:
     builder = StreamsBuilder()
     left = builder.stream("left", key_serde=STRING, value_serde=STRING)
     right = builder.stream("right", key_serde=STRING, value_serde=STRING)
-    getattr(left, kind)(right, lambda one, other: one - other, AROUND_100).to("out")
+    getattr(left, kind)(right, lambda value, other: value - other, AROUND_100).to("out")
     config = {"default.value.serde": "string"}
     with TopologyTestDriver(builder.build(), config) as driver:
         driver.create_input_topic("left", STRING, STRING).pipe_input("k", "A")
@@ -550,7 +550,7 @@ def test_serdes_of_the_streams_are_taken_where_none_are_given() -> None:
     builder = StreamsBuilder()
     left = builder.stream("left", key_serde=STRING, value_serde=LONG)
     right = builder.stream("right", key_serde=STRING, value_serde=STRING)
-    left.outer_join(right, lambda one, other: f"{one}{other}", AROUND_100).to(
+    left.outer_join(right, lambda value, other: f"{value}{other}", AROUND_100).to(
         "out", value_serde=STRING
     )
     with TopologyTestDriver(builder.build()) as driver:
@@ -567,7 +567,7 @@ def test_serdes_of_the_streams_are_taken_where_none_are_given() -> None:
 def test_a_join_without_any_serde_is_refused_when_it_starts() -> None:
     builder = StreamsBuilder()
     left, right = builder.stream("left"), builder.stream("right")
-    left.left_join(right, lambda one, other: (one, other), AROUND_100)
+    left.left_join(right, lambda value, other: (value, other), AROUND_100)
 
     with pytest.raises((ConfigError, TopologyError), match="has no key serde"):
         TopologyTestDriver(builder.build())
@@ -581,23 +581,23 @@ def test_streams_are_joined_in_windows(builder: StreamsBuilder) -> None:
     wrong: Any = left
 
     with pytest.raises(TopologyError, match=r"join of two streams needs windows, such as JoinWi"):
-        wrong.join(right, lambda one, other: one)
+        wrong.join(right, lambda value, other: value)
     with pytest.raises(TopologyError, match=r"needs windows.*not 1000"):
-        wrong.outer_join(right, lambda one, other: one, 1000)
+        wrong.outer_join(right, lambda value, other: value, 1000)
 
 
 def test_a_table_has_no_windows(builder: StreamsBuilder) -> None:
     wrong: Any = builder.stream("left")
 
     with pytest.raises(TopologyError, match="leave windows out"):
-        wrong.join(builder.table("right"), lambda one, other: one, AROUND_100)
+        wrong.join(builder.table("right"), lambda value, other: value, AROUND_100)
 
 
 def test_an_outer_join_is_one_of_streams(builder: StreamsBuilder) -> None:
     wrong: Any = builder.stream("left")
 
     with pytest.raises(TopologyError, match="outer_join: a stream is joined with a KStream here"):
-        wrong.outer_join(builder.table("right"), lambda one, other: one, AROUND_100)
+        wrong.outer_join(builder.table("right"), lambda value, other: value, AROUND_100)
 
 
 def test_joiners_that_take_too_little_are_refused(builder: StreamsBuilder) -> None:
@@ -605,7 +605,7 @@ def test_joiners_that_take_too_little_are_refused(builder: StreamsBuilder) -> No
     wrong: Any = left
 
     with pytest.raises(TopologyError, match=r"calls its function with \(value, other_value\)"):
-        wrong.join(right, lambda one: one, AROUND_100)
+        wrong.join(right, lambda value: value, AROUND_100)
 
 
 def test_options_of_a_join_with_a_table_are_not_those_with_a_stream(
@@ -615,20 +615,20 @@ def test_options_of_a_join_with_a_table_are_not_those_with_a_stream(
     wrong: Any = left
 
     with pytest.raises(TopologyError, match="join has no option grace_period_ms"):
-        wrong.join(right, lambda one, other: one, AROUND_100, grace_period_ms=5)
+        wrong.join(right, lambda value, other: value, AROUND_100, grace_period_ms=5)
 
 
 def test_streams_of_two_builders_are_not_joined(builder: StreamsBuilder) -> None:
     other = StreamsBuilder().stream("right")
 
     with pytest.raises(TopologyError, match="two StreamsBuilders"):
-        builder.stream("left").join(other, lambda one, two: one, AROUND_100)
+        builder.stream("left").join(other, lambda value, other: value, AROUND_100)
 
 
 def test_two_joins_can_not_share_a_store_name(builder: StreamsBuilder) -> None:
     left, right = builder.stream("left"), builder.stream("right")
-    left.join(right, lambda one, other: one, AROUND_100, store_name="kept")
-    left.join(right, lambda one, other: one, AROUND_100, store_name="kept")
+    left.join(right, lambda value, other: value, AROUND_100, store_name="kept")
+    left.join(right, lambda value, other: value, AROUND_100, store_name="kept")
 
     with pytest.raises(TopologyError, match=r"a store .kept-this-join-store., and another"):
         builder.build()

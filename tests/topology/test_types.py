@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_type
+from typing import Any, NamedTuple, assert_type
 
 from pystreams import (
     BranchedKStream,
@@ -19,11 +19,17 @@ from pystreams import (
     Materialized,
     Produced,
     Repartitioned,
+    Serde,
+    SessionWindows,
     StateQueryResult,
     StreamJoined,
     StreamsBuilder,
+    TimeWindows,
+    Windowed,
+    aggregations,
+    serde_of,
 )
-from pystreams.serdes import JSON, LONG, STRING
+from pystreams.serdes import DOUBLE, JSON, LONG, STRING
 
 
 def join_text(left: str, right: int) -> str:
@@ -91,6 +97,64 @@ def test_types_carry_through(builder: StreamsBuilder) -> None:
     assert_type(stream.outer_join(numbers, join_any, windows, name="any"), KStream[str, str])
     assert_type(
         stream.outer_join(numbers, join_any_of_key, windows, with_key=True), KStream[str, int]
+    )
+    builder.build()
+
+
+class Order(NamedTuple):
+    item: str
+    price: float
+    pieces: int
+
+
+class Summary(NamedTuple):
+    orders: int
+    total: float
+
+
+ORDER: Serde[Order] = serde_of(lambda order: order.item.encode(), lambda _: Order("", 0.0, 0))
+
+
+def test_results_of_ready_aggregations_have_their_types(builder: StreamsBuilder) -> None:
+    orders = builder.stream("in", key_serde=STRING, value_serde=ORDER).group_by_key()
+    mean = orders.aggregate(aggregations.mean(lambda order: order.price), name="mean-price")
+    assert_type(mean, KTable[str, float])
+    assert_type(orders.aggregate(aggregations.count()), KTable[str, int])
+    total = orders.aggregate(aggregations.sum(lambda order: order.price))
+    assert_type(total, KTable[str, float])
+    pieces = orders.aggregate(aggregations.sum(lambda order: order.pieces))
+    assert_type(pieces, KTable[str, int])
+    assert_type(orders.aggregate(aggregations.max(lambda order: order.item)), KTable[str, str])
+    assert_type(orders.aggregate(aggregations.last(serde=ORDER)), KTable[str, Order])
+    assert_type(orders.aggregate(aggregations.first(lambda order: order.item)), KTable[str, str])
+    dearest = orders.aggregate(aggregations.top_n(3, by=lambda order: order.price, serde=ORDER))
+    assert_type(dearest, KTable[str, list[Order]])
+    items = orders.aggregate(aggregations.collect(3, lambda order: order.item))
+    assert_type(items, KTable[str, list[str]])
+    about = orders.aggregate(aggregations.approx_distinct_count(lambda order: order.item))
+    assert_type(about, KTable[str, int])
+    median = orders.aggregate(aggregations.percentile(0.5, lambda order: order.price))
+    assert_type(median, KTable[str, float])
+    summaries = orders.aggregate(
+        aggregations.several(
+            Summary,
+            orders=aggregations.count(),
+            total=aggregations.sum(lambda order: order.price),
+        )
+    )
+    assert_type(summaries, KTable[str, Summary])
+    windows = TimeWindows.of_size_with_no_grace(1)
+    by_window = orders.windowed_by(windows).aggregate(
+        aggregations.mean(lambda order: order.price), name="by-window"
+    )
+    assert_type(by_window, KTable[Windowed[str], float])
+    sessions = orders.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(1))
+    assert_type(sessions.aggregate(aggregations.count()), KTable[Windowed[str], int])
+    assert_type(
+        mean.group_by(lambda key, value: (1, value), key_serde=LONG, value_serde=DOUBLE).aggregate(
+            aggregations.mean()
+        ),
+        KTable[int, float],
     )
     builder.build()
 

@@ -16,6 +16,7 @@ from pystreams import (
     Repartitioned,
     StreamsBuilder,
     TopologyError,
+    aggregations,
 )
 from pystreams.serdes import STRING
 
@@ -207,6 +208,9 @@ def three(key: str, value: str, so_far: str) -> Any:
     """Take three."""
 
 
+OTHER: Any = two
+
+
 @pytest.mark.parametrize(
     "declare",
     [
@@ -226,6 +230,9 @@ def three(key: str, value: str, so_far: str) -> Any:
         lambda s: s.group_by_key().reduce(one),
         lambda s: s.group_by_key().aggregate(one, three),
         lambda s: s.group_by_key().aggregate(str, two),
+        lambda s: s.group_by_key().aggregate(aggregations.mean(OTHER)),
+        lambda s: s.group_by_key().aggregate(aggregations.top_n(3, by=OTHER)),
+        lambda s: s.distinct(within_ms=1, by=one),
         lambda s: s.join(s.to_table(), one),
         lambda s: s.left_join(s.to_table(), two, with_key=True),
         lambda s: s.process(one),

@@ -103,46 +103,38 @@ def write_dataset(
             return Dataset(path, writing.outputs(), writing.stores())
 
 
+@dataclass(frozen=True, slots=True)
 class _Writing:
     """Writes one data set."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        staging: StagingDirectory,
-        manifest: Manifest,
-        plan: TopologyPlan,
-        config: StreamsConfig,
-        path: Path,
-    ) -> None:
-        self._spark = spark
-        self._staging = staging
-        self._manifest = manifest
-        self._plan = plan
-        self._config = config
-        self._path = path
+    spark: SparkSession
+    staging: StagingDirectory
+    manifest: Manifest
+    plan: TopologyPlan
+    config: StreamsConfig
+    path: Path
 
     def outputs(self) -> dict[str, int]:
         """Write the output records; return how many there are, by topic."""
-        internal = self._plan.repartition_topics().keys()
-        written = {topic for stage in self._manifest.stages for topic in stage.outputs}
+        internal = self.plan.repartition_topics().keys()
+        written = {topic for stage in self.manifest.stages for topic in stage.outputs}
         return {topic: self._topic(topic) for topic in sorted(written - internal)}
 
     def stores(self) -> dict[str, int]:
         """Write the final state; return how many rows there are, by store."""
-        tasks = self._manifest.identity.num_tasks
+        tasks = self.manifest.identity.num_tasks
         counts = {
-            self._plan.changelog_topic(builder.name): tasks[str(part.id)]
-            for part in self._plan.subtopologies
-            for builder in self._plan.logged_stores(part)
+            self.plan.changelog_topic(builder.name): tasks[str(part.id)]
+            for part in self.plan.subtopologies
+            for builder in self.plan.logged_stores(part)
         }
-        changelogs = changelogs_of(self._plan, counts)
+        changelogs = changelogs_of(self.plan, counts)
         return {changelog.store: self._store(changelog) for changelog in changelogs}
 
     def _topic(self, topic: str) -> int:
         from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-        stages = [stage for stage in self._manifest.stages if topic in stage.outputs]
+        stages = [stage for stage in self.manifest.stages if topic in stage.outputs]
         rows = self._rows(stages, ResultKind.OUTPUT, topic)
         key_serde, value_serde = self._serdes_of(topic)
         decoded = rows.select(
@@ -162,24 +154,24 @@ class _Writing:
 
         whole = [
             stage
-            for stage in self._manifest.stages
+            for stage in self.manifest.stages
             if stage.subtopology == changelog.subtopology and stage.only_topic is None
         ]
         rows = self._rows(whole, ResultKind.STATE, changelog.store)
         state = current_state(rows.withColumnRenamed("sequence", "offset"), changelog)
         key_serde, value_serde = None, None
         if changelog.kind.has_serdes:
-            key_serde = changelog.key_serde or self._config.default_key_serde
-            value_serde = changelog.value_serde or self._config.default_value_serde
+            key_serde = changelog.key_serde or self.config.default_key_serde
+            value_serde = changelog.value_serde or self.config.default_value_serde
         columns = exported(state, changelog, key_serde, value_serde)
         return self._write(columns, STORES, changelog.store)
 
     def _rows(self, stages: Sequence[StagedStage], kind: ResultKind, name: str) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
 
-        paths = [self._staging.stage_path(stage.position).resolve() for stage in stages]
+        paths = [self.staging.stage_path(stage.position).resolve() for stage in stages]
         of_stages = [
-            self._spark.read.schema(RESULT_TYPE).parquet(f"file://{path}") for path in paths
+            self.spark.read.schema(RESULT_TYPE).parquet(f"file://{path}") for path in paths
         ]
         rows = reduce(lambda some, more: some.unionByName(more), of_stages)
         return rows.filter((F.col("kind") == int(kind)) & (F.col("name") == name))
@@ -189,7 +181,7 @@ class _Writing:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F  # noqa: N812
 
-        directory = self._path / kind / name
+        directory = self.path / kind / name
         written = Observation()
         counted_rows = rows.observe(written, F.count(F.lit(1)).alias("rows"))
         try:
@@ -206,12 +198,12 @@ class _Writing:
         """Return the serdes of a topic's sinks; None where they differ, or nobody knows."""
         sinks = [
             node
-            for node in self._plan.topology.nodes.values()
+            for node in self.plan.topology.nodes.values()
             if isinstance(node, SinkNode) and node.topic == topic
         ]
         return (
-            _only_one([sink.key_serde or self._config.default_key_serde for sink in sinks]),
-            _only_one([sink.value_serde or self._config.default_value_serde for sink in sinks]),
+            _only_one([sink.key_serde or self.config.default_key_serde for sink in sinks]),
+            _only_one([sink.value_serde or self.config.default_value_serde for sink in sinks]),
         )
 
 

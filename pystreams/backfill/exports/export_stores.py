@@ -148,28 +148,21 @@ def _points_now(
         consumer.close()
 
 
+@dataclass(frozen=True, slots=True)
 class _Export:
     """Writes the stores of one export."""
 
-    def __init__(
-        self,
-        changelogs: Sequence[StoreChangelog],
-        points: ExportPoints,
-        source: KafkaSource,
-        directory: ExportDirectory,
-        config: StreamsConfig,
-    ) -> None:
-        self._changelogs = changelogs
-        self._points = points
-        self._source = source
-        self._directory = directory
-        self._config = config
+    changelogs: Sequence[StoreChangelog]
+    points: ExportPoints
+    source: KafkaSource
+    directory: ExportDirectory
+    config: StreamsConfig
 
     def run(self, spark: SparkSession) -> list[ExportedStore]:
         """Write all of them, one after the other."""
-        topics = tuple(changelog.topic for changelog in self._changelogs)
-        records = self._source.read(spark, WantedTopics(topics, ())).frame()
-        return [self._store(records, changelog) for changelog in self._changelogs]
+        topics = tuple(changelog.topic for changelog in self.changelogs)
+        records = self.source.read(spark, WantedTopics(topics, ())).frame()
+        return [self._store(records, changelog) for changelog in self.changelogs]
 
     def _store(self, records: DataFrame, changelog: StoreChangelog) -> ExportedStore:
         from pystreams.backfill.exports.columns import exported
@@ -177,7 +170,7 @@ class _Export:
 
         own = records.filter(records["topic"] == changelog.topic)
         rows = exported(current_state(own, changelog), changelog, *self._serdes(changelog))
-        path = self._directory.path / changelog.store
+        path = self.directory.path / changelog.store
         try:
             rows.write.mode("overwrite").parquet(f"file://{path.resolve()}")
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
@@ -185,7 +178,7 @@ class _Export:
                 f"store {changelog.store!r} can't be exported; run the export again when the cause "
                 f"is gone. Spark says:\n{spark_words(error)}"
             ) from None
-        num_rows = self._directory.num_rows(changelog.store)
+        num_rows = self.directory.num_rows(changelog.store)
         _log.info("store exported", store=changelog.store, rows=num_rows)
         return ExportedStore(changelog, num_rows, *self._ends(changelog))
 
@@ -194,8 +187,8 @@ class _Export:
         partitions = [
             TopicPartition(changelog.topic, number) for number in range(changelog.num_partitions)
         ]
-        ends = {partition.partition: self._points.ends[partition] for partition in partitions}
-        admin = self._source.admin
+        ends = {partition.partition: self.points.ends[partition] for partition in partitions}
+        admin = self.source.admin
         ranges = REAL_WAITING.until_answered(lambda: admin.offset_ranges(partitions))
         written = [
             partition
@@ -208,6 +201,6 @@ class _Export:
         if not changelog.kind.has_serdes:
             return None, None
         return (
-            changelog.key_serde or self._config.default_key_serde,
-            changelog.value_serde or self._config.default_value_serde,
+            changelog.key_serde or self.config.default_key_serde,
+            changelog.value_serde or self.config.default_value_serde,
         )

@@ -48,8 +48,9 @@ of a history is there, so that no task waits for it."""
 _HAD_NO_PART = frozenset({"null", "fail"})
 """A default serde that was not set, and a handler that would have ended the backfill."""
 
-_IN_DESCRIPTION = frozenset({"name", "topics", "parents", "stores"})
-"""Fields of nodes that the description tells, in an order that does not depend on hashes."""
+_IN_DESCRIPTION = frozenset({"name", "topics", "parents", "stores", "looks_into"})
+"""Fields of nodes that the description tells, in an order that does not depend on hashes; and one
+that follows from the node's operator."""
 
 _LOADED_AS_FILE = "pystreams_"
 """How the command begins the name of a user's file whose own name is taken."""

@@ -13,10 +13,13 @@ from enum import IntEnum
 from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pystreams.ids import TopicPartition
 from pystreams.record import Headers, ProducedRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 
@@ -190,3 +193,13 @@ class HistoryMessage(tuple[str, int, int, int, bytes | None, bytes | None, _Head
     def headers(self) -> _Headers:
         """Return the headers, or None when there are none."""
         return self[6]
+
+
+def headers_of(column: pa.Array) -> list[Any]:
+    """Return headers as a message has them: a list of pairs, or None where there are none."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    return [
+        [(header["key"], header["value"]) for header in headers] if headers else None
+        for headers in column.to_pylist()
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pystreams.backfill.plan.rows import ResultKind
+from pystreams.backfill.plan.rows import ResultKind, headers_of
 from pystreams.backfill.publishing.store_seeder import StateColumns, StateReader
 from pystreams.backfill.staging.results import StagedResults
 from pystreams.ids import TaskId
@@ -29,12 +29,13 @@ def staged_state(results: StagedResults) -> StateReader:
 
     def read(task_id: TaskId, store: str) -> Iterator[StateColumns]:
         stage = files[task_id.subtopology]
-        batches = stage.batches(ResultKind.STATE, store, task_id.partition, _COLUMNS)
+        columns = (*_COLUMNS, "headers")
+        batches = stage.batches(ResultKind.STATE, store, task_id.partition, columns)
         for batch in batches:
             # In one step a column; `to_pylist` makes an object of Arrow's of each value first.
             keys, values, timestamps = (
                 batch.column(name).to_numpy(zero_copy_only=False).tolist() for name in _COLUMNS
             )
-            yield keys, values, timestamps
+            yield keys, values, timestamps, headers_of(batch.column("headers"))
 
     return read

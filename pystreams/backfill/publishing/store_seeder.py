@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.backfill.publishing.hand_over import PublishingRefusedError
@@ -50,8 +51,11 @@ _UNFINISHED = ".seeding"
 _STORES = "rocksdb"
 _SEEDED_BY = "seeded-by"
 
-StateColumns = tuple[Sequence[bytes | None], Sequence[bytes | None], Sequence[int]]
-"""Keys, values and timestamps (ms) of some changelog records of one store, in order."""
+StateColumns = tuple[Sequence[bytes | None], Sequence[bytes | None], Sequence[int], Sequence[Any]]
+"""Keys, values, timestamps (ms) and headers of some changelog records of one store, in order.
+
+Headers are what a message gives: a list, or None for none.
+"""
 
 StateReader = Callable[[TaskId, str], Iterator[StateColumns]]
 """Returns the final state of a task's store, always in the same order."""
@@ -195,10 +199,10 @@ class StateSeeder:
         records = 0
         try:
             store.init(self._context(directory, task_id, changelog.topic))
-            for keys, values, timestamps in self._state(task_id, builder.name):
+            for keys, values, timestamps, headers in self._state(task_id, builder.name):
                 # A changelog has no timestamp of 0: the producer sends it as 1.
                 times = [timestamp or 1 for timestamp in timestamps]
-                store.restore(list(map(HistoryMessage, *place, times, keys, values, repeat(None))))
+                store.restore(list(map(HistoryMessage, *place, times, keys, values, headers)))
                 records += len(times)
             if records:
                 store.close()

@@ -65,23 +65,21 @@ class _Times:
         return min(self.newest.values())
 
 
+@dataclass(frozen=True, slots=True)
 class TopicRetention:
     """Sees to it that brokers keep what is published.
 
-    Args:
+    Attributes:
         publication: What is to be published.
         plan: The topology's plan.
         admin: Asks the brokers.
         waiting: How it waits for them, and what time it is.
     """
 
-    def __init__(
-        self, publication: Publication, plan: TopologyPlan, admin: AdminPort, waiting: Waiting
-    ) -> None:
-        self._publication = publication
-        self._plan = plan
-        self._admin = admin
-        self._waiting = waiting
+    publication: Publication
+    plan: TopologyPlan
+    admin: AdminPort
+    waiting: Waiting
 
     def extend(self, made_with: Mapping[str, Mapping[str, str]], *, with_outputs: bool) -> None:
         """Let changelogs keep what is published to them; say what other topics will not keep.
@@ -96,17 +94,17 @@ class TopicRetention:
             RetriableClientError: The broker stays unreachable.
             StagingError: A file of the results is damaged or gone.
         """
-        stores = logged_stores(self._plan)
-        topics = [*stores, *(topic for topic, _ in sorted(self._publication.written))]
-        found = self._waiting.until_answered(
-            lambda: self._admin.topic_settings(topics if with_outputs else list(stores))
+        stores = logged_stores(self.plan)
+        topics = [*stores, *(topic for topic, _ in sorted(self.publication.written))]
+        found = self.waiting.until_answered(
+            lambda: self.admin.topic_settings(topics if with_outputs else list(stores))
         )
         # One that may not be described has what it was made with, as far as is known.
         settings = {
             topic: {**_UNKNOWN, **made_with.get(topic, {}), **found.get(topic, {})}
             for topic in topics
         }
-        now_ms = int(self._waiting.clock.now_ms())
+        now_ms = int(self.waiting.clock.now_ms())
         changed: dict[str, Mapping[str, str]] = {}
         for topic, times in sorted(self._times(settings, stores, now_ms).items()):
             if topic in stores:
@@ -126,10 +124,10 @@ class TopicRetention:
     def _wait_until_shown(self, changed: Mapping[str, Mapping[str, str]]) -> None:
         """Wait for the brokers: the next record may be looked at by the limits of before."""
         for _ in range(ATTEMPTS):
-            found = self._waiting.until_answered(lambda: self._admin.topic_settings(list(changed)))
+            found = self.waiting.until_answered(lambda: self.admin.topic_settings(list(changed)))
             if all(own.items() <= found.get(topic, own).items() for topic, own in changed.items()):
                 return
-            self._waiting.before_retry()
+            self.waiting.before_retry()
 
     def _times(
         self,
@@ -144,9 +142,9 @@ class TopicRetention:
             if (limits := limits_of(own, stores.get(topic)))
         }
         found: dict[str, _Times] = {}
-        for task in self._publication.tasks:
+        for task in self.publication.tasks:
             for kind, name, timestamps in task.timestamps():
-                topic = self._plan.changelog_topic(name) if kind is ResultKind.STATE else name
+                topic = self.plan.changelog_topic(name) if kind is ResultKind.STATE else name
                 known = [time for time in timestamps if time >= 0]
                 if topic not in kept_from or not known:
                     continue
@@ -181,9 +179,7 @@ class TopicRetention:
         if not changes:
             return changes
         try:
-            self._waiting.until_answered(
-                lambda: self._admin.change_topic_settings({topic: changes})
-            )
+            self.waiting.until_answered(lambda: self.admin.change_topic_settings({topic: changes}))
         except FatalStreamsError as error:
             raise _not_extended(topic, changes, times, error) from error
         _log.info(

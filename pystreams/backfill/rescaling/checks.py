@@ -48,28 +48,26 @@ class OldGroup:
     ranges: Mapping[TopicPartition, OffsetRange]
 
 
+@dataclass(frozen=True, slots=True)
 class RescaleChecks:
     """Looks before anything is moved. Every check raises `RescaleRefusedError`.
 
-    Args:
+    Attributes:
         plan: What is to be moved.
         admin: Asks the brokers.
         waiting: How it waits for them.
         anew: Topics that the new application reads from their beginning.
     """
 
-    def __init__(
-        self, plan: MovePlan, admin: AdminPort, waiting: Waiting, anew: frozenset[str]
-    ) -> None:
-        self._plan = plan
-        self._admin = admin
-        self._waiting = waiting
-        self._anew = anew
+    plan: MovePlan
+    admin: AdminPort
+    waiting: Waiting
+    anew: frozenset[str]
 
     def check_stopped(self) -> None:
         """Refuse an application that runs."""
-        group = self._plan.old.application_id
-        members = self._waiting.until_answered(lambda: self._admin.group_members(group))
+        group = self.plan.old.application_id
+        members = self.waiting.until_answered(lambda: self.admin.group_members(group))
         if members:
             raise RescaleRefusedError(
                 f"group {group!r} has members ({', '.join(members[:4])}): the application runs, or "
@@ -79,8 +77,8 @@ class RescaleChecks:
 
     def check_group(self, group: OldGroup) -> None:
         """Refuse a group without offsets, with somebody's mark, or ahead of its topics."""
-        name = self._plan.old.application_id
-        if not group.committed and not self._anew:
+        name = self.plan.old.application_id
+        if not group.committed and not self.anew:
             raise RescaleRefusedError(
                 f"group {name!r} has no committed offsets: the application has never run under "
                 "this id, its offsets have expired (offsets.retention.minutes), or its topics were "
@@ -93,7 +91,7 @@ class RescaleChecks:
                     f"move (the mark on {partition} says so): finish that first"
                 )
             held = group.ranges[partition]
-            if partition.topic not in self._anew and offset.next_offset > held.high_watermark:
+            if partition.topic not in self.anew and offset.next_offset > held.high_watermark:
                 raise RescaleRefusedError(
                     f"{partition} ends at offset {held.high_watermark}, and the group has read it "
                     f"up to {offset.next_offset}: the topic was created again. If all that is in "
@@ -105,11 +103,11 @@ class RescaleChecks:
         """Refuse changelogs with an open transaction: nobody knows whether it counts."""
         partitions = [
             TopicPartition(changelog.topic, number)
-            for part in self._plan.subtopologies
+            for part in self.plan.subtopologies
             for changelog in part.changelogs
             for number in range(changelog.num_partitions)
         ]
-        ranges = self._waiting.until_answered(lambda: self._admin.offset_ranges(partitions))
+        ranges = self.waiting.until_answered(lambda: self.admin.offset_ranges(partitions))
         for partition, held in sorted(ranges.items()):
             if held.end < held.high_watermark:
                 raise RescaleRefusedError(
@@ -139,9 +137,9 @@ class RescaleChecks:
     def _unread(self, group: OldGroup) -> dict[TopicPartition, tuple[int, MovedTopic]]:
         """Return where each partition that must have been read goes on, and its topic."""
         found = {}
-        for part in self._plan.subtopologies:
+        for part in self.plan.subtopologies:
             for topic in part.topics:
-                if topic.old_name in self._anew or not (topic.is_internal or part.is_stateful):
+                if topic.old_name in self.anew or not (topic.is_internal or part.is_stateful):
                     continue
                 for number in range(topic.old_count):
                     partition = TopicPartition(topic.old_name, number)
@@ -154,25 +152,20 @@ class RescaleChecks:
         return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Reading:
     """Reads what waits, and refuses the first record that would not find its state."""
 
-    def __init__(
-        self,
-        consumer: RestoreConsumerPort,
-        topics: Mapping[TopicPartition, MovedTopic],
-        group: OldGroup,
-    ) -> None:
-        self._consumer = consumer
-        self._topics = topics
-        self._group = group
+    consumer: RestoreConsumerPort
+    topics: Mapping[TopicPartition, MovedTopic]
+    group: OldGroup
 
     def run(self, starts: Mapping[TopicPartition, int]) -> None:
         left = dict(starts)
         silent = 0
         while left:
-            self._consumer.assign(left)
-            batches = self._consumer.poll(_BATCH_RECORDS, _POLL_S)
+            self.consumer.assign(left)
+            batches = self.consumer.poll(_BATCH_RECORDS, _POLL_S)
             silent = 0 if batches else silent + 1
             if silent > _SILENT_POLLS_MAX:
                 raise RetriableClientError(
@@ -180,13 +173,13 @@ class _Reading:
                 )
             for partition, messages, end_reached_at in batches:
                 self._check(partition, messages)
-                end = self._group.ranges[partition].end
+                end = self.group.ranges[partition].end
                 passed = bool(messages) and (messages[-1].offset() or 0) + 1 >= end
                 if passed or (end_reached_at is not None and end_reached_at >= end):
                     left.pop(partition, None)
 
     def _check(self, partition: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
-        topic = self._topics[partition]
+        topic = self.topics[partition]
         for message in messages:
             if topic.is_internal:
                 raise RescaleRefusedError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,11 @@ class RescaleError(StreamsError):
     """State could not be moved for a reason outside of it: Spark, its workers, a disk."""
 
 
+@dataclass(frozen=True, slots=True)
 class Staging:
     """Stages one move; used once.
 
-    Args:
+    Attributes:
         plan: What moves.
         begins: Where the new application begins to read.
         source: Reads the changelogs.
@@ -42,21 +44,12 @@ class Staging:
         started_ms: When it was begun (ms since the epoch).
     """
 
-    def __init__(
-        self,
-        plan: MovePlan,
-        begins: Mapping[TopicPartition, PartitionHistory],
-        source: KafkaSource,
-        directory: StagingDirectory,
-        identity: BackfillIdentity,
-        started_ms: int,
-    ) -> None:
-        self._plan = plan
-        self._begins = begins
-        self._source = source
-        self._directory = directory
-        self._identity = identity
-        self._started_ms = started_ms
+    plan: MovePlan
+    begins: Mapping[TopicPartition, PartitionHistory]
+    source: KafkaSource
+    directory: StagingDirectory
+    identity: BackfillIdentity
+    started_ms: int
 
     def run(self, spark: SparkSession) -> None:
         """Stage what is missing, and make the whole valid.
@@ -68,15 +61,15 @@ class Staging:
             StagingError: The directory can't be written.
         """
         topics = tuple(
-            changelog.topic for part in self._plan.subtopologies for changelog in part.changelogs
+            changelog.topic for part in self.plan.subtopologies for changelog in part.changelogs
         )
-        records = self._source.read(spark, WantedTopics(topics, ())).frame()
+        records = self.source.read(spark, WantedTopics(topics, ())).frame()
         done = [
-            self._directory.finished_stage(position) or self._stage(spark, records, position, part)
-            for position, part in enumerate(self._plan.subtopologies)
+            self.directory.finished_stage(position) or self._stage(spark, records, position, part)
+            for position, part in enumerate(self.plan.subtopologies)
         ]
         seconds = sum(stage.seconds for stage in done)
-        self._directory.finish(Manifest(self._identity, tuple(done), self._started_ms, seconds))
+        self.directory.finish(Manifest(self.identity, tuple(done), self.started_ms, seconds))
 
     def _stage(
         self, spark: SparkSession, records: DataFrame, position: int, part: MovedSubtopology
@@ -84,8 +77,8 @@ class Staging:
         from pystreams.backfill.rescaling.moved_rows import moved_rows
 
         started = time.monotonic()
-        attempt = self._directory.new_attempt(position)
-        rows = moved_rows(spark, records, part, self._begins)
+        attempt = self.directory.new_attempt(position)
+        rows = moved_rows(spark, records, part, self.begins)
         try:
             written = write_rows(rows, attempt)
         except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
@@ -93,7 +86,7 @@ class Staging:
         staged = self._staged(position, part, attempt, time.monotonic() - started)
         check_complete(attempt, staged.num_rows, written)
         _log.info("state moved", subtopology=part.id, tasks=part.new_tasks, rows=dict(staged.state))
-        return self._directory.finish_stage(staged, attempt)
+        return self.directory.finish_stage(staged, attempt)
 
     def _staged(
         self, position: int, part: MovedSubtopology, attempt: Path, seconds: float

@@ -70,11 +70,12 @@ def _last(records: DataFrame, *by: str) -> DataFrame:
 
 
 def _live(last: DataFrame, changelog: StoreChangelog, retention: Retention) -> DataFrame:
-    """Leave out what is in segments that have expired."""
+    """Leave out what is in segments that have expired, as a restore does (`segments_of`)."""
     interval_ms = retention.segment_interval_ms
+    kept_ms = retention.retention_ms + (interval_ms if retention.time_ordered else 0)
     timed = last.withColumn("time", long_from_end(changelog.kind.key_layout.tail_bytes))
     timed = timed.withColumn("newest", F.max("time").over(Window.partitionBy("partition")))
-    oldest_live = F.expr(f"greatest(0, newest - {retention.retention_ms}) div {interval_ms}")
+    oldest_live = F.expr(f"greatest(0, newest - {kept_ms}) div {interval_ms}")
     return timed.filter(F.expr(f"time div {interval_ms}") >= oldest_live)
 
 

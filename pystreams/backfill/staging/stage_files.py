@@ -9,6 +9,7 @@ many rows have them. Reads Parquet with pyarrow; Spark is not needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -37,27 +38,22 @@ class StagedFile(NamedTuple):
     num_rows: int
 
 
+@dataclass(frozen=True, slots=True)
 class StageFiles:
     """The files of a stage as they were when it was looked at, and no others.
 
     What is read of them is all that they held then, or an error: whoever goes on reading for hours
     never takes files that are gone for rows that never were.
 
-    Args:
+    Attributes:
         stage: The stage's directory.
         files: Its files by kind, name and task; those of one task's kind and name in their order.
         batch_bytes: How much is read of them at a time.
     """
 
-    def __init__(
-        self,
-        stage: Path,
-        files: Mapping[tuple[int, str, int], Sequence[StagedFile]],
-        batch_bytes: int = _BATCH_BYTES,
-    ) -> None:
-        self._stage = stage
-        self._files = files
-        self._batch_bytes = batch_bytes
+    stage: Path
+    files: Mapping[tuple[int, str, int], Sequence[StagedFile]]
+    batch_bytes: int
 
     @classmethod
     def of(
@@ -86,18 +82,18 @@ class StageFiles:
     def counts(self, kind: ResultKind) -> dict[str, int]:
         """Return how many rows of a kind there are, by name."""
         counts: dict[str, int] = {}
-        for (kind_of_file, name, _), files in self._files.items():
+        for (kind_of_file, name, _), files in self.files.items():
             if kind_of_file == kind:
                 counts[name] = counts.get(name, 0) + sum(file.num_rows for file in files)
         return dict(sorted(counts.items()))
 
     def names(self, kind: ResultKind, task: int) -> list[str]:
         """Return the topics or stores that a task has rows of, sorted."""
-        return sorted(name for kind_, name, task_ in self._files if (kind_, task_) == (kind, task))
+        return sorted(name for kind_, name, task_ in self.files if (kind_, task_) == (kind, task))
 
     def num_rows(self, kind: ResultKind, name: str, task: int) -> int:
         """Return how many rows of one kind and name a task has."""
-        return sum(file.num_rows for file in self._files.get((kind, name, task), ()))
+        return sum(file.num_rows for file in self.files.get((kind, name, task), ()))
 
     def batches(
         self, kind: ResultKind, name: str, task: int, columns: Sequence[str]
@@ -109,18 +105,18 @@ class StageFiles:
         """
         from pyarrow import parquet
 
-        for file, num_rows in self._files.get((kind, name, task), ()):
+        for file, num_rows in self.files.get((kind, name, task), ()):
             # So that a column's part of a group is not read as a whole, as it is by default.
             as_needed = {"buffer_size": _READ_BYTES, "pre_buffer": False}
             with (
-                readable(file, self._stage),
+                readable(file, self.stage),
                 parquet.ParquetFile(file, **as_needed) as opened,
             ):
-                check_unchanged(file, self._stage, opened.metadata.num_rows, num_rows)
+                check_unchanged(file, self.stage, opened.metadata.num_rows, num_rows)
                 for number in range(opened.num_row_groups):
                     group = opened.metadata.row_group(number)
                     row_bytes = group.total_byte_size // max(group.num_rows, 1) + 1
-                    records = min(_BATCH_RECORDS, max(1, self._batch_bytes // row_bytes))
+                    records = min(_BATCH_RECORDS, max(1, self.batch_bytes // row_bytes))
                     yield from opened.iter_batches(
                         records, row_groups=[number], columns=list(columns)
                     )

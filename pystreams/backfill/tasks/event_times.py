@@ -16,9 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pystreams.backfill.plan.rows import HEADERS
+from pystreams.backfill.plan.rows import HEADERS, headers_of
 from pystreams.backfill.spark.pickling import unpack
-from pystreams.backfill.tasks.task_input import headers_of
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.operator_context import TaskSettings
@@ -90,8 +89,9 @@ class _Asking:
         node = plan.source_of_topic(topic)
         assert isinstance(node, SourceNode), f"the stage reads {topic}"
         self._extract: TimestampExtractor = node.timestamp_extractor or settings.timestamp_extractor
-        self._key = _deserializer(node.key_serde, settings.default_key_serde, topic)
-        self._value = _deserializer(node.value_serde, settings.default_value_serde, topic)
+        environment = settings.stores.environment
+        self._key = _deserializer(node.key_serde, environment.default_key_serde, topic)
+        self._value = _deserializer(node.value_serde, environment.default_value_serde, topic)
         self._now_ms = now_ms
         self._highest = -1
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from pystreams.backfill.plan.rows import (
     VALUE,
     HistoryMessage,
     ResultBatch,
+    headers_of,
 )
 from pystreams.backfill.sources.history import PartitionReader
 from pystreams.backfill.tasks.history_task import HistoryTask
@@ -143,13 +143,3 @@ def messages_of(partition: TopicPartition, rows: pa.RecordBatch) -> list[History
     keys, values = (rows.column(at).to_numpy(zero_copy_only=False).tolist() for at in (KEY, VALUE))
     headers = headers_of(rows.column(HEADERS))
     return HistoryMessage.of_columns(partition, offsets, timestamps, keys, values, headers)
-
-
-def headers_of(column: pa.Array) -> list[Any]:
-    """Return headers as a message has them: a list of pairs, or None where there are none."""
-    if column.null_count == len(column):
-        return [None] * len(column)
-    return [
-        [(header["key"], header["value"]) for header in headers] if headers else None
-        for headers in column.to_pylist()
-    ]

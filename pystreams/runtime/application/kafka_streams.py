@@ -374,13 +374,13 @@ class KafkaStreams:
             threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
             for thread in self._threads
         ]
-        for one in running:
-            one.start()
+        for thread in running:
+            thread.start()
         if self._stop.is_set():
             self.close(0)
-        for one in running:
-            while one.is_alive():
-                one.join(cleaner.interval_s)
+        for thread in running:
+            while thread.is_alive():
+                thread.join(cleaner.interval_s)
                 cleaner.maybe_clean(running=self.state is State.RUNNING)
 
     def _run_thread(self, thread: StreamThread) -> None:

@@ -47,8 +47,6 @@ class TaskSettings:
     """What all tasks of an application share.
 
     Attributes:
-        default_key_serde: For nodes without a key serde of their own, or None.
-        default_value_serde: For nodes without a value serde of their own, or None.
         timestamp_extractor: For sources without one of their own.
         deserialization_handler: Decides about records that can't be read.
         processing_handler: Decides when the user's code raises, or a record does not fit a store.
@@ -60,8 +58,6 @@ class TaskSettings:
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
     """
 
-    default_key_serde: Serde[Any] | None
-    default_value_serde: Serde[Any] | None
     timestamp_extractor: TimestampExtractor
     deserialization_handler: ErrorHandler
     processing_handler: ErrorHandler
@@ -125,6 +121,7 @@ class OperatorContext:
         self._end_run = end_run
         self._plan = plan
         self._settings = settings
+        self._environment = settings.stores.environment
         self._outputs: dict[tuple[str, int | None], OutputBuffer] = {}
         self._shared: dict[str, Any] = {}
         self._on_init: list[Callable[[], None]] = []
@@ -209,11 +206,11 @@ class OperatorContext:
 
     def key_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default."""
-        return _serde_or_raise(serde, self._settings.default_key_serde, "key", node)
+        return _serde_or_raise(serde, self._environment.default_key_serde, "key", node)
 
     def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default."""
-        return _serde_or_raise(serde, self._settings.default_value_serde, "value", node)
+        return _serde_or_raise(serde, self._environment.default_value_serde, "value", node)
 
     def report_error(self, error: Exception, node: str) -> None:
         """Give what went wrong with a record at a node to the processing handler."""

@@ -84,10 +84,8 @@ class StreamTask:
         self.damage: StateStoreCorruptedError | None = None
         self.processed_records = 0
         self.consumed_records: dict[str, int] = {}
-        self._plan = plan
-        self._subtopology = subtopology
-        self._settings = settings
-        self._known_lag = known_lag
+        self._plan, self._subtopology = plan, subtopology
+        self._settings, self._known_lag = settings, known_lag
         self.state_manager = ProcessorStateManager(
             task_id,
             plan.stores_of(subtopology),
@@ -203,7 +201,7 @@ class StreamTask:
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
-            self._note_position(queue, self.state_manager.cached_bytes())
+            self._note_position(queue, self.state_manager.measure()[1])
 
     def buffered_records(self, partition: TopicPartition | None = None) -> int:
         """Return how many records wait, of one partition or of all."""

@@ -223,7 +223,9 @@ class GroupWatch:
         """Return what no member has; of topics found by a pattern, some may be deleted by now."""
         plan = self._parts.plan
         named = {*plan.source_topics(), *plan.repartition_topics()}
-        return group.unowned(one for needed in tasks for one in needed if one.topic in named)
+        return group.unowned(
+            partition for needed in tasks for partition in needed if partition.topic in named
+        )
 
     def _reads(self, topic: str) -> bool:
         return self._parts.plan.source_of_topic(topic) is not None

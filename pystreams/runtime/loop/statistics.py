@@ -68,18 +68,18 @@ def together(state: str, processes: Sequence[Statistics]) -> Statistics:
         state: What to call the state they are in.
         processes: Their statistics.
     """
-    threads = sum(one.threads for one in processes)
+    threads = sum(process.threads for process in processes)
     return Statistics(state=state, threads=threads, **_sums(processes))
 
 
 def _sums(parts: Sequence[ThreadStatistics]) -> dict[str, Any]:
     sums: dict[str, Any] = {
-        name: sum(getattr(one, name) for one in parts) for name in _FIELDS - _NO_SUMS
+        name: sum(getattr(part, name) for part in parts) for name in _FIELDS - _NO_SUMS
     }
-    lags = [one.lag_records for one in parts if one.lag_records is not None]
+    lags = [part.lag_records for part in parts if part.lag_records is not None]
     sums["lag_records"] = sum(lags) if lags else None
     for name in _MOST:
-        sums[name] = max((getattr(one, name) for one in parts), default=0)
+        sums[name] = max((getattr(part, name) for part in parts), default=0)
     return sums
 
 

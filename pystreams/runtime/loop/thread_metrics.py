@@ -138,7 +138,7 @@ class ThreadMetrics:
     ) -> Iterator[tuple[MetricName, MetricValue]]:
         tags = self._task_tags(task)
         meters = task.state_manager.meters().values()
-        cached_bytes = sum(one.cached_bytes for one in meters)
+        cached_bytes = sum(meter.cached_bytes for meter in meters)
         yield MetricName("active-buffer-count", TASK_GROUP, tags), task.buffered_records()
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
@@ -161,6 +161,10 @@ def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, Metric
         yield named("num-open-iterators"), meters.open_iterators
         for operation, latencies in list(meters.operations.items()):
             yield from _latencies(tags, operation, latencies, now_ms)
+        for name, values in list(meters.samples.items()):
+            reading = values.read(now_ms)
+            yield named(f"{name}-avg"), reading.average
+            yield named(f"{name}-max"), reading.maximum
 
 
 def _latencies(

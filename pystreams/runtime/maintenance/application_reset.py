@@ -196,10 +196,10 @@ class ApplicationReset:
     ) -> list[TopicPartition]:
         if self._plan is None:
             return sorted(
-                one
-                for one in committed
-                if one.partition < counts.get(one.topic, 0)
-                and not self._looks_own(one.topic, set())
+                partition
+                for partition in committed
+                if partition.partition < counts.get(partition.topic, 0)
+                and not self._looks_own(partition.topic, set())
             )
         internal = self._plan.repartition_topics()
         topics = {
@@ -241,7 +241,7 @@ class ApplicationReset:
     def _noted(
         self, offsets: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, CommittedOffset]:
-        ids = known_ids(self._admin.topic_ids(sorted({one.topic for one in offsets})))
+        ids = known_ids(self._admin.topic_ids(sorted({partition.topic for partition in offsets})))
         return {
             partition: CommittedOffset(
                 offset,

@@ -248,10 +248,6 @@ class ProcessorStateManager:
         self.positions.flushed()
         self.measure()
 
-    def cached_bytes(self) -> int:
-        """Return the bytes that caches hold back from changelogs and downstream."""
-        return self.measure()[1]
-
     def uncommitted_bytes(self) -> int:
         """Return the bytes of keys and values that wait for `commit`, over all stores."""
         return self.measure()[0]
@@ -265,6 +261,8 @@ class ProcessorStateManager:
         for managed in self._stores.values():
             store, output, changelog = managed.store, managed.output, managed.changelog
             meters = managed.meters
+            if meters.debug:
+                meters.sample(managed.builder.store_kind.samples(store))
             if output is None or changelog is None:
                 meters.timed(partial(store.commit, {}), meters.commits)
                 continue

@@ -348,7 +348,9 @@ class Restorer:
         progress, before = self.progress(), self._logged
         self._logged = progress
         if progress == before:
-            positions = {str(one): restore.next_offset for one, restore in self._restores.items()}
+            positions = {
+                str(changelog): restore.next_offset for changelog, restore in self._restores.items()
+            }
             _log.warning("restore stands still", next_offsets=positions)
             return
         restored = progress.restored_records - self._restored_before

@@ -90,7 +90,7 @@ class InputTopics:
                 refused.append((topic, former[-1], stores))
         if refused:
             raise FatalStreamsError(
-                "; ".join(self._other_topic(*one) for one in refused)
+                "; ".join(self._other_topic(*refusal) for refusal in refused)
                 + _choices({topic: self._ids[topic] for topic, _, _ in refused})
             )
 
@@ -146,7 +146,7 @@ class InputTopics:
             FatalStreamsError: It has, of a partition without a committed offset.
             RetriableClientError: No answer in time.
         """
-        without = [one for one in task.partitions if one not in committed]
+        without = [partition for partition in task.partitions if partition not in committed]
         if not without:
             return
         stores = task.state_manager.stores()

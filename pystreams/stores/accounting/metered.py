@@ -45,6 +45,7 @@ class StoreMeters:
             a run of records, a commit or a rollback.
         cached_bytes: What it said it holds back in its record cache, likewise.
         operations: Latencies of calls (ms), by operation; empty at INFO.
+        samples: What else was sampled, by the name of its metrics; empty at INFO.
         open_iterators: Iterators that are neither exhausted nor closed; 0 at INFO.
         debug: Whether operations are measured.
     """
@@ -57,6 +58,7 @@ class StoreMeters:
         "monotonic_ms",
         "open_iterators",
         "operations",
+        "samples",
         "store_type",
         "uncommitted_bytes",
     )
@@ -68,6 +70,7 @@ class StoreMeters:
         self.uncommitted_bytes = 0
         self.cached_bytes = 0
         self.operations: dict[str, SampledValues] = {}
+        self.samples: dict[str, SampledValues] = {}
         self.open_iterators = 0
         self.debug = recording.debug
         self._recording = recording
@@ -78,6 +81,15 @@ class StoreMeters:
         if found is None:
             found = self.operations[name] = self._recording.sampled()
         return found
+
+    def sample(self, values: Mapping[str, float]) -> None:
+        """Record values by the names of their metrics, as they are now."""
+        now_ms = self.monotonic_ms()
+        for name, value in values.items():
+            found = self.samples.get(name)
+            if found is None:
+                found = self.samples[name] = self._recording.sampled()
+            found.record(value, now_ms)
 
     def timed(self, action: Callable[[], None], latencies: SampledValues) -> None:
         """Run an action and record how long it took; nothing is recorded when it raises."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Answer = Callable[[Any, Any], Any]
 """Called with (view of the store, query)."""
+EngineFactory = Callable[[str], "KeyValueEngine"]
+"""Makes an engine from the name of its store."""
 
 RowLookup = Callable[[Any], tuple[Any, int]]
 """Called with a row's key; returns (value, timestamp in ms), or (None, -1) without such a row."""
@@ -44,6 +46,8 @@ class Retention:
         retain_duplicates: Whether a window store keeps every value put for one key and window.
         time_ordered: Whether a window or session store is laid out in order of time, with an index
             by key: for an aggregation that reads what has closed (`time_segments.time_order`).
+        reads_while_live: Whether what is older than the retention is read as long as its segment is
+            there: for a store that several operators write, each with a stream time of its own.
     """
 
     retention_ms: int
@@ -51,6 +55,7 @@ class Retention:
     window_size_ms: int | None = None
     retain_duplicates: bool = False
     time_ordered: bool = False
+    reads_while_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,8 @@ class StoreKind:
             `get_with_timestamp`, `put_with_timestamp` and `set_flush_listener`.
         holds_windows: Whether a windowed aggregation may keep its results in it: its stores are
             window stores with timestamps.
-        holds_sessions: Whether an aggregation of sessions may: its stores are session stores.
+        holds_sessions: Whether an aggregation of sessions may: its stores are session stores, and
+            have `stream_time`, `segment_interval_ms`, `keep_from` and `find_kept_sessions` as ours.
         holds_joined_streams: Whether a join of two streams may keep its records in it: its stores
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
@@ -160,12 +166,22 @@ class StoreKind:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""
         return "rocksdb" if spec.engine is StoreEngine.ROCKSDB else "in-memory"
 
+    def samples(self, store: Any) -> Mapping[str, float]:
+        """Return what is to be sampled of a store at `metrics.recording.level` DEBUG.
+
+        By what stands before `-avg` and `-max` in the names of its metrics. Asked at each commit.
+
+        Args:
+            store: As `build` made it.
+        """
+        return {}
+
     def key_times(self, retention: Retention | None) -> Mapping[str, KeyTime]:
         """Return the times in a logged key, by the columns they are in an export."""
         return {}
 
     def form(self, spec: StoreSpec) -> str:
-        """Return what stores are for the test driver, whose `get_<form>` gives one.
+        """Return as what a store is read and written: `get_<form>` of the test driver gives it.
 
         "" where only `get_state_store` does; `get_key_value_store` then tries, too.
         """
@@ -211,7 +227,7 @@ class StoreSupplier:
     kind: StoreKind
     engine: StoreEngine = StoreEngine.ROCKSDB
     timestamped: bool = False
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
 
@@ -239,7 +255,8 @@ class StoreSpec:
         transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
             through at once, as a store before it did.
         logs_headers: Whether the changelog has the headers of the records that were written, as
-            Kafka Streams 4.3 logs them for joins of two streams; only window stores can.
+            Kafka Streams 4.3 logs them for joins of two streams, and by foreign keys; window and
+            key-value stores can.
     """
 
     name: str
@@ -253,7 +270,7 @@ class StoreSpec:
     caching: bool = False
     logging: bool = True
     changelog_config: Mapping[str, str] = field(default_factory=dict)
-    engine_factory: Callable[[str], KeyValueEngine] | None = None
+    engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
     transactional: bool = True

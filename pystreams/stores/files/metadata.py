@@ -6,12 +6,13 @@ store that is not transactional is open and 0 after it was closed; `position` sa
 records the data reflects; `sequence` (int64), in window stores that retain duplicates, is the last
 number a put was given; `stream_time` (int64, ms), in stores that expire by it, is the highest time
 the data were written with; `segment_interval_ms` (int64), in versioned stores, is what one of their
-segments covers, without which their rows can't be read; `changelog_id` (eight bytes) stands for the
-id of the offset's topic. Example: after the changelog record 41 of partition 3 the key
-`app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
+segments covers, without which their rows can't be read; `buffered_records` and `buffered_bytes`
+(int64), in buffers of suppressions, are how much of each they hold; `changelog_id` (eight bytes)
+stands for the id of the offset's topic. Example: after the changelog record 41 of partition 3 the
+key `app-counts-changelog-3` holds 00 00 00 00 00 00 00 29.
 
 Kafka Streams asks for the names it knows, and so passes over `sequence`, `stream_time`,
-`segment_interval_ms` and `changelog_id`.
+`segment_interval_ms`, `buffered_records`, `buffered_bytes` and `changelog_id`.
 
 Spec: KIP-1035 "Proposed Changes"; Kafka RocksDBStore, ColumnFamilyAccessor.
 """
@@ -38,12 +39,24 @@ STATUS = b"status"
 SEQUENCE = b"sequence"
 STREAM_TIME = b"stream_time"
 SEGMENT_INTERVAL = b"segment_interval_ms"
+BUFFERED_RECORDS = b"buffered_records"
+BUFFERED_BYTES = b"buffered_bytes"
 CHANGELOG_ID = b"changelog_id"
 """Goes with the offset: cleared when that is. Its length is one that versions before it accept."""
 OPEN = 1
 CLOSED = 0
 OFFSET_UNKNOWN = -4
-RESERVED = frozenset((STATUS, POSITION, SEQUENCE, STREAM_TIME, SEGMENT_INTERVAL))
+RESERVED = frozenset(
+    (
+        STATUS,
+        POSITION,
+        SEQUENCE,
+        STREAM_TIME,
+        SEGMENT_INTERVAL,
+        BUFFERED_RECORDS,
+        BUFFERED_BYTES,
+    )
+)
 """Names that are not those of changelog partitions."""
 
 _NO_POSITION = Position().serialize()
@@ -60,9 +73,18 @@ class StoreMetadata:
         sequence: The number that a commit writes beside data or offsets; None in most stores.
         stream_time: Tells the stream time (ms) that a commit writes if it has moved, -1 before the
             first record; None in stores that have none.
+        totals: Tells by name what else a commit or a restore writes if it has changed; None in
+            stores that count nothing.
     """
 
-    __slots__ = ("_committed", "_identity", "_input_position", "sequence", "stream_time")
+    __slots__ = (
+        "_committed",
+        "_identity",
+        "_input_position",
+        "sequence",
+        "stream_time",
+        "totals",
+    )
 
     def __init__(self) -> None:
         self._committed: dict[bytes, bytes] = {}
@@ -70,6 +92,7 @@ class StoreMetadata:
         self._identity: ChangelogIdentity | None = None
         self.sequence: int | None = None
         self.stream_time: Callable[[], int] | None = None
+        self.totals: Callable[[], Mapping[bytes, int]] | None = None
 
     def load(self, committed: dict[bytes, bytes], context: StateStoreContext) -> None:
         """Take over what an engine holds, after it was opened for a store with this context."""
@@ -95,6 +118,11 @@ class StoreMetadata:
         """Return the stream time (ms) of the data; -1 if it is not beside them."""
         packed = self._committed.get(STREAM_TIME)
         return -1 if packed is None else int(unpack_long(packed)[0])
+
+    def committed_total(self, name: bytes) -> int:
+        """Return one of the totals as it is beside the data; 0 if it is not there."""
+        packed = self._committed.get(name)
+        return 0 if packed is None else int(unpack_long(packed)[0])
 
     def segment_interval_ms(self) -> int | None:
         """Return what a segment of the engine's data covers; None if it does not say."""
@@ -141,7 +169,7 @@ class StoreMetadata:
             # Also where a store that writes through has written the data itself already.
             if self.sequence is not None:
                 changes[SEQUENCE] = pack_long(self.sequence)
-        return changes | self._moved_stream_time()
+        return changes | self._moved_stream_time() | self._changed_totals()
 
     def restored(self, last: ConsumedMessage) -> dict[bytes, bytes | None]:
         """Return what is written beside a batch of changelog records that ends with this one."""
@@ -150,7 +178,7 @@ class StoreMetadata:
         changes.update(self._new_identity())
         if self.sequence is not None:
             changes[SEQUENCE] = pack_long(self.sequence)
-        return changes | self._moved_stream_time()
+        return changes | self._moved_stream_time() | self._changed_totals()
 
     def remember(self, written: Mapping[bytes, bytes | None]) -> None:
         """Note what was written."""
@@ -175,3 +203,12 @@ class StoreMetadata:
         if stream_time <= self.committed_stream_time():
             return {}
         return {STREAM_TIME: pack_long(stream_time)}
+
+    def _changed_totals(self) -> dict[bytes, bytes]:
+        """Return the totals that are not as they are committed, as entries."""
+        totals = {} if self.totals is None else self.totals()
+        return {
+            name: pack_long(total)
+            for name, total in totals.items()
+            if total != self.committed_total(name)
+        }

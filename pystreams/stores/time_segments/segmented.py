@@ -106,7 +106,12 @@ def segments_of(retention: Retention) -> Segments:
     """
     interval_ms = retention.segment_interval_ms
     spare_ms = interval_ms if retention.time_ordered else 0
-    return Segments(retention.retention_ms, interval_ms, spare_ms)
+    return Segments(
+        retention.retention_ms,
+        interval_ms,
+        spare_ms,
+        reads_while_live=retention.reads_while_live,
+    )
 
 
 class SegmentedKind(StoreKind):

@@ -45,10 +45,6 @@ class StreamTime(Protocol):
     """What a reader goes by."""
 
     @property
-    def retention_ms(self) -> int:
-        """How long records are kept, in stream time."""
-
-    @property
     def interval_ms(self) -> int:
         """What one segment covers."""
 
@@ -56,21 +52,31 @@ class StreamTime(Protocol):
     def stream_time(self) -> int:
         """The highest timestamp (ms) there was; -1 before the first."""
 
+    def oldest_readable(self, too_old_by: int) -> int:
+        """Return the oldest time (ms) that is read; never below 0.
+
+        Args:
+            too_old_by: By how much (ms) what is not read any more is older than the retention.
+        """
+
 
 class CommittedTime:
     """The stream time of a store's committed data."""
 
-    __slots__ = ("_segments", "interval_ms", "retention_ms")
+    __slots__ = ("_segments", "interval_ms")
 
     def __init__(self, segments: Segments) -> None:
         self._segments = segments
         self.interval_ms = segments.interval_ms
-        self.retention_ms = segments.retention_ms
 
     @property
     def stream_time(self) -> int:
         """The highest timestamp (ms) of what is committed."""
         return self._segments.committed_stream_time
+
+    def oldest_readable(self, too_old_by: int) -> int:
+        """Return the oldest time (ms) that is not older than the retention; never below 0."""
+        return max(0, self.stream_time - self._segments.retention_ms + too_old_by)
 
 
 class SegmentedReader:
@@ -94,9 +100,8 @@ class SegmentedReader:
         self._interval_ms = time.interval_ms
 
     def oldest_readable(self) -> int:
-        """Return the oldest time (ms) that is not older than the retention; never below 0."""
-        time = self._time
-        return max(0, time.stream_time - time.retention_ms + self._too_old_by)
+        """Return the oldest time (ms) that is read; never below 0."""
+        return self._time.oldest_readable(self._too_old_by)
 
     def newest_readable(self) -> int:
         """Return the latest time (ms) there may be: the last of the newest segment.
@@ -108,8 +113,7 @@ class SegmentedReader:
 
     def get(self, key: bytes, time: int) -> bytes | None:
         """Return what is stored under a key of a time (ms), or None."""
-        kept = self._time
-        if time < kept.stream_time - kept.retention_ms + self._too_old_by:
+        if time < self._time.oldest_readable(self._too_old_by):
             return None
         segment = segment_prefix(time // self._interval_ms)
         if self._order is not None:
@@ -237,7 +241,8 @@ class OwnersReader(SegmentedReader):
         self._segments = segments
 
     def _range_from(self, first_time: int) -> BytesRange:
-        if first_time > self._segments.engine_time:
+        # The engine of one that is not open refuses.
+        if first_time > self._segments.engine_time and self._buffer.is_open:
             return self._buffer.uncommitted_range
         return self._buffer.range
 

@@ -37,6 +37,7 @@ class Segments:
     Args:
         retention_ms: How long records are kept, in stream time.
         interval_ms: What one segment covers.
+        reads_while_live: Whether the owner reads all that is live, however old.
         spare_ms: How much longer they are kept as long as nobody has said what is still to be sent
             on: while the store is restored, and in a standby.
 
@@ -55,15 +56,24 @@ class Segments:
         "engine_time",
         "interval_ms",
         "kept_from",
+        "reads_while_live",
         "retention_ms",
         "stream_time",
     )
 
-    def __init__(self, retention_ms: int, interval_ms: int, spare_ms: int = 0) -> None:
+    def __init__(
+        self,
+        retention_ms: int,
+        interval_ms: int,
+        spare_ms: int = 0,
+        *,
+        reads_while_live: bool = False,
+    ) -> None:
         self._kept_ms = retention_ms + spare_ms
         self._spare_ms = spare_ms
         self.retention_ms = retention_ms
         self.interval_ms = interval_ms
+        self.reads_while_live = reads_while_live
         self.stream_time = NO_TIME
         self.committed_stream_time = NO_TIME
         self.engine_time = NO_TIME
@@ -76,6 +86,16 @@ class Segments:
     def oldest_live(self) -> int:
         """Return the id of the oldest segment that is live; never below 0."""
         return max(0, min(self.stream_time - self._kept_ms, self.kept_from)) // self.interval_ms
+
+    def oldest_readable(self, too_old_by: int) -> int:
+        """Return the oldest time (ms) that the owner reads; never below 0.
+
+        Args:
+            too_old_by: By how much (ms) what is not read any more is older than the retention.
+        """
+        if self.reads_while_live:
+            return self.oldest_live() * self.interval_ms
+        return max(0, self.stream_time - self.retention_ms + too_old_by)
 
     def keep_from(self, time: int) -> bool:
         """Say what is to be kept however old; return whether that moves the oldest live segment."""

@@ -20,7 +20,7 @@ from pystreams.record import (
     ProducedRecord,
     RecordMetadata,
 )
-from pystreams.serdes import Serde, serialize_or_raise
+from pystreams.serdes import Serde, filled, readers_deserializer, serialize_or_raise
 from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import no_stream_time
 from pystreams.stores.dirty_map.dumping import dumped
@@ -259,8 +259,8 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             StateStoreError: The engine can't be opened.
             TopologyError: A serde is neither in the spec nor a default.
         """
-        key_serde = self._key_serde or context.environment.default_key_serde
-        value_serde = self._value_serde or context.environment.default_value_serde
+        key_serde = filled(self._key_serde, context.environment.default_key_serde)
+        value_serde = filled(self._value_serde, context.environment.default_value_serde)
         if key_serde is None or value_serde is None:
             part = "key" if key_serde is None else "value"
             raise TopologyError(
@@ -351,7 +351,7 @@ class TypedStateStore(TypedParts[K, R], BufferedStateStore):
             "topic": self._topic,
             "serialize_key": key_serde.serializer(self._topic),
             "deserialize_key": key_serde.deserializer(self._topic),
-            "decode": self._decoder(value_serde.deserializer(self._topic)),
+            "decode": self._decoder(readers_deserializer(value_serde, self._topic)),
         }
 
     def _unavailable(self) -> StoreNotAvailableError:

@@ -201,7 +201,7 @@ class TransactionCoordinator:
     def forget_topic(self, topic: str) -> None:
         """Take offsets of a topic, which is deleted, out of all transactions."""
         for entry in self._ids.values():
-            for partition in [one for one in entry.offsets if one.topic == topic]:
+            for partition in [known for known in entry.offsets if known.topic == topic]:
                 del entry.offsets[partition]
 
     def pending_offsets(self) -> set[TopicPartition]:

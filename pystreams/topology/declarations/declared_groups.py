@@ -5,10 +5,11 @@ Source: Kafka Streams' `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.serdes import Serde
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.declarations.declared_stream import DeclaredStream, behind
 from pystreams.topology.declarations.declared_table import DeclaredTable, aggregated_table
 from pystreams.topology.declarations.graph_node import GraphNode
@@ -17,7 +18,9 @@ from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
+from pystreams.topology.operators.aggregations import AggregateOperator, TableAggregateOperator
 from pystreams.topology.operators.change_serde import ChangeSerde
+from pystreams.topology.operators.results import ResultsOperator, fold_of
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.options.materialized import Materialized
 from pystreams.topology.options.operation_options import Grouped, Repartitioned
@@ -59,6 +62,19 @@ class StreamGroups:
         if stream.repartition_required:
             stream = behind(stream.graph, self._repartition(store.name))
         return aggregated_table(stream, name, operator, store, window_grace_ms)
+
+    def aggregated_by(
+        self,
+        aggregation: Aggregation[Any, Any, Any],
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+    ) -> DeclaredTable:
+        """Declare a ready aggregation: the store keeps its states, the table has its results."""
+        prefix = naming.STREAM_AGGREGATE
+        store = self.store(keeping_states(aggregation, chosen), prefix, None)
+        operator = AggregateOperator(store.name, fold_of(aggregation))
+        results = ResultsOperator(operator, aggregation)
+        return with_results(aggregation, chosen, self.aggregated(results, node_name, prefix, store))
 
     def _repartition(self, store_name: str) -> RepartitionNode:
         """Return the repartition of an aggregation; one with a name serves several."""
@@ -117,3 +133,37 @@ class TableGroups:
             repartition = graph.repartitions.setdefault(self, repartition)
         graph.add(repartition, self.node)
         return aggregated_table(behind(graph, repartition), name, operator, store)
+
+    def aggregated_by(
+        self,
+        aggregation: Aggregation[Any, Any, Any],
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+    ) -> DeclaredTable:
+        """Declare a ready aggregation: the store keeps its states, the table has its results.
+
+        Raises:
+            TopologyError: It can't be undone.
+        """
+        subtractor = aggregation.subtractor_or_raise()
+        store = self.store(keeping_states(aggregation, chosen), None)
+        operator = TableAggregateOperator(
+            store.name, aggregation.initializer, aggregation.aggregator, subtractor
+        )
+        results = ResultsOperator(operator, aggregation)
+        table = self.aggregated(results, node_name, naming.TABLE_AGGREGATE, store)
+        return with_results(aggregation, chosen, table)
+
+
+def keeping_states(
+    aggregation: Aggregation[Any, Any, Any], chosen: Materialized[Any, Any]
+) -> Materialized[Any, Any]:
+    """Return options for a store of states; the serde that was given is that of the results."""
+    return replace(chosen, value_serde=aggregation.state_serde())
+
+
+def with_results(
+    aggregation: Aggregation[Any, Any, Any], chosen: Materialized[Any, Any], table: DeclaredTable
+) -> DeclaredTable:
+    """Return the table of an aggregation with the serde of its results."""
+    return replace(table, value_serde=chosen.value_serde or aggregation.result_serde)

@@ -7,7 +7,7 @@ foreign table ----------> tell -----+
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -191,14 +191,14 @@ class _ForeignKeyJoin:
         answer = ProcessorGraphNode(
             self._name("-subscription-join-foreign", naming.FOREIGN_KEY_SUBSCRIPTION),
             SubscriptionAnswerOperator(view),
-            view.stores,
+            looks_into=view.stores,
             needs=(TableNeed(foreign.node, Wanted.LOOKUP),),
         )
         graph.add(answer, receive)
         tell = ProcessorGraphNode(
             self._name("-foreign-join-subscription", naming.FOREIGN_KEY_SUBSCRIPTION),
             ForeignTableOperator(*serdes),
-            (self._store,),
+            looks_into=(self._store,),
         )
         graph.add(tell, foreign.node)
         return answer, tell
@@ -230,7 +230,7 @@ class _ForeignKeyJoin:
         resolve = ProcessorGraphNode(
             self._name("-subscription-response-resolver", naming.FOREIGN_KEY_RESOLVER),
             ResponseOperator(self._topic, view, table.value_serde, call.joiner, call.left),
-            view.stores,
+            looks_into=view.stores,
             needs=(TableNeed(table.node, Wanted.LOOKUP),),
         )
         graph.add(resolve, source)
@@ -257,7 +257,8 @@ class _ForeignKeyJoin:
     def _subscription_store(self, source: InternalTopicSourceNode) -> StoreSpecBuilder:
         engine = self._call.materialized.store_type or StoreEngine.ROCKSDB
         supplier = StoreSupplier(self._store, KEY_VALUE, engine, timestamped=True)
-        return StoreSpecBuilder(StoreSpec.of(supplier, BYTES, source.value_serde, timestamped=True))
+        spec = StoreSpec.of(supplier, BYTES, source.value_serde, timestamped=True)
+        return StoreSpecBuilder(replace(spec, logs_headers=True))
 
 
 def _to_primary_partition(

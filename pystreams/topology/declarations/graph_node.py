@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.results import ResultsOperator
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import DerivedView, StoreView, TableView
 from pystreams.topology.operators.tables import DerivedTableOperator, TableSourceOperator
@@ -97,13 +98,17 @@ class TableNode(GraphNode):
 
     @property
     def joined_from(self) -> tuple[TableNode, ...]:
-        """The tables that it joins, if it does: its old values are made of theirs."""
+        """The tables that it joins or merges, if it does: its old values are made of theirs."""
         return ()
 
     def view(self) -> TableView:
         """Return the way to look into the table; who does must say so in its `needs`."""
         if self.store is not None:
-            return StoreView(self.store.name)
+            view = StoreView(self.store.name)
+            operator = self.operator
+            if isinstance(operator, ResultsOperator):
+                return DerivedView(view, operator.result_of)
+            return view
         assert self.derived_from is not None, f"table {self.name} has a store or is derived"
         assert isinstance(self.operator, DerivedTableOperator), f"{self.name} is derived"
         return DerivedView(self.derived_from.view(), self.operator.derivation())

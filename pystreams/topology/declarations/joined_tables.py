@@ -63,7 +63,7 @@ class JoinedTablesNode(TableNode):
             side = TableJoinSideOperator(
                 view, self.join, left, send_old_values=place.sends_old_values
             )
-            topology.add_operator(name, side, (table.name,))
+            topology.add_operator(name, side, (table.name,), looks_into=view.stores)
         self.write_below(topology, place, (self.left_name, self.right_name))
         topology.connect_processor_and_state_stores(self.left_name, *right_view.stores)
         topology.connect_processor_and_state_stores(self.right_name, *left_view.stores)

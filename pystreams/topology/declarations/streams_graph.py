@@ -63,6 +63,10 @@ class StreamsGraph:
         self._priorities[node] = self._declared
         self._declared += 1
 
+    def parents_of(self, node: GraphNode) -> tuple[GraphNode, ...]:
+        """Return what a node reads from, as far as it is declared."""
+        return tuple(self._parents[node])
+
     def require_copartition(self, sources: frozenset[str], node: str) -> None:
         """Require equal partition counts of the topics of these sources, for the sake of a node."""
         self._copartition_groups.append(CopartitionGroup(sources, node))

@@ -21,6 +21,7 @@ from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.retentions import session_retention, window_retention
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.windowed_serdes import (
     SessionWindowedSerde,
     TimeWindowedSerde,
@@ -32,13 +33,18 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
-from pystreams.topology.declarations.declared_groups import StreamGroups
+from pystreams.topology.declarations.declared_groups import (
+    StreamGroups,
+    keeping_states,
+    with_results,
+)
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
-from pystreams.topology.operators.late_records import Late, LateRecords
+from pystreams.topology.operators.late_records import NOBODY, Late, LateRecords
+from pystreams.topology.operators.results import ResultsOperator, fold_of
 from pystreams.topology.operators.session_windows import SessionWindowOperator
 from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
 from pystreams.topology.operators.table_operator import TableOperator
@@ -109,6 +115,18 @@ class WindowedGroups:
         """Declare a fold of the user's."""
         return self._folded(fold, chosen, node_name, naming.STREAM_AGGREGATE, None)
 
+    def aggregated_by(
+        self,
+        aggregation: Aggregation[Any, Any, Any],
+        chosen: Materialized[Any, Any],
+        node_name: str | None,
+    ) -> DeclaredTable:
+        """Declare a ready aggregation: the store keeps its states, the table has its results."""
+        states = keeping_states(aggregation, chosen)
+        prefix = naming.STREAM_AGGREGATE
+        table = self._folded(fold_of(aggregation), states, node_name, prefix, None, aggregation)
+        return with_results(aggregation, chosen, table)
+
     def _folded(
         self,
         fold: Fold,
@@ -116,6 +134,7 @@ class WindowedGroups:
         node_name: str | None,
         prefix: str,
         value_serde: Serde[Any] | None,
+        aggregation: Aggregation[Any, Any, Any] | None = None,
     ) -> DeclaredTable:
         """Declare an aggregation.
 
@@ -125,36 +144,81 @@ class WindowedGroups:
             node_name: The node's name; None generates one.
             prefix: Begins generated names.
             value_serde: Serde of results, where `chosen` has none.
+            aggregation: Makes results of what the fold keeps; None if that is the result.
 
         Raises:
             TopologyError: Windows would not be kept as long as they may change.
         """
+        store = self.store(chosen, prefix, self.groups.grouped.key_serde, value_serde)
+        late = self._late_records()
+        operator = self.operator(store.name, fold, late)
+        if aggregation is not None:
+            operator = ResultsOperator(operator, aggregation)
+        table = self.groups.aggregated(
+            operator, node_name, prefix, store, window_grace_ms=self.window_grace_ms
+        )
+        self._write_late(late, table)
+        return replace(table, key_serde=self.windowed_serde(store.key_serde))
+
+    @property
+    def window_grace_ms(self) -> int:
+        """How long after its end (ms, in stream time) a window may still change."""
         windows = self.windows
+        if isinstance(windows, SessionWindows):
+            return windows.inactivity_gap_ms + windows.grace_period_ms
+        return windows.grace_period_ms
+
+    def store(
+        self,
+        chosen: Materialized[Any, Any],
+        prefix: str,
+        key_serde: Serde[Any] | None,
+        value_serde: Serde[Any] | None,
+    ) -> WindowedTableStore:
+        """Return the store of an aggregation; options that have no name use up a number.
+
+        Args:
+            chosen: How results are kept.
+            prefix: Begins a generated name.
+            key_serde: Serde of keys without their windows, where `chosen` has none.
+            value_serde: Serde of results, where `chosen` has none.
+
+        Raises:
+            TopologyError: Windows would not be kept as long as they may change.
+        """
         self._check_kept_long_enough(chosen)
         kept = TableStore.of(
             replace(chosen, caching=chosen.caching and self._may_cache()),
             self.groups.stream.graph.names,
             prefix,
-            key_serde=self.groups.grouped.key_serde,
+            key_serde=key_serde,
             value_serde=value_serde,
         )
-        store = WindowedTableStore(
+        return WindowedTableStore(
             kept.name,
             kept.queryable_name,
             kept.key_serde,
             kept.value_serde,
             kept.options,
-            windows,
+            self.windows,
             self.emit,
         )
-        late = self._late_records()
-        operator = self._operator(store.name, fold, late)
-        grace_ms = windows.grace_period_ms
+
+    def operator(self, store: str, fold: Fold, late: LateRecords = NOBODY) -> TableOperator:
+        """Return what folds the records of these windows."""
+        windows = self.windows
         if isinstance(windows, SessionWindows):
-            grace_ms += windows.inactivity_gap_ms
-        table = self.groups.aggregated(operator, node_name, prefix, store, window_grace_ms=grace_ms)
-        self._write_late(late, table)
-        return replace(table, key_serde=self._windowed_serde(store.key_serde))
+            return SessionWindowOperator(store, windows, fold, self.emit, late)
+        if isinstance(windows, SlidingWindows):
+            return SlidingWindowOperator(store, windows, fold, self.emit, late)
+        return TimeWindowOperator(store, windows, fold, self.emit, late)
+
+    def windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
+        """Return the serde of keys with these windows."""
+        windows = self.windows
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedSerde(inner)
+        return TimeWindowedSerde(inner, windows.size_ms)
 
     def _late_records(self) -> LateRecords:
         if isinstance(self.late, str):
@@ -173,20 +237,6 @@ class WindowedGroups:
                 partitioner=None,
             )
             table.graph.add(sink, table.node)
-
-    def _operator(self, store: str, fold: Fold, late: LateRecords) -> TableOperator:
-        windows = self.windows
-        if isinstance(windows, SessionWindows):
-            return SessionWindowOperator(store, windows, fold, self.emit, late)
-        if isinstance(windows, SlidingWindows):
-            return SlidingWindowOperator(store, windows, fold, self.emit, late)
-        return TimeWindowOperator(store, windows, fold, self.emit, late)
-
-    def _windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
-        windows = self.windows
-        if isinstance(windows, SessionWindows):
-            return SessionWindowedSerde(inner)
-        return TimeWindowedSerde(inner, windows.size_ms)
 
     def _may_cache(self) -> bool:
         """Return whether results may wait in a record cache: final ones are sent on as they are."""
@@ -211,10 +261,24 @@ class WindowedTableStore(TableStore):
     Attributes:
         windows: What it keeps results of.
         emit: When they are sent on.
+        shared: Whether several operators write it: those of a cogroup.
     """
 
     windows: AnyWindows
     emit: EmitStrategy
+    shared: bool = False
+
+    def _supplier(self) -> StoreSupplier:
+        """Return where the store's bytes live, laid out for what is done with them."""
+        supplier = TableStore._supplier(self)  # noqa: SLF001 - super() knows no class with slots
+        if supplier.retention is None:
+            return supplier
+        retention = replace(
+            supplier.retention,
+            time_ordered=self.emit is EmitStrategy.ON_WINDOW_CLOSE,
+            reads_while_live=self.shared,
+        )
+        return replace(supplier, retention=retention)
 
     def _own_supplier(self, engine: StoreEngine) -> StoreSupplier:
         windows = self.windows
@@ -226,8 +290,6 @@ class WindowedTableStore(TableStore):
                 self.name, SESSION, engine, retention=session_retention(self.name, kept_ms)
             )
         retention = window_retention(self.name, kept_ms, windows.size_ms, retain_duplicates=False)
-        if self.emit is EmitStrategy.ON_WINDOW_CLOSE:
-            retention = replace(retention, time_ordered=True)
         return StoreSupplier(self.name, WINDOW, engine, timestamped=True, retention=retention)
 
 

@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
-from pystreams.serdes import LONG, Serde
+from pystreams.serdes import JSON, LONG, Serde
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Window, Windowed
+from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
@@ -32,21 +34,24 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
+from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
+from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
 from pystreams.topology.operators import aggregations as aggregate
 from pystreams.topology.operators import stateless
-from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.fold import Fold, beginning
 from pystreams.topology.operators.printing import PrintOperator
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
@@ -68,6 +73,7 @@ from pystreams.topology.options.operation_options import (
     RepartitionedOptions,
 )
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
+from pystreams.topology.options.suppressed import Suppressed
 from pystreams.topology.options.table_joined import TableJoined
 from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
 
@@ -213,6 +219,42 @@ class KStream(Generic[K, V]):
             checked(mapper, "print", KEY_VALUE)
         operator = PrintOperator(label or self._declared.node.name, file, mapper)
         self._declared.new_value(operator, naming.STREAM_PRINT, name)
+
+    # ------------------------------------------------------------------ repeated records
+
+    def distinct(
+        self,
+        *,
+        within_ms: int,
+        grace_period_ms: int = 0,
+        by: Callable[[K, V], Any] | None = None,
+        by_serde: Serde[Any] = JSON,
+        key_serde: Serde[K] | None = None,
+        store_type: StoreEngine | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
+        """Drop records that repeat one of the same key within a time; the first is handed on.
+
+        One repeats another if their timestamps are `within_ms` or less apart; what was dropped
+        prolongs nothing. Records without a key are dropped and counted, and so are those older than
+        the newest one that was handed on by more than `within_ms` and the grace period. What is
+        kept expires by itself. If keys are new, records go through a repartition topic first.
+
+        Args:
+            within_ms: How far apart records may be to be the same, in event time.
+            grace_period_ms: How much later records may come.
+            by: Called with (key, value); returns what tells records of one key apart, such as an
+                event's id. One for which it returns None is handed on. None tells keys apart.
+            by_serde: Makes bytes of that; equal bytes are the same.
+            key_serde: Makes bytes of keys; the stream's own when None, then the configured default.
+            store_type: Where the identities are kept: RocksDB when None.
+            name: Name of the node, and with suffixes of the store and the repartition topic.
+
+        Raises:
+            TopologyError: A time is not a whole number of ms, or `by` takes other parameters.
+        """
+        call = DistinctCall(within_ms, grace_period_ms, by, by_serde, key_serde, store_type, name)
+        return KStream(distinct_stream(self._declared, call))
 
     # ------------------------------------------------------------------ several streams
 
@@ -667,6 +709,19 @@ class KTable(Generic[K, V]):
         node = self._declared.regrouped(selector, chosen.name)
         return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
 
+    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+        """Hold back changes, so that of each key only the last one goes on.
+
+        What waits is kept on disk, or in memory if the `BufferConfig` says so, and in a changelog.
+        It goes on with the timestamp and the headers of its own record, when a later record has
+        moved the time; not by the clock.
+
+        Args:
+            suppressed: How long: `Suppressed.until_window_closes(...)` for the final results of
+                windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
+        """
+        return KTable(suppressed_table(self._declared, suppressed))
+
     @overload
     def join(
         self,
@@ -931,6 +986,18 @@ class KGroupedStream(Generic[K, V]):
         operator = aggregate.ReduceOperator(store.name, reducer)
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -939,19 +1006,35 @@ class KGroupedStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the values of each key into one of another type, which has a serde of its own.
+
+        A ready one, such as `aggregate(aggregations.mean())`, brings all of it; `value_serde` is
+        then that of the results, for what follows.
 
         Args:
             initializer: Returns the value a key begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the key. It may change what it was given and return that.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, naming.STREAM_AGGREGATE, None)
-        operator = aggregate.AggregateOperator(store.name, initializer, aggregator)
+        operator = aggregate.AggregateOperator(store.name, Fold(initializer, aggregator))
         return KTable(self._groups.aggregated(operator, node_name, naming.STREAM_AGGREGATE, store))
 
     @overload
@@ -988,16 +1071,158 @@ class KGroupedStream(Generic[K, V]):
         Raises:
             TopologyError: They are not windows, or `late` is neither function nor name.
         """
+        _check_windows(windows)
         if late is not None and not isinstance(late, str):
             checked(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(WindowedGroups(self._groups, windows, late=late))
-        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
-            raise TopologyError(
-                f"windowed_by: {windows!r} is neither TimeWindows, SlidingWindows, SessionWindows "
-                "nor UnlimitedWindows"
-            )
         return TimeWindowedKStream(WindowedGroups(self._groups, windows, late=late))
+
+    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]:
+        """Begin to aggregate several grouped streams into one table.
+
+        Args:
+            aggregator: Called with (key, value, value so far) for records of this stream; returns
+                the new value, or None to delete the key.
+        """
+        checked(aggregator, "cogroup", (*KEY_VALUE, "so_far"))
+        return CogroupedKStream(Cogroups({self._groups: aggregator}))
+
+
+class CogroupedKStream(Generic[K, VAgg]):
+    """Grouped streams that make one table together. Made by `KGroupedStream.cogroup`.
+
+    Each stream has its own aggregator; all of them add to one value a key, in one store. What
+    joins do for pairs of streams, this does for any number, with one row a key and no windows
+    needed. Records without key or value are dropped. Options are given as to `KGroupedStream`;
+    `node_name` begins the names of all nodes.
+    """
+
+    def __init__(self, cogroups: Cogroups) -> None:
+        self._cogroups = cogroups
+
+    def cogroup(
+        self, grouped: KGroupedStream[K, VOther], aggregator: Callable[[K, VOther, VAgg], VAgg]
+    ) -> CogroupedKStream[K, VAgg]:
+        """Return these streams and another one; one that is here already gets the new aggregator.
+
+        Args:
+            grouped: The stream; its topics need as many partitions as those of the others, unless
+                it is repartitioned.
+            aggregator: Called with (key, value, value so far) for its records.
+
+        Raises:
+            TopologyError: It is no grouped stream, or one of another builder.
+        """
+        if not isinstance(grouped, KGroupedStream):
+            raise TopologyError(
+                f"cogroup takes a grouped stream (group_by_key or group_by), not {grouped!r}"
+            )
+        checked(aggregator, "cogroup", (*KEY_VALUE, "so_far"))
+        return CogroupedKStream(self._cogroups.with_groups(grouped._groups, aggregator))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]:
+        """Fold the values of each key, of all streams, into one.
+
+        Args:
+            initializer: Returns the value a key begins with.
+        """
+        checked(initializer, "aggregate", ())
+        chosen = table_options(materialized, options, "aggregate")
+        return KTable(self._cogroups.aggregated(initializer, chosen, node_name))
+
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, VAgg]: ...
+
+    @overload
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+    ) -> TimeWindowedCogroupedKStream[K, VAgg]: ...
+
+    def windowed_by(
+        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
+    ) -> TimeWindowedCogroupedKStream[K, VAgg] | SessionWindowedCogroupedKStream[K, VAgg]:
+        """Cut the records of each key into windows of event time, to aggregate those.
+
+        Raises:
+            TopologyError: They are not windows.
+        """
+        _check_windows(windows)
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedCogroupedKStream(self._cogroups, windows)
+        return TimeWindowedCogroupedKStream(self._cogroups, windows)
+
+
+class TimeWindowedCogroupedKStream(Generic[K, VAgg]):
+    """Grouped streams that make one table with a row for each key and window.
+
+    Made by `CogroupedKStream.windowed_by`. Records are dropped as by `TimeWindowedKStream`; results
+    are sent on with each update.
+    """
+
+    def __init__(
+        self, cogroups: Cogroups, windows: TimeWindows | UnlimitedWindows | SlidingWindows
+    ) -> None:
+        self._cogroups = cogroups
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]:
+        """Fold the values of each key and window, of all streams, into one.
+
+        Args:
+            initializer: Returns the value a window begins with.
+        """
+        checked(initializer, "aggregate", ())
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        fold = beginning(initializer)
+        return KTable(self._cogroups.windowed(self._windows, fold, chosen, node_name))
+
+
+class SessionWindowedCogroupedKStream(Generic[K, VAgg]):
+    """Grouped streams that make one table with a row for each key and session.
+
+    Made by `CogroupedKStream.windowed_by`. Records of all streams keep a session going. Records are
+    dropped as by `SessionWindowedKStream`; results are sent on with each update.
+    """
+
+    def __init__(self, cogroups: Cogroups, windows: SessionWindows) -> None:
+        self._cogroups = cogroups
+        self._windows = windows
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg],
+        merger: Callable[[K, VAgg, VAgg], VAgg],
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]:
+        """Fold the values of each session, of all streams, into one.
+
+        Args:
+            initializer: Returns the value a session begins with.
+            merger: Called with (key, value so far, other value) when two sessions become one.
+        """
+        checked(initializer, "aggregate", ())
+        checked(merger, "aggregate", ("key", "so_far", "other"))
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        fold = beginning(initializer, merger)
+        return KTable(self._cogroups.windowed(self._windows, fold, chosen, node_name))
 
 
 class TimeWindowedKStream(Generic[K, V]):
@@ -1050,6 +1275,18 @@ class TimeWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=False)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1058,17 +1295,32 @@ class TimeWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each key and window into one of another type, with its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a window begins with.
             aggregator: Called with (key, value, value so far); returns the new value, or None to
                 delete the window's row. It may change what it was given and return that.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=False)
         return KTable(self._groups.aggregated(Fold(initializer, aggregator), chosen, node_name))
 
 
@@ -1077,8 +1329,9 @@ class SessionWindowedKStream(Generic[K, V]):
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
     session, kept in a session store. A record that closes the gap between two sessions makes them
-    one: the rows of both are deleted, and that of the merged session is made. Otherwise as
-    `TimeWindowedKStream`.
+    one: the rows of both are deleted, and that of the merged session is made. A row has the time of
+    its session's end. A record without a key is dropped, and so is one whose session is closed;
+    one without a value is aggregated as any other. Options are given as to `KGroupedStream`.
     """
 
     def __init__(self, groups: WindowedGroups) -> None:
@@ -1118,6 +1371,18 @@ class SessionWindowedKStream(Generic[K, V]):
         chosen = windowed_table_options(materialized, options, "reduce", sessions=True)
         return KTable(self._groups.reduced(reducer, chosen, node_name))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1127,8 +1392,21 @@ class SessionWindowedKStream(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[Windowed[K], VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        aggregator: Any = None,
+        merger: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[Windowed[K], VAgg]:
         """Fold the values of each session into one of another type, which has its own serde.
+
+        Or give a ready one, as to `KGroupedStream.aggregate`.
 
         Args:
             initializer: Returns the value a session begins with.
@@ -1136,10 +1414,13 @@ class SessionWindowedKStream(Generic[K, V]):
                 delete the session's row.
             merger: Called with (key, value so far, other value) when two sessions become one.
         """
+        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(aggregator, merger)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         checked(aggregator, "aggregate", (*KEY_VALUE, "so_far"))
         checked(merger, "aggregate", ("key", "so_far", "other"))
-        chosen = windowed_table_options(materialized, options, "aggregate", sessions=True)
         fold = Fold(initializer, aggregator, merger)
         return KTable(self._groups.aggregated(fold, chosen, node_name))
 
@@ -1190,6 +1471,18 @@ class KGroupedTable(Generic[K, V]):
         operator = aggregate.TableReduceOperator(store.name, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_REDUCE, store))
 
+    @overload
+    def aggregate(
+        self,
+        aggregation: Aggregation[V, Any, VAgg],
+        /,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    @overload
     def aggregate(
         self,
         initializer: Callable[[], VAgg],
@@ -1199,18 +1492,35 @@ class KGroupedTable(Generic[K, V]):
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
         **options: Unpack[MaterializedOptions[K, VAgg]],
+    ) -> KTable[K, VAgg]: ...
+
+    def aggregate(
+        self,
+        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        adder: Any = None,
+        subtractor: Any = None,
+        *,
+        node_name: str | None = None,
+        materialized: Materialized[K, VAgg] | None = None,
+        **options: Unpack[MaterializedOptions[K, VAgg]],
     ) -> KTable[K, VAgg]:
         """Fold the rows of each group into a value of another type, which has a serde of its own.
+
+        Or give a ready one that can be undone, as to `KGroupedStream.aggregate`: `count`, `sum`,
+        `mean`, `variance`, `stddev`, and `several` of them.
 
         Args:
             initializer: Returns the value a group begins with.
             adder: Called with (group, new value, value so far).
             subtractor: Called with (group, old value, value so far); None deletes the group.
         """
+        chosen = table_options(materialized, options, "aggregate")
+        if isinstance(initializer, Aggregation):
+            initializer.check_alone(adder, subtractor)
+            return KTable(self._groups.aggregated_by(initializer, chosen, node_name))
         checked(initializer, "aggregate", ())
         for function in (adder, subtractor):
             checked(function, "aggregate", ("group", "value", "so_far"))
-        chosen = table_options(materialized, options, "aggregate")
         store = self._groups.store(chosen, None)
         operator = aggregate.TableAggregateOperator(store.name, initializer, adder, subtractor)
         return KTable(self._groups.aggregated(operator, node_name, naming.TABLE_AGGREGATE, store))
@@ -1296,3 +1606,12 @@ class BranchedKStream(Generic[K, V]):
         kept = stream if chain is None else chain(stream)
         if kept is not None:
             self._branches[branch.node.name] = kept
+
+
+def _check_windows(windows: object) -> None:
+    """Refuse what `windowed_by` can't cut time by."""
+    if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows):
+        raise TopologyError(
+            f"windowed_by: {windows!r} is neither TimeWindows, SlidingWindows, SessionWindows "
+            "nor UnlimitedWindows"
+        )

@@ -22,6 +22,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import Change, table_access
 
@@ -71,17 +72,15 @@ class AggregateOperator(TableOperator):
     """Folds the records of each key into a value; one without key or value is dropped.
 
     Attributes:
-        initializer: Returns the value a key begins with.
-        aggregator: Called with (key, value, value so far); returns the new value, None to delete.
+        fold: What is done with the records of a key.
     """
 
     store: str
-    initializer: Initializer
-    aggregator: Aggregator
+    fold: Fold
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        initializer, aggregator = self.initializer, self.aggregator
+        initializer, aggregator = self.fold.initializer, self.fold.aggregator
         record_dropped, record, name = node.task.record_dropped, node.task.record, node.name
         send_old_values, report_error = self.send_old_values, node.task.report_error
         get, put, forward, forwards = table_access(

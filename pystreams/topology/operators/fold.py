@@ -1,4 +1,4 @@
-"""A fold: how an aggregation makes its result of a window's records, one by one.
+"""A fold: how an aggregation makes its result of a key's or a window's records, one by one.
 
 Counting and reducing are folds as well; what they have of their own is said here once, for all
 kinds of windows.
@@ -13,10 +13,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is done with the records of a window.
+    """What is done with the records of a key or a window.
 
     Attributes:
-        initializer: Returns the value a window begins with.
+        initializer: Returns the value it begins with.
         aggregator: Called with (key, value, value so far); returns the new one, None to delete.
         merger: Called with (key, value so far, other value) when two sessions become one; None
             where windows never do.
@@ -42,6 +42,17 @@ def reducing(reducer: Callable[[Any, Any], Any]) -> Fold:
         return aggregator(key, other, so_far)
 
     return Fold(_nothing, aggregator, merger)
+
+
+def beginning(
+    initializer: Callable[[], Any], merger: Callable[[Any, Any, Any], Any] | None = None
+) -> Fold:
+    """Return the fold that begins, and adds nothing: each stream of a cogroup adds in its way."""
+
+    def aggregator(key: Any, value: Any, so_far: Any) -> Any:  # noqa: ARG001 - its form
+        return so_far
+
+    return Fold(initializer, aggregator, merger)
 
 
 def _nothing() -> None:

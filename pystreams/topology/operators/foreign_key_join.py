@@ -174,10 +174,6 @@ class SubscriptionAnswerOperator:
 
     table: TableView
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         lookup, forward = self.table.bind(node), node.forward
@@ -221,10 +217,6 @@ class ForeignTableOperator:
     store: str
     foreign_key_serde: Serde[Any] | None
     primary_key_serde: Serde[Any] | None
-
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -274,10 +266,6 @@ class ResponseOperator:
     value_serde: Serde[Any] | None
     joiner: Callable[[Any, Any, Any], Any]
     left: bool
-
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""

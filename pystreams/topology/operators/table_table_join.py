@@ -74,10 +74,6 @@ class TableJoinSideOperator(TableOperator):
     join: TableJoin
     left: bool
 
-    def writes(self, store: str) -> bool:
-        """Return whether the operator writes into a store it is connected to: it looks only."""
-        return False
-
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         lookup, rows, left = self.other.bind(node), self.join.rows, self.left

@@ -217,6 +217,15 @@ class TableToStreamOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class TableMergeOperator(TableOperator):
+    """Hands on the changes of tables that share one store. Was: KTablePassThrough."""
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the children's step: no call in between."""
+        return node.forward
+
+
+@dataclass(frozen=True, slots=True)
 class TableRegroupOperator:
     """Sends each row to its group: the old one is subtracted there, the new one added.
 

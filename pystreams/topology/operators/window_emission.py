@@ -31,7 +31,7 @@ class WindowTime:
 
     Args:
         node: The operator's node.
-        store: The store of its results; its own stream time counts as well.
+        store: The store of its results; its stream time counts where none is committed.
         late: Who gets late records.
 
     Attributes:
@@ -85,8 +85,9 @@ class WindowTime:
                 self._report_error(error, self._name)
 
     def _start(self, store: Any) -> None:
-        """Go on from where the store was, if nothing later is known."""
-        self.stream_time = max(self.stream_time, store.stream_time)
+        """Go on from where the store was, if nothing is committed: others may write it too."""
+        if self.stream_time == _NEVER:
+            self.stream_time = store.stream_time
 
     def _details(self) -> Mapping[str, object]:
         timestamp, window, close_time = self._dropped

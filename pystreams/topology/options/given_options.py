@@ -53,13 +53,6 @@ def options_of(
     return kind(**keywords)
 
 
-def optional_options(
-    kind: type[AnyOptions], given: AnyOptions | None, keywords: Mapping[str, Any], where: str
-) -> AnyOptions | None:
-    """Do as `options_of`; return None when there are no options at all."""
-    return options_of(kind, given, keywords, where) if given is not None or keywords else None
-
-
 def check_options(options: Any) -> None:
     """Refuse values that would only fail when the first record arrives."""
     values = {option.name: getattr(options, option.name) for option in fields(options)}

@@ -1,6 +1,6 @@
 """Finds what has no serde before anything runs: neither one of its own nor the configured default.
 
-    source, sink, store, waiting join --> its own serde --> the default --> told, with its cure
+    source, sink, store, what waits --> its own serde --> the default --> told, with its cure
 
 An operation that makes new keys or values can't know their serde, not even from text to text; it
 is lost there, and missed by the next topic or store. So what is told has both lines of the user's
@@ -15,9 +15,10 @@ from typing import Any, Literal
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall
-from pystreams.serdes import Serde, WrappingSerde
+from pystreams.serdes import BYTES, Serde, WrappingSerde
 from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.distinct import DistinctOperator
 from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.operators.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stateless import (
@@ -27,6 +28,7 @@ from pystreams.topology.operators.stateless import (
     MapValuesOperator,
     SelectKeyOperator,
 )
+from pystreams.topology.operators.suppress import SuppressOperator
 from pystreams.topology.operators.user_processor import UserProcessorOperator
 
 _Part = Literal["key", "value"]
@@ -106,6 +108,13 @@ def _needs(topology: Topology) -> Iterator[_Need]:
         elif isinstance(node.operator, GraceJoinOperator | SubscriptionSendOperator):
             join = node.operator
             yield _Need(f"join {name!r}", call, join.key_serde, join.value_serde, name)
+        elif isinstance(node.operator, DistinctOperator):
+            what = f"node {name!r}"
+            yield _Need(what, call, node.operator.key_serde, BYTES, name)
+        elif isinstance(node.operator, SuppressOperator):
+            spec = topology.stores[node.operator.store].spec
+            what = f"suppression {name!r}"
+            yield _Need(what, call, spec.key_serde, spec.value_serde, name)
     users = _store_users(topology)
     for name, builder in topology.stores.items():
         if builder.store_kind.has_serdes:
@@ -161,6 +170,8 @@ def _cure(need: _Need, part: _Part) -> str:
         return f"Give {option} to {_GROUPING}"
     if method in _JOINS and part == "value":
         return f"Give {option}, or other_value_serde=... for the right stream, to {method}(...)"
+    if method == "suppress":
+        return f"Give {option} to what makes the table before it"
     if need.is_store and method in _PROCESSOR_API:
         return f"Give {option} to the Stores...builder(...) that it was made with"
     return f"Give {option} to {method}(...)"

@@ -86,7 +86,7 @@ def topology(name: str) -> Topology:
     builder.table(f"{name}-table", **TYPES, materialized=prices)
     near = JoinWindows.of_time_difference_and_grace(DAY_MS, RETENTION_MS - 2 * DAY_MS)
     right = builder.stream(f"{name}-right", **TYPES)
-    left.join(right, lambda one, other: one + other, near, **TYPES, store_name="pairs").to(
+    left.join(right, lambda value, other: value + other, near, **TYPES, store_name="pairs").to(
         f"{name}-out", **TYPES
     )
     return builder.build()

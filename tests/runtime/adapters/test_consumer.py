@@ -213,14 +213,21 @@ def test_partitions_move_to_a_new_member_without_loss_or_repeat(application: App
 
     def give_up(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
         return lambda partitions: consumer.commit(
-            {one: CommittedOffset(processed[one], "") for one in partitions if one in processed}
+            {
+                partition: CommittedOffset(processed[partition], "")
+                for partition in partitions
+                if partition in processed
+            }
         )
 
     def start(consumer: ConfluentConsumer) -> Callable[[list[TopicPartition]], None]:
         def begin(partitions: list[TopicPartition]) -> None:
             held = consumer.committed(partitions)
             consumer.start_at(
-                {one: held[one].next_offset if one in held else 0 for one in partitions}
+                {
+                    partition: held[partition].next_offset if partition in held else 0
+                    for partition in partitions
+                }
             )
 
         return begin

@@ -12,8 +12,8 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 def messages(*of: TopicPartition) -> list[Message]:
     return [
-        Message(topic=one.topic, partition=one.partition, offset=offset)
-        for offset, one in enumerate(of)
+        Message(topic=partition.topic, partition=partition.partition, offset=offset)
+        for offset, partition in enumerate(of)
     ]
 
 

@@ -110,7 +110,9 @@ def test_a_policy_of_the_configuration_that_does_not_do_for_all_topics_is_refuse
 def test_windows_of_joins_are_not_compacted() -> None:
     builder = StreamsBuilder()
     windows = JoinWindows.of_time_difference_with_no_grace(10)
-    builder.stream("left").join(builder.stream("right"), lambda one, two: (one, two), windows)
+    builder.stream("left").join(
+        builder.stream("right"), lambda value, other: (value, other), windows
+    )
     plan = TopologyPlan(builder.build(), "app")
     partitions = plan_partitions(plan, {"left": 1, "right": 1})
     wanted = internal_topics(plan, partitions, {}, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structlog.testing import capture_logs
 
@@ -10,6 +10,7 @@ from pystreams import (
     Processor,
     ProcessorContext,
     RecordMetadata,
+    SessionWindows,
     StoreEngine,
     StreamsBuilder,
     serdes,
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
     from pystreams import Record, Topology
 
 
-class Looker(Processor[str, int, None, None]):
+class Looker(Processor[Any, int, None, None]):
     """Shows each record, with where it came from, to a function."""
 
-    def __init__(self, look: Callable[[Record[str, int], RecordMetadata | None], None]) -> None:
+    def __init__(self, look: Callable[[Record[Any, int], RecordMetadata | None], None]) -> None:
         self._look = look
 
     def init(self, context: ProcessorContext[None, None]) -> None:
         self._context = context
 
-    def process(self, record: Record[str, int]) -> None:
+    def process(self, record: Record[Any, int]) -> None:
         self._look(record, self._context.record_metadata())
 
 
@@ -87,3 +88,31 @@ def test_what_a_punctuation_has_cached_came_from_no_record() -> None:
 
     assert context.metadata() is None
     assert (context.timestamp, context.headers) == (20, (("h", b"x"),))
+
+
+def test_a_flush_of_sessions_forwards_those_there_are_and_deletes_those_that_were() -> None:
+    """Sessions that came and went between two flushes leave no trace; times are those of ends."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    sessions = stream.group_by_key().windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 50))
+    counts = sessions.count(store_type=StoreEngine.IN_MEMORY)
+    seen: list[tuple[str, object, int, RecordMetadata | None]] = []
+    counts.to_stream().process(
+        lambda: Looker(
+            lambda record, metadata: seen.append(
+                (str(record.key), record.value, record.timestamp, metadata)
+            )
+        )
+    )
+    running = RunningTask(builder.build(), cache_enabled=True)
+    running.run(("a", "1", 1), ("b", "1", 2), ("a", "1", 8), ("a", "1", 4))
+    running.task.flush_caches()
+    running.run(("a", "1", 12))
+    running.task.flush_caches()
+
+    assert seen == [
+        ("[b@2/2]", 1, 2, RecordMetadata("in", 0, 1)),
+        ("[a@1/8]", 3, 8, RecordMetadata("in", 0, 3)),
+        ("[a@1/8]", None, 8, RecordMetadata("in", 0, 4)),
+        ("[a@1/12]", 4, 12, RecordMetadata("in", 0, 4)),
+    ]

@@ -68,8 +68,6 @@ def task_with(times: Times, start: int = 0) -> StreamTask:
     processed.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
     plan = TopologyPlan(builder.build(), "app")
     settings = TaskSettings(
-        default_key_serde=None,
-        default_value_serde=None,
         timestamp_extractor=fail_on_invalid_timestamp,
         deserialization_handler=log_and_fail,
         processing_handler=log_and_fail,

@@ -112,8 +112,6 @@ def task_of(
 ) -> StreamTask:
     plan = TopologyPlan(topology, "app")
     settings = TaskSettings(
-        default_key_serde=None,
-        default_value_serde=None,
         timestamp_extractor=fail_on_invalid_timestamp,
         deserialization_handler=handler,
         processing_handler=handler,

@@ -93,16 +93,20 @@ def joining() -> Topology:
     left = stream.filter(lambda _key, value: value.startswith("left"))
     right = stream.filter(lambda _key, value: not value.startswith("left"))
     windows = JoinWindows.of_time_difference_and_grace(WINDOW_MS, WINDOW_MS)
-    left.outer_join(right, lambda one, other: f"{one}+{other}", windows)
+    left.outer_join(right, lambda value, other: f"{value}+{other}", windows)
     table = right.to_table(name="history", history_retention_ms=_RETENTION_MS)
-    left.join(table, lambda one, row: f"{one}+{row}", grace_period_ms=WINDOW_MS)
+    left.join(table, lambda value, row: f"{value}+{row}", grace_period_ms=WINDOW_MS)
     return builder.build()
 
 
 def specs_of(topology: Topology) -> dict[str, StoreSpec]:
     """Return what each store of a topology is, by name."""
     builders = topology.stores
-    return {name: one.spec for name, one in builders.items() if isinstance(one, StoreSpecBuilder)}
+    return {
+        name: builder.spec
+        for name, builder in builders.items()
+        if isinstance(builder, StoreSpecBuilder)
+    }
 
 
 SPECS: Mapping[str, StoreSpec] = {name: builder.spec for name, builder in BUILDERS.items()}
@@ -126,4 +130,4 @@ def ask(
         level,
         bound or PositionBound.unbounded(),
     )
-    return query_tasks(request, [one.task for one in running], num_partitions)
+    return query_tasks(request, [owner.task for owner in running], num_partitions)

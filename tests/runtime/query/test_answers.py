@@ -16,6 +16,7 @@ from pystreams import (
     Query,
     RangeQuery,
     StoreKind,
+    StreamsBuilder,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
     ValueAndTimestamp,
@@ -25,6 +26,8 @@ from pystreams import (
     Windowed,
     WindowKeyQuery,
     WindowRangeQuery,
+    aggregations,
+    serdes,
 )
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
@@ -54,6 +57,25 @@ def test_key_query_gives_the_plain_value(running: RunningTask) -> None:
 def test_timestamped_key_query_gives_the_timestamp_as_well(running: RunningTask) -> None:
     assert answer(running, TimestampedKeyQuery("a"), "timed") == ValueAndTimestamp("a12", 12)
     assert answer(running, TimestampedKeyQuery("nobody"), "timed") is None
+
+
+def test_queries_of_a_ready_aggregation_give_its_results(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    letters = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    by_key = letters.group_by_key()
+    by_key.aggregate(aggregations.mean(len), name="means")
+    by_key.aggregate(aggregations.mean(len), name="history", history_retention_ms=100)
+    topology = builder.build()
+    running = RunningTask(topology, directory=tmp_path)
+    running.run(("a", "x", 1), ("a", "xx", 12), ("b", "xxx", 20))
+
+    def answered(query: Query[Any], store: str = "means") -> Any:
+        return ask([running], query, store, specs=specs_of(topology)).only_value()
+
+    assert answered(KeyQuery("a")) == 1.5
+    assert answered(TimestampedKeyQuery("a")) == ValueAndTimestamp(1.5, 12)
+    assert list(answered(RangeQuery())) == [("a", 1.5), ("b", 3.0)]
+    assert answered(VersionedKeyQuery("a", as_of=5), "history").value == 1.0
 
 
 @pytest.mark.parametrize("store", ["plain", "timed", "recent"])

@@ -26,8 +26,8 @@ COMMITTED = IsolationLevel.READ_COMMITTED
 def two() -> list[RunningTask]:
     """Partitions 0 and 1 of three, with one record each."""
     running = [RunningTask(filing(), partition=number) for number in (0, 1)]
-    for one, key in zip(running, "ab", strict=True):
-        one.run((key, key.upper(), 0))
+    for task, key in zip(running, "ab", strict=True):
+        task.run((key, key.upper(), 0))
     return running
 
 

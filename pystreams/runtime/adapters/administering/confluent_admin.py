@@ -131,7 +131,11 @@ class ConfluentAdmin:
         deadline_s = time.monotonic() + patience_s
         while True:
             counts = self._counts()
-            missing = {one.topic for one in awaited if one.partition >= counts.get(one.topic, 0)}
+            missing = {
+                partition.topic
+                for partition in awaited
+                if partition.partition >= counts.get(partition.topic, 0)
+            }
             if not missing:
                 return counts
             if time.monotonic() > deadline_s:
@@ -304,7 +308,7 @@ class ConfluentAdmin:
     def _list(
         self, partitions: Sequence[TopicPartition], spec: OffsetSpec, isolation: IsolationLevel
     ) -> _Listed:
-        return self._ask({theirs(one): spec for one in partitions}, isolation)
+        return self._ask({theirs(partition): spec for partition in partitions}, isolation)
 
     def _ask(self, wanted: dict[KafkaPartition, OffsetSpec], isolation: IsolationLevel) -> _Listed:
         self._check_refused()
@@ -341,7 +345,9 @@ class ConfluentAdmin:
             for partition, time_ms in times_ms.items()
         }
         listed = self._ask(wanted, IsolationLevel.READ_COMMITTED)
-        found = {one: self._offset(listed[theirs(one)], one) for one in times_ms}
+        found = {
+            partition: self._offset(listed[theirs(partition)], partition) for partition in times_ms
+        }
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def describe_group(self, group: str) -> Future[GroupDescription]:

@@ -24,6 +24,6 @@ def ours(partition: KafkaPartition) -> TopicPartition:
 def offsets_to_commit(offsets: Mapping[TopicPartition, CommittedOffset]) -> list[KafkaPartition]:
     """Return offsets to commit as the client wants them."""
     return [
-        KafkaPartition(partition.topic, partition.partition, one.next_offset, one.metadata)
-        for partition, one in offsets.items()
+        KafkaPartition(partition.topic, partition.partition, offset.next_offset, offset.metadata)
+        for partition, offset in offsets.items()
     ]

@@ -149,8 +149,8 @@ class ConfluentConsumer:
     def _on_assign(self, _: Consumer, found: list[KafkaPartition]) -> None:
         self._refused.accept()
         self._member_id = self._client.memberid() or ""
-        partitions = [ours(one) for one in found]
-        at_zero = [theirs(one, 0) for one in partitions]
+        partitions = [ours(partition) for partition in found]
+        at_zero = [theirs(partition, 0) for partition in partitions]
         if self._incremental:
             self._client.incremental_assign(at_zero)
         else:
@@ -163,18 +163,18 @@ class ConfluentConsumer:
         self._call(lambda listener: listener.on_partitions_assigned(partitions))
 
     def _on_revoke(self, _: Consumer, found: list[KafkaPartition]) -> None:
-        partitions = [ours(one) for one in found]
+        partitions = [ours(partition) for partition in found]
         self._call(lambda listener: listener.on_partitions_revoked(partitions))
         self._unassign(partitions)
 
     def _on_lost(self, _: Consumer, found: list[KafkaPartition]) -> None:
-        partitions = [ours(one) for one in found]
+        partitions = [ours(partition) for partition in found]
         self._call(lambda listener: listener.on_partitions_lost(partitions))
         self._unassign(partitions)
 
     def _unassign(self, partitions: list[TopicPartition]) -> None:
         if self._incremental:
-            self._client.incremental_unassign([theirs(one) for one in partitions])
+            self._client.incremental_unassign([theirs(partition) for partition in partitions])
         else:
             self._client.unassign()
         self._void.update(partitions)
@@ -352,13 +352,13 @@ class ConfluentConsumer:
             )
         except KafkaException as error:
             raise translate(error_of(error), self._doing("fetching offsets")) from error
-        for one in found:
-            if one.error is not None:
-                raise translate(one.error, self._doing("fetching offsets"))
+        for partition in found:
+            if partition.error is not None:
+                raise translate(partition.error, self._doing("fetching offsets"))
         return {
-            ours(one): CommittedOffset(one.offset, one.metadata or "")
-            for one in found
-            if one.offset >= 0
+            ours(partition): CommittedOffset(partition.offset, partition.metadata or "")
+            for partition in found
+            if partition.offset >= 0
         }
 
     def commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -375,9 +375,9 @@ class ConfluentConsumer:
                 message = f"{doing}: the client has failed; polling tells why"
                 raise RetriableClientError(message) from raised
             raise translate(error, doing) from raised
-        for one in answered or ():
-            if one.error is not None:
-                raise translate(one.error, self._doing("committing offsets"))
+        for partition in answered or ():
+            if partition.error is not None:
+                raise translate(partition.error, self._doing("committing offsets"))
         if self._outage.lasting:
             self._outage.ends()
 

@@ -56,9 +56,11 @@ class ConfluentRestoreConsumer:
         gone = self._assigned - positions.keys()
         new = positions.keys() - self._assigned
         if gone:
-            self._client.incremental_unassign([theirs(one) for one in gone])
+            self._client.incremental_unassign([theirs(partition) for partition in gone])
         if new:
-            self._client.incremental_assign([theirs(one, positions[one]) for one in new])
+            self._client.incremental_assign(
+                [theirs(partition, positions[partition]) for partition in new]
+            )
         self._assigned = set(positions)
         self._splitter.assign(self._assigned)
 
@@ -84,7 +86,7 @@ class ConfluentRestoreConsumer:
         self, messages: list[Message], ends: dict[TopicPartition, int]
     ) -> list[ChangelogBatch]:
         # What was fetched for a partition that is not read any more must not be given to another.
-        known = [one for one in messages if self._splitter.find(one) is not None]
+        known = [message for message in messages if self._splitter.find(message) is not None]
         split: list[PartitionBatch] = self._splitter.split(known) if known else []
         batches = [
             ChangelogBatch(partition, batch, ends.pop(partition, None))

@@ -105,9 +105,9 @@ class ConsumerErrors:
             return
         now_s = self._now_s()
         self._in_doubt -= known.keys()
-        since_s = {one: self._missing_since_s.get(one, now_s) for one in self._in_doubt}
+        since_s = {topic: self._missing_since_s.get(topic, now_s) for topic in self._in_doubt}
         self._missing_since_s = since_s
-        if lasting := [one for one in since_s if now_s - since_s[one] >= self._shown_after_s]:
+        if lasting := [topic for topic in since_s if now_s - since_s[topic] >= self._shown_after_s]:
             raise MissingSourceTopicError(lasting)
         self._ask_at_s = now_s + _MISSING_PAUSE_S
 

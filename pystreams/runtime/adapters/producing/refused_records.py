@@ -141,7 +141,7 @@ class RefusedRecords:
         if self._batch_size.outdated:
             return TransactionAbortableError(f"{error.str()}: processed again")
         # What is only said of the neighbours of a wrong record comes last.
-        wrong = sorted(failures, key=lambda one: one.error.code() == _NEIGHBOUR_IS_WRONG)
+        wrong = sorted(failures, key=lambda failure: failure.error.code() == _NEIGHBOUR_IS_WRONG)
         if not wrong:
             self._batch_size.look_closer(topics)
             text = f"{error.str()}: processed again, to learn which record it was"

@@ -349,6 +349,35 @@ class Database:
         return StateStoreCorruptedError(self._name, message)
 
 
+class DatabaseEngine:
+    """What engines over one database have in common.
+
+    Args:
+        name: The store's name, for error messages and the config hook.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._database = Database(name)
+
+    @property
+    def persistent(self) -> bool:
+        """Return True."""
+        return True
+
+    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
+        """Apply metadata as a sorted file, durably.
+
+        Raises:
+            StateStoreError: The disk is full or gone; nothing of it is applied.
+        """
+        self._database.ingest_metadata(metadata)
+
+    def metadata(self) -> dict[bytes, bytes]:
+        """Return everything in the `offsets` column family."""
+        return self._database.metadata()
+
+
 def fill(batch: WriteBatch, changes: Mapping[bytes, bytes | None], family: Any) -> None:
     """Put changes of one family into a batch; None deletes."""
     put = batch.put

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError, StoreNotAvailableError
-from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database, fill
+from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, DatabaseEngine, fill
 from pystreams.stores.engines.rocksdb.plain_data import move_plain_data
 from pystreams.stores.files.metadata import SEGMENT_INTERVAL
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TIMESTAMPED_CF = "keyValueWithTimestamp"
 
 
-class RocksDBEngine:
+class RocksDBEngine(DatabaseEngine):
     """A `KeyValueEngine` on disk.
 
     Threads: the owner writes; `get` and `range` may be called by any thread. RocksDB iterators
@@ -34,18 +34,12 @@ class RocksDBEngine:
     """
 
     def __init__(self, name: str, *, timestamped: bool, versioned: bool = False) -> None:
-        self._name = name
+        super().__init__(name)
         self._versioned = versioned
         self._data_cf = TIMESTAMPED_CF if timestamped else DEFAULT_CF
-        self._database = Database(name)
         self._data: Rdict | None = None
         self._data_handle: Any = None
         self._get: Any = self._refuse
-
-    @property
-    def persistent(self) -> bool:
-        """Return True."""
-        return True
 
     def open(
         self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
@@ -142,18 +136,6 @@ class RocksDBEngine:
             if data is None:
                 raise self._database.closed_error()
             self._database.ingest(data, ((key, changes[key]) for key in sorted(changes)))
-
-    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
-        """Apply metadata as a sorted file, durably.
-
-        Raises:
-            StateStoreError: The disk is full or gone; nothing of it is applied.
-        """
-        self._database.ingest_metadata(metadata)
-
-    def metadata(self) -> dict[bytes, bytes]:
-        """Return everything in the `offsets` column family."""
-        return self._database.metadata()
 
     def approximate_num_entries(self) -> int:
         """Return RocksDB's estimate of the number of keys."""

@@ -34,7 +34,7 @@ from rocksdict import Rdict, WriteBatch
 
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
-from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, Database
+from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, DatabaseEngine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ _Family = tuple[Rdict, Any]
 _log = get_logger(__name__)
 
 
-class RocksDBSegmentEngine:
+class RocksDBSegmentEngine(DatabaseEngine):
     """A `KeyValueEngine` on disk whose keys begin with eight bytes of segment id, 0 or above.
 
     Threads: the owner writes; `get` and `range` may be called by any thread. A range is a snapshot
@@ -78,17 +78,11 @@ class RocksDBSegmentEngine:
         timestamped: bool = False,
         time_ordered: bool = False,
     ) -> None:
-        self._name = name
+        super().__init__(name)
         self._timestamped = timestamped
         self._time_ordered = time_ordered
         self._interval_ms = segment_interval_ms
-        self._database = Database(name)
         self._families: dict[bytes, _Family] = {}
-
-    @property
-    def persistent(self) -> bool:
-        """Return True."""
-        return True
 
     def open(
         self, directory: Path, rocksdb_config_setter: RocksDBConfigSetter | None = None
@@ -187,18 +181,6 @@ class RocksDBSegmentEngine:
             if family is not None:  # Else there is nothing to delete.
                 entries = ((key[_PREFIX_BYTES:], changes[key]) for key in keys)
                 self._database.ingest(family[0], entries)
-
-    def ingest_metadata(self, metadata: Mapping[bytes, bytes]) -> None:
-        """Apply metadata as a sorted file, durably.
-
-        Raises:
-            StateStoreError: The disk is full or gone; nothing of it is applied.
-        """
-        self._database.ingest_metadata(metadata)
-
-    def metadata(self) -> dict[bytes, bytes]:
-        """Return everything in the `offsets` column family."""
-        return self._database.metadata()
 
     def approximate_num_entries(self) -> int:
         """Return RocksDB's estimate of the number of keys."""

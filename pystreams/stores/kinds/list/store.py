@@ -17,13 +17,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-from pystreams.serdes import Serde, WrappingSerde, serialize_or_raise
+from pystreams.serdes import serialize_or_raise
 from pystreams.stores.typed_stores.typed_state_store import TypedStateStore
-
-if TYPE_CHECKING:
-    from pystreams.stores.contracts.key_value import StateStoreContext
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -52,17 +49,6 @@ class ListValueStore(TypedStateStore[K, V]):
         "discard": "delete",
         "put": "put",
     }
-
-    def init(self, context: StateStoreContext) -> None:
-        """Open the store; serdes around others get the defaults of the context.
-
-        Raises:
-            StateStoreError: The engine can't be opened.
-            TopologyError: A serde is neither in the spec nor a default.
-        """
-        self._key_serde = _filled(self._key_serde, context.environment.default_key_serde)
-        self._value_serde = _filled(self._value_serde, context.environment.default_value_serde)
-        super().init(context)
 
     def put(self, key: K, value: V) -> None:
         """Add a value behind those that the key has.
@@ -131,7 +117,3 @@ def values_of(stored: bytes) -> Iterator[bytes]:
         position += _LENGTH.size
         yield stored[position : position + length]
         position += length
-
-
-def _filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
-    return serde.with_default(default) if isinstance(serde, WrappingSerde) else serde

@@ -20,13 +20,19 @@ from pystreams.stores.dirty_map.restoring import plain_changes
 from pystreams.stores.kinds.session.keys import SUFFIX_BYTES
 from pystreams.stores.kinds.session.local import LocalSessionStore
 from pystreams.stores.kinds.session.store import TypedSessionStore
-from pystreams.stores.time_segments.segmented import SegmentedChanges, SegmentedKind
-from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.time_segments.segmented import (
+    SegmentedChanges,
+    SegmentedKind,
+    segments_of,
+)
+from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES
+from pystreams.stores.time_segments.time_order import TimeOrder
 
 if TYPE_CHECKING:
     from pystreams.stores.contracts.key_value import KeyValueEngine
 
 _START_FROM_END = 8
+_END_ORDER = TimeOrder(SUFFIX_BYTES, SUFFIX_BYTES)
 
 
 def _fetch(view: Any, query: WindowRangeQuery) -> Any:
@@ -49,15 +55,16 @@ class SessionKind(SegmentedKind):
         """Return a new store."""
         retention = spec.retention
         assert retention is not None, f"store {spec.name}: a session store has a retention"
-        segments = Segments(retention.retention_ms, retention.segment_interval_ms)
+        segments = segments_of(retention)
+        order = _END_ORDER if retention.time_ordered else None
         buffer = dirty_map(
             spec,
             engine,
             caching=spec.caching,
-            key_prefix_bytes=SEGMENT_ID_BYTES,
-            restored=SegmentedChanges(segments, plain_changes, SUFFIX_BYTES),
+            key_prefix_bytes=SEGMENT_ID_BYTES if order is None else order.prefix_bytes,
+            restored=SegmentedChanges(segments, plain_changes, SUFFIX_BYTES, order),
         )
-        return TypedSessionStore(buffer, segments, spec.key_serde, spec.value_serde)
+        return TypedSessionStore(buffer, segments, spec.key_serde, spec.value_serde, order)
 
     def row_lookup(self, store: Any) -> RowLookup:
         """Return the function that looks up the row of a session; its time is its end."""

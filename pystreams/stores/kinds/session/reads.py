@@ -24,7 +24,7 @@ from pystreams.stores.kinds.session.keys import (
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedView
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from pystreams.stores.contracts.key_value import KeyValueIterator
     from pystreams.stores.time_segments.segmented_reader import SegmentedReader
@@ -101,9 +101,8 @@ class SessionReads(TypedParts[K, R]):
         self, earliest_end: int, latest_end: int
     ) -> KeyValueIterator[Windowed[K], R]:
         """Iterate over the sessions of all keys that end in some time (ms), both inclusive."""
-        entries = self._reader.range((earliest_end, latest_end), b"", None)
-        times = (earliest_end, MAX_TIMESTAMP)
-        return self._found(entries, (None, None), times, latest_end=latest_end)
+        times = max(earliest_end, self._reader.oldest_readable()), latest_end
+        return self._ended(self._reader.range(times, b"", None), times)
 
     def _of_key(
         self, key: K, earliest_end: int, latest_start: int, *, reverse: bool
@@ -138,26 +137,37 @@ class SessionReads(TypedParts[K, R]):
 
     def _found(
         self,
-        entries: Generator[tuple[bytes, bytes], None, None],
+        entries: Iterator[tuple[bytes, bytes]],
         keys: _KeyBounds,
         times: tuple[int, int],
-        *,
-        latest_end: int = MAX_TIMESTAMP,
     ) -> Generator[tuple[Windowed[K], R], None, None]:
         """Leave out what was not asked for, or has become older than the retention."""
-        deserialize_key, decode = self._deserialize_key, self._decode
         oldest_readable = self._reader.oldest_readable
-        key_from, key_to = keys
-        earliest_end, latest_start = times
+        (key_from, key_to), (earliest_end, latest_start) = keys, times
+        found = (
+            entry
+            for entry in entries
+            if is_found(
+                entry[0], key_from, key_to, max(earliest_end, oldest_readable()), latest_start
+            )
+        )
+        return self._typed(found)
+
+    def _ended(
+        self, entries: Iterator[tuple[bytes, bytes]], ends: tuple[int, int]
+    ) -> Generator[tuple[Windowed[K], R], None, None]:
+        """Leave out what does not end in some time (ms), both inclusive."""
+        first, last = ends
+        return self._typed(entry for entry in entries if first <= window_of(entry[0]).end <= last)
+
+    def _typed(
+        self, entries: Iterator[tuple[bytes, bytes]]
+    ) -> Generator[tuple[Windowed[K], R], None, None]:
+        deserialize_key, decode = self._deserialize_key, self._decode
         for session, stored in entries:
-            oldest_end = max(earliest_end, oldest_readable())
-            if not is_found(session, key_from, key_to, oldest_end, latest_start):
-                continue
-            window = window_of(session)
-            if window.end > latest_end:
-                continue
             try:
-                entry = Windowed(deserialize_key(key_of(session)), window), decode(stored)
+                key = deserialize_key(key_of(session))
+                entry = Windowed(key, window_of(session)), decode(stored)
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 self._raise_undecodable(error, session)
             yield entry

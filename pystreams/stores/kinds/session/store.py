@@ -21,12 +21,14 @@ from pystreams.stores.contracts.window import Windowed
 from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, key_of, session_key, window_of
 from pystreams.stores.kinds.session.reads import SessionReads, SessionView
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
-from pystreams.stores.time_segments.segmented_reader import SegmentedReader, segmented_view
-from pystreams.stores.time_segments.segments import SEGMENT_ID_BYTES, Segments
+from pystreams.stores.time_segments.segmented_reader import owners_reader, segmented_view
+from pystreams.stores.time_segments.segments import Segments
+from pystreams.stores.time_segments.time_order import TimeOrder
 
 if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
+    from pystreams.stores.contracts.key_value import KeyValueIterator
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
@@ -44,6 +46,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         segments: Which segments are alive; owned by this object.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.
+        order: How stored keys are laid out; None for segment and key.
     """
 
     __slots__ = ("_reader",)
@@ -56,6 +59,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "fetch": "fetch",
         "fetch_range": "fetch",
         "fetch_session": "fetch",
+        "find_kept_sessions": "fetch",
         "find_sessions": "fetch",
         "find_sessions_by_end": "fetch",
         "find_sessions_range": "fetch",
@@ -69,9 +73,10 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         segments: Segments,
         key_serde: Serde[Any] | None,
         value_serde: Serde[Any] | None,
+        order: TimeOrder | None = None,
     ) -> None:
-        self._reader = SegmentedReader(buffer, segments)
-        super().__init__(buffer, segments, key_serde, value_serde)
+        self._reader = owners_reader(buffer, segments, order)
+        super().__init__(buffer, segments, key_serde, value_serde, order)
 
     def put(self, session: Windowed[K], aggregate: V | None) -> None:
         """Write the aggregate of a session; None removes it.
@@ -92,8 +97,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         if prefix is None:
             self._drop_expired(end)
         else:
-            record = self._record
-            self._write(prefix + raw_session, raw, raw, record.timestamp, record)
+            self._write_in_segment(prefix, raw_session, raw, raw, self._record.timestamp)
 
     def remove(self, session: Windowed[K]) -> None:
         """Remove a session; one that does not exist may be removed.
@@ -105,8 +109,15 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         raw_session, end = self._raw(session)
         prefix = self._live_prefix(end)
         if prefix is not None:
-            record = self._record
-            self._write(prefix + raw_session, None, None, record.timestamp, record)
+            self._write_in_segment(prefix, raw_session, None, None, self._record.timestamp)
+
+    def find_kept_sessions(
+        self, earliest_end: int, latest_end: int
+    ) -> KeyValueIterator[Windowed[K], V]:
+        """Iterate as `find_sessions_by_end` does, also over those that only `keep_from` keeps."""
+        times = max(0, earliest_end), latest_end
+        entries = self._reader.range(times, b"", None, beyond_retention=True)
+        return self._ended(entries, times)
 
     def read_only(self, isolation_level: IsolationLevel) -> SessionView[K, V]:
         """Return a view that other threads may read; its serde functions are its own.
@@ -115,13 +126,15 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
             StoreNotAvailableError: The store is not open.
         """
         parts = self._view_parts()
-        return SessionView(segmented_view(self._buffer, self._segments, isolation_level), **parts)
+        reader = segmented_view(self._buffer, self._segments, isolation_level, self._order)
+        return SessionView(reader, **parts)
 
     def _logged_keys(self) -> Callable[[bytes], Windowed[K]]:
         deserialize_key = self._deserialize_key
+        prefix_bytes = self._buffer.key_prefix_bytes
 
         def windowed(key: bytes) -> Windowed[K]:
-            session = key[SEGMENT_ID_BYTES:]
+            session = key[prefix_bytes:]
             return Windowed(deserialize_key(key_of(session)), window_of(session))
 
         return windowed

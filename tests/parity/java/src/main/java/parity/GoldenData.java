@@ -37,6 +37,7 @@ public final class GoldenData {
             System.out.println(file + ": " + scenario.script().steps().size() + " steps");
         }
         JoinCases.writeGolden(directory);
+        SuppressCases.writeGolden(directory);
         GoldenFile.write(directory.resolve("serdes.json"), KernelVectors.serdes());
         GoldenFile.write(directory.resolve("partitioner.json"), KernelVectors.partitioner());
         GoldenFile.write(directory.resolve("api.json"), ApiNames.all());

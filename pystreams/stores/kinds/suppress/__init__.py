@@ -1,0 +1,1 @@
+"""Buffers of suppressions: the last change of each key, to be had in the order of their times."""

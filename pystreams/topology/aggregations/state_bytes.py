@@ -1,0 +1,212 @@
+"""The bytes of states: what each begins with, and lists of values within.
+
+Equal input in equal order gives equal bytes, on whatever machine. A mark is never used for another
+layout: one that changes gets a new mark, and the former stays readable.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pystreams.serdes import JSON, Serde, serde_of
+
+COUNT = 0x01
+SUM = 0x02
+MEAN = 0x03
+VARIANCE = 0x04
+MIN = 0x05
+MAX = 0x06
+FIRST = 0x07
+LAST = 0x08
+TOP = 0x09
+BOTTOM = 0x0A
+COLLECT_LAST = 0x0B
+COLLECT_FIRST = 0x0C
+DISTINCT = 0x0D
+HLL = 0x0E
+TDIGEST = 0x0F
+SEVERAL = 0x10
+
+_WRITE_JSON = JSON.serializer("")
+_LENGTH = struct.Struct(">I")
+_TIMED = struct.Struct(">qI")
+_TIME = struct.Struct(">q")
+
+
+def wrong_mark(name: str, mark: int, data: bytes) -> ValueError:
+    """Return the error of a state that was written as another one.
+
+    Args:
+        name: The name of the aggregation that reads it.
+        mark: How its own states begin.
+        data: The state.
+    """
+    return ValueError(
+        f"aggregations.{name} can't read a state that begins with {data[:1].hex()!r} and not "
+        f"'{mark:02x}': another aggregation, or a later version, has written it; give the store "
+        "another name, or reset the application"
+    )
+
+
+def plain(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde[Any]:
+    """Return the serde of a state that has no serde of the user's within it."""
+    return serde_of(write, read, "state")
+
+
+def marked(mark: int, name: str, body: Serde[Any]) -> Serde[Any]:
+    """Return a serde whose bytes begin with one that says what they are, and in which version.
+
+    Args:
+        mark: The byte.
+        name: The aggregation's name.
+        body: What follows it.
+    """
+    return _Marked(mark, name, body)
+
+
+def kept(serde: Serde[Any]) -> Serde[Any]:
+    """Return a serde for values that are kept; JSON with an eye on numbers that it writes as null.
+
+    A value is never None, so that null is always one that would be lost: nan or infinite.
+    """
+    return serde_of(_json, JSON.deserializer(""), "JSON") if serde is JSON else serde
+
+
+def _json(value: Any) -> bytes:
+    data = _WRITE_JSON(value)
+    if data == b"null":
+        raise ValueError(f"{value} can't be kept as JSON: give the aggregation serde=serdes.DOUBLE")
+    return data
+
+
+class _Marked:
+    def __init__(self, mark: int, name: str, body: Serde[Any]) -> None:
+        self._mark = mark
+        self._name = name
+        self._body = body
+
+    def serializer(self, topic: str) -> Callable[[Any], bytes]:
+        first, write = bytes((self._mark,)), self._body.serializer(topic)
+        return lambda state: first + write(state)
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        mark, name, read = self._mark, self._name, self._body.deserializer(topic)
+
+        def deserialize(data: bytes) -> Any:
+            if data[0] != mark:
+                raise wrong_mark(name, mark, data)
+            return read(data[1:])
+
+        return deserialize
+
+
+class TimedValue:
+    """A value with its timestamp (int64, ms) before it.
+
+    Args:
+        value_serde: How the value is kept.
+    """
+
+    def __init__(self, value_serde: Serde[Any]) -> None:
+        self._serde = value_serde
+
+    def serializer(self, topic: str) -> Callable[[tuple[int, Any]], bytes]:
+        """Return the function that writes (timestamp, value)."""
+        write, pack = self._serde.serializer(topic), _TIME.pack
+        return lambda timed: pack(timed[0]) + write(timed[1])
+
+    def deserializer(self, topic: str) -> Callable[[bytes], tuple[int, Any]]:
+        """Return the function that reads them."""
+        read, unpack = self._serde.deserializer(topic), _TIME.unpack_from
+        return lambda data: (unpack(data)[0], read(data[8:]))
+
+
+class Values:
+    """Values, each with its length (int32) before it.
+
+    Args:
+        value_serde: How a value is kept.
+        make: Makes the state of the values.
+        in_order: Whether they keep their order; else they are in that of their bytes.
+    """
+
+    def __init__(
+        self,
+        value_serde: Serde[Any],
+        make: Callable[[Iterable[Any]], Any] = list,
+        *,
+        in_order: bool = True,
+    ) -> None:
+        self._serde = value_serde
+        self._make = make
+        self._in_order = in_order
+
+    def serializer(self, topic: str) -> Callable[[Iterable[Any]], bytes]:
+        """Return the function that writes values."""
+        write, pack, in_order = self._serde.serializer(topic), _LENGTH.pack, self._in_order
+
+        def serialize(values: Iterable[Any]) -> bytes:
+            parts: list[bytes] = []
+            written = [write(value) for value in values]
+            if not in_order:
+                written.sort()
+            for raw in written:
+                parts += (pack(len(raw)), raw)
+            return b"".join(parts)
+
+        return serialize
+
+    def deserializer(self, topic: str) -> Callable[[bytes], Any]:
+        """Return the function that reads them."""
+        read, unpack, make = self._serde.deserializer(topic), _LENGTH.unpack_from, self._make
+
+        def deserialize(data: bytes) -> Any:
+            values, at, end = [], 0, len(data)
+            while at < end:
+                start = at + 4
+                at = start + unpack(data, at)[0]
+                values.append(read(data[start:at]))
+            return make(values)
+
+        return deserialize
+
+
+class TimedValues:
+    """Values in their order, each with its timestamp (int64, ms) and length (int32) before it.
+
+    Args:
+        value_serde: How a value is kept.
+    """
+
+    def __init__(self, value_serde: Serde[Any]) -> None:
+        self._serde = value_serde
+
+    def serializer(self, topic: str) -> Callable[[list[tuple[int, Any]]], bytes]:
+        """Return the function that writes [(timestamp, value), ...]."""
+        write, pack = self._serde.serializer(topic), _TIMED.pack
+
+        def serialize(timed: list[tuple[int, Any]]) -> bytes:
+            parts: list[bytes] = []
+            for timestamp, value in timed:
+                raw = write(value)
+                parts += (pack(timestamp, len(raw)), raw)
+            return b"".join(parts)
+
+        return serialize
+
+    def deserializer(self, topic: str) -> Callable[[bytes], list[tuple[int, Any]]]:
+        """Return the function that reads them."""
+        read, unpack = self._serde.deserializer(topic), _TIMED.unpack_from
+
+        def deserialize(data: bytes) -> list[tuple[int, Any]]:
+            timed, at, end = [], 0, len(data)
+            while at < end:
+                timestamp, length = unpack(data, at)
+                start = at + 12
+                at = start + length
+                timed.append((timestamp, read(data[start:at])))
+            return timed
+
+        return deserialize

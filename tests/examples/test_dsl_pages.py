@@ -1,0 +1,18 @@
+"""The examples of docs/dsl/stateless.md and docs/dsl/aggregations.md do what the pages say."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).parents[2] / "docs" / "dsl"
+
+
+@pytest.mark.parametrize(("page", "examples"), [("stateless", 15), ("aggregations", 30)])
+def test_examples_of_the_page_run(page: str, examples: int) -> None:
+    failed, tried = doctest.testfile(str(PAGES / f"{page}.md"), module_relative=False)
+
+    assert tried >= examples
+    assert failed == 0
