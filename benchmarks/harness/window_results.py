@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.harness import results
 from benchmarks.harness.programs import ENGINES
+from benchmarks.harness.store_results import MEMORY_COLUMNS, memory_cells
 from benchmarks.harness.window_kinds import TITLES
 
 COLUMNS = (
@@ -21,6 +22,8 @@ COLUMNS = (
     "x Quix",
 )
 _EMITS = {"update": "on update", "close": "on close"}
+_GROWING = {"open windows": "windows", "overlap": "overlap", "keys": "keys"}
+"""What grows, and the field that says how far."""
 
 Row = Mapping[str, Any]
 
@@ -66,4 +69,48 @@ def tables(content: Mapping[str, Any]) -> dict[str, str]:
     return {"windows": f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
 
 
-TABLES = {"windows": tables}
+def cost_tables(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of the page's place: a table of each thing that grows."""
+    blocks = [
+        _growth_table(grows, field, [row for row in content["rows"] if row["grows"] == grows])
+        for grows, field in _GROWING.items()
+    ]
+    said = (
+        f"CPU time of the task's thread a record (us), of {content['settings']['records']:,} "
+        "records in each case."
+    )
+    return {"window-costs": "\n\n".join([*filter(None, blocks), said])}
+
+
+def _growth_table(grows: str, field: str, rows: Sequence[Row]) -> str:
+    if not rows:
+        return ""
+    steps = list(dict.fromkeys(row[field] for row in rows))
+    found = {(row["kind"], row["emit"], row[field]): row["cpu_us"] for row in rows}
+    lines = []
+    for kind, emit in dict.fromkeys((row["kind"], row["emit"]) for row in rows):
+        costs = [found[kind, emit, step] for step in steps]
+        growth = f"{costs[-1] / costs[0]:.2f}"
+        lines.append([kind, _EMITS[emit], *(f"{cost:.1f}" for cost in costs), growth])
+    columns = ["windows", "results", *(f"{step:,} {grows}" for step in steps), "last of first"]
+    return results.markdown_table(columns, lines)
+
+
+def suppression_tables(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of the page's place: a line a moment."""
+    settings = content["settings"]
+    said = (
+        f"{settings['windows']:,} windows, each with a change held back on disk until it closes; "
+        f"{settings['cpu_us_in']:.1f} us of CPU time to count a record and hold its change back, "
+        f"{settings['cpu_us_out']:.1f} us to let one go; MiB."
+    )
+    lines = [memory_cells(row) for row in content["rows"]]
+    return {"suppression": f"{results.markdown_table(MEMORY_COLUMNS, lines)}\n\n{said}"}
+
+
+TABLES = {
+    "windows": tables,
+    "window-costs": cost_tables,
+    "suppression": suppression_tables,
+}
+"""What each of these benchmarks has to say: text by the name of its place in the page."""
