@@ -18,6 +18,7 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    SlidingWindows,
     StoreEngine,
     Stores,
     StreamsBuilder,
@@ -297,6 +298,21 @@ def through_a_topic_with_a_history() -> Topology:
     return builder.build()
 
 
+def sliding_windows() -> Topology:
+    """Counts and last values of sliding windows, as they change and once they are closed."""
+    builder = StreamsBuilder()
+    groups = builder.stream("left", **TEXT).group_by_key()
+    windows = SlidingWindows.of_time_difference_and_grace(7_000, 3_000)
+    groups.windowed_by(windows).count(name="changes").to_stream().to(
+        "counts", value_serde=serdes.LONG
+    )
+    closing = groups.windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
+    closing.reduce(lambda _, value: value, name="closed").to_stream().to(
+        "joined", value_serde=serdes.STRING
+    )
+    return builder.build()
+
+
 LEFT, RIGHT = made_up("left", 1, 600), made_up("right", 2, 500)
 BOTH = {"left": 3, "right": 3}
 CASES: dict[str, Case] = {
@@ -310,6 +326,7 @@ CASES: dict[str, Case] = {
     ),
     "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
     "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
+    "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),
     "two_repartitions": Case(two_repartitions, LEFT, {"left": 3}),
     "time_windows": Case(time_windows, LEFT, {"left": 3, "counts": 3, "final": 2}),
     "own_timestamps": Case(

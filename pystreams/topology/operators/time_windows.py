@@ -23,6 +23,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, TimeWindows, Windows
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import must_forward
@@ -39,6 +40,8 @@ class TimeWindowOperator(TableOperator):
         fold: What is done with the records of a window.
         emit: When results are sent on.
         late: Who gets late records.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None if it never does.
     """
 
     store: str
@@ -46,6 +49,7 @@ class TimeWindowOperator(TableOperator):
     fold: Fold
     emit: EmitStrategy
     late: LateRecords = NOBODY
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -82,6 +86,13 @@ class _TimeWindows:
             task.on_init(self._keep)
         else:
             self._forwards = must_forward(results, store, send_old_values=self._send_old_values)
+        go_on_while_idle(
+            node,
+            operator.idle_timeout_ms,
+            stream_time=lambda: self._time.stream_time,
+            waits_until=self._waits_until,
+            move_to=self._move_to,
+        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its windows."""
@@ -150,6 +161,20 @@ class _TimeWindows:
                 self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
         self._keep()
+
+    def _waits_until(self) -> int:
+        """Return the stream time (ms) that closes the last window there is."""
+        last_start: int = self._store.stream_time
+        if last_start < 0:
+            return NOTHING_WAITS
+        return last_start + self._windows.size_ms + self._windows.grace_period_ms
+
+    def _move_to(self, stream_time: int) -> None:
+        """Close the windows that silence has shown to be over."""
+        self._time.stream_time = stream_time
+        close_time = stream_time - self._windows.grace_period_ms
+        if self._final is not None and close_time > self._final.closed_until:
+            self._send_closed(close_time, self._final, ())
 
     def _keep(self) -> None:
         """Let the store keep the windows that are still to be sent on."""
