@@ -19,6 +19,9 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 INPUT = "input"
 OUTPUT = "output"
 COMMIT_RECORDS = 1000
+REQUIRED = {"application.id": "one-task", "bootstrap.servers": "none:1"}
+"""The configuration that has no defaults."""
+
 _COMMIT_MS = 250
 
 
@@ -45,8 +48,7 @@ class OneTask:
         directory: Path,
         on_result: Callable[[ProducedRecord], None] = lambda _record: None,
     ) -> None:
-        given = {"application.id": "one-task", "bootstrap.servers": "none:1"}
-        config = StreamsConfig.from_sources([Source("", given)])
+        config = StreamsConfig.from_sources([Source("", REQUIRED)])
         plan = TopologyPlan(topology, config.application_id)
         self._partition = TopicPartition(INPUT, 0)
         settings = task_settings(config, num_partitions=lambda _: 1)
