@@ -139,7 +139,8 @@ class WindowBench:
             program.kill()
         if self.falsify:
             key, _, timestamp = source.records[0]
-            write_timed(job.bootstrap, job.output, [(f"{key}{timestamp}", "false", timestamp)])
+            value = '{"start": 0, "end": 0, "value": 1}'
+            write_timed(job.bootstrap, job.output, [(f"{key}{timestamp}", value, timestamp)])
         output_records = window_check.check(
             self.cluster, job.output, case.program, case.kind, case.emit, source
         )
