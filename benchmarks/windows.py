@@ -2,10 +2,11 @@
 
     python benchmarks/windows.py --records 1000000 --kinds tumbling,sliding --emit update
 
-One development broker, one partition, exactly-once, one program at a time. A run counts when its
-output is right; a wrong output ends the benchmark with exit code 1. What is measured ends with the
-commit of the last record; then two records far behind, more than a second apart, close what is
-still open, so that all final results must be there. See README.md for what is measured, and how.
+One development broker, one partition, exactly-once, one program at a time, each with an input topic
+of its own. A run counts when its output is right; a wrong output ends the benchmark with exit code
+1. What is measured ends with the commit of the last record; then two later records, more than a
+second apart, close what is still open, so that all final results must be there. See README.md for
+what is measured, and how.
 """
 
 from __future__ import annotations
