@@ -209,7 +209,6 @@ MISSING: dict[str, str] = {
     "StreamsBuilder.addGlobalStore": "",
     "StreamsBuilder.globalTable": "a `table` with the stream's partitioning, joined",
     "GlobalKTable": "",
-    "KTable.transformValues": "`to_stream()` and `process_values`",
     "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.appConfigs": "close over what a processor needs",

@@ -119,9 +119,28 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
         """Release what `init` acquired."""
 
 
+class ValueTransformerWithKey(Generic[KIn, VIn, VOut]):
+    """What `KTable.transform_values` runs: makes a row's value, with state if it needs any."""
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        """Keep the context, fetch stores, schedule punctuations; it forwards nothing."""
+
+    def transform(self, key: KIn, value: VIn | None) -> VOut | None:
+        """Return the row's new value, None for no row.
+
+        Args:
+            key: The row's key.
+            value: Its value; None when the row was deleted, or is not there when it is looked up.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what `init` acquired."""
+
+
 @runtime_checkable
 class ConnectsStores(Protocol):
     """A supplier that brings its own stores: they are added and connected to its processor."""
 
     def stores(self) -> list[Any]:
-        """Return the store builders."""
+        """Return the store builders: the same ones at each call, as a store is one builder."""
