@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pystreams.errors import ProcessingError, TopologyError
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
 from pystreams.topology.contracts.user_functions import refuse_async
@@ -83,16 +85,56 @@ class NodeProcessorContext:
     def commit(self) -> None:
         self._task.request_commit()
 
+    @property
+    def key_serde(self) -> Serde[Any]:
+        return self._task.key_serde(None, self._node.name)
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        return self._task.value_serde(None, self._node.name)
+
+    @property
+    def state_dir(self) -> Path:
+        directory = self._task.state_directory
+        if not directory.is_dir():
+            raise TopologyError(
+                f"processor {self._node.name!r} asks for its state_dir, and task "
+                f"{self._task.task_id} has none: make the TopologyTestDriver with state_directory="
+            )
+        return directory
+
+    def app_configs(self) -> dict[str, Any]:
+        return dict(self._task.app_configs)
+
+    def app_configs_with_prefix(self, prefix: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in self._task.app_configs.items()
+            if key.startswith(prefix)
+        }
+
     def schedule(
-        self, interval_ms: int, punctuation_type: PunctuationType, punctuator: Punctuator
+        self,
+        interval_ms: int,
+        punctuation_type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time_ms: int | None = None,
     ) -> Cancellable:
         if interval_ms < 1:
             message = (
                 f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
             )
             raise ValueError(message)
+        if start_time_ms is not None and start_time_ms < 0:
+            raise ValueError(
+                f"processor {self._node.name!r}: a schedule starts at 0 ms or later, "
+                f"not at {start_time_ms}"
+            )
         refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
-        return self._task.schedule(self._node.name, interval_ms, punctuation_type, punctuator)
+        return self._task.schedule(
+            self._node.name, interval_ms, punctuation_type, punctuator, start_time_ms
+        )
 
     def get_state_store(self, name: str) -> Any:
         if not self._node.has_store(name):
