@@ -159,7 +159,8 @@ class Topology:
             parents: Nodes whose records it writes.
             key_serde: How keys are written; the configured default when None.
             value_serde: How values are written; the configured default when None.
-            partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+            partitioner: Chooses the partition, several, or none to drop the record (see
+                `StreamPartitioner`); Kafka's murmur2 of the key when None.
 
         Raises:
             TopologyError: The name is taken, a parent does not exist, or an argument is of a
