@@ -228,6 +228,23 @@ def test_partitioners_of_the_tables_choose_where_records_go() -> None:
     assert chosen == [("registration-topic", "x", None), ("response-topic", "a", None)]
 
 
+@pytest.mark.parametrize("chosen", [set(), {0, 1}])
+def test_partitioners_of_the_tables_choose_one_partition(chosen: set[int]) -> None:
+    joined = TableJoined[str, str](other_partitioner=lambda *_: chosen)
+    with running(topology("join", table_joined=joined)) as (pipe, _):
+        pipe(RIGHT, "x", "one")
+        with pytest.raises(TopologyError, match=r"chose the partitions \[.*of .*for 'x'"):
+            pipe(LEFT, "a", "x|1")
+
+
+def test_a_set_of_one_partition_is_that_partition() -> None:
+    joined = TableJoined[str, str](lambda *_: {0}, lambda *_: frozenset((0,)))
+    with running(topology("join", table_joined=joined)) as (pipe, out):
+        pipe(RIGHT, "x", "one")
+        pipe(LEFT, "a", "x|1")
+        assert out.read_key_values() == [("a", "x|1+one")]
+
+
 def test_partitioners_without_a_foreign_key_are_refused() -> None:
     left, right = tables(StreamsBuilder())
     wrong: Any = left.join
