@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         Processor,
         ProcessorContext,
         PunctuationType,
+        ValueTransformerWithKey,
     )
     from pystreams.topology.contracts.windowed_serdes import (
         session_windowed_serde,
@@ -259,6 +260,7 @@ _HOMES = {
         "Processor",
         "ProcessorContext",
         "PunctuationType",
+        "ValueTransformerWithKey",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
@@ -376,6 +378,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TopologyError",
     "UnlimitedWindows",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",

@@ -14,6 +14,7 @@ from pystreams import (
     TimeWindows,
     Topology,
     TopologyError,
+    aggregations,
     serdes,
 )
 from pystreams.backfill import ArchiveSource, run
@@ -31,6 +32,7 @@ def waiting(idle_timeout_ms: int | None) -> Topology:
     windows = TimeWindows.of_size_and_grace(7_000, 3_000)
     closing = left.group_by_key().windowed_by(windows).emit_strategy(EmitStrategy.on_window_close())
     closing.count(node_name="closing").to_stream().to("counts", value_serde=serdes.LONG)
+    closing.aggregate(aggregations.count(), node_name="ready")
     near = JoinWindows.of_time_difference_and_grace(7_000, 3_000)
     left.outer_join(right, lambda one, two: f"{one}{two}", near).to("joined", **TEXT)
     return builder.build()
@@ -41,7 +43,7 @@ def test_backfill_with_idle_timeouts_is_refused_before_spark_is_looked_for(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
 
-    told = r"KSTREAM-OUTERTHIS-\d+, closing: idle_timeout_ms.*backfill.ignore.idle.timeouts=true"
+    told = r"OUTERTHIS-\d+, closing, ready: idle_timeout_ms.*backfill.ignore.idle.timeouts=true"
     with pytest.raises(TopologyError, match=told):
         run(waiting(1000), CONFIG, source=ArchiveSource("x"), output=tmp_path / "staged")
     with pytest.raises(Exception, match="pyspark"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pystreams.errors import (
@@ -59,6 +60,7 @@ class TaskSettings:
             polled; False if it does not say.
         operators: What operators need of the configuration.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        app_configs: All of the configuration by Kafka's names, for processors that ask.
     """
 
     timestamp_extractor: TimestampExtractor
@@ -71,6 +73,7 @@ class TaskSettings:
     read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
     operators: OperatorSettings = field(default_factory=OperatorSettings)
     topic_entries: Callable[[str], bytes] = lambda _: b""
+    app_configs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OperatorContext:
@@ -91,6 +94,8 @@ class OperatorContext:
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
+        app_configs: All of the configuration by Kafka's names.
+        state_directory: The task's directory; set before the processors start.
         committed_numbers: What operators commit with the offsets; the task reads and writes it.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
@@ -114,6 +119,8 @@ class OperatorContext:
         self.record = record
         self.time = time
         self.settings = settings.operators
+        self.app_configs = settings.app_configs
+        self.state_directory = Path()
         self.committed_numbers = CommittedNumbers()
         self.committed_number = self.committed_numbers.committed
         self.commit_number = self.committed_numbers.commit
@@ -294,13 +301,20 @@ class OperatorContext:
         self._drop_warnings.add(node, reason, details)
 
     def schedule(
-        self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        punctuator: Punctuator,
+        start_time_ms: int | None = None,
     ) -> Schedule:
         """Schedule a punctuation of a node."""
+        now_ms = self.time.now_ms
         if kind is PunctuationType.STREAM_TIME:
+            now_ms = self.time.stream_time
             self._end_run()
         return self.punctuations.schedule(
-            node, interval_ms, kind, punctuator, now_ms=self.time.now_ms
+            node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )
 
     def request_commit(self) -> None:

@@ -125,6 +125,7 @@ class StreamTask:
         """
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
+        self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]

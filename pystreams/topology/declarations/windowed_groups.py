@@ -172,7 +172,7 @@ class WindowedGroups:
         late = self._late_records()
         operator = self.operator(store.name, fold, late)
         if aggregation is not None:
-            operator = ResultsOperator(operator, aggregation)
+            operator = ResultsOperator(operator, aggregation, late)
         table = self.groups.aggregated(
             operator, node_name, prefix, store, window_grace_ms=self.window_grace_ms
         )

@@ -20,7 +20,11 @@ from pystreams.serdes import JSON, LONG, Serde
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.aggregations.aggregation import Aggregation
-from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
+from pystreams.topology.contracts.processor import (
+    FixedKeyProcessor,
+    Processor,
+    ValueTransformerWithKey,
+)
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
@@ -46,6 +50,7 @@ from pystreams.topology.declarations.joined_tables import TableJoinCall, join_ta
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
+from pystreams.topology.declarations.transformed_tables import transformed_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
@@ -668,6 +673,38 @@ class KTable(Generic[K, V]):
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         chosen = optional_table_options(materialized, options, "map_values")
         return KTable(self._declared.mapped(mapper, chosen, node_name, with_key=with_key))
+
+    def transform_values(
+        self,
+        transformer_supplier: Callable[[], ValueTransformerWithKey[K, V, V2]],
+        *,
+        stores: Sequence[str] = (),
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Replace each row's value by what a transformer of your own returns, with state if needed.
+
+        Its function is called with deleted rows too, as `transform(key, None)`. If the table is not
+        kept, each node that looks into it, as a join does, has a transformer of its own, which is
+        asked at each lookup, and old values that are wanted below are transformed again: keep the
+        table (`name=...`) if the same row may give something else another time.
+
+        Args:
+            transformer_supplier: Makes a new transformer for each task; the class itself will do.
+                Is called twice at once, as in `Topology.add_processor`. Stores that its method
+                `stores()` returns are added and connected.
+            stores: Names of stores the transformer uses, added with `add_state_store`. One that is
+                asked in a lookup must not write into them.
+
+        Raises:
+            TopologyError: `transformer_supplier` does not make a new transformer at each call, or
+                `stores` are not names.
+        """
+        chosen = optional_table_options(materialized, options, "transform_values")
+        return KTable(
+            transformed_table(self._declared, transformer_supplier, stores, chosen, node_name)
+        )
 
     @overload
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...

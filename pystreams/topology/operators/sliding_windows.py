@@ -24,9 +24,9 @@ has no `backwardFetch` in order of time; all of ours have one. An aggregate is r
 window that begins with what another one has, so that an aggregator may change what it is given in
 place.
 
-Differs from Kafka: a window that is opened has no old value. Kafka sends the aggregate it is opened
-with as such, which tables downstream then subtract without having added it; with a record cache it
-does as here.
+Differs from Kafka: a window that is opened with what another one has has no old value. Kafka sends
+the other's aggregate as such, which tables downstream then subtract without having added it; with a
+record cache it does as here.
 
 Source: Kafka Streams' `KStreamSlidingWindowAggregate`.
 """
@@ -191,11 +191,14 @@ class _SlidingAggregation:
             and previous + 1 not in starts
             and previous + 1 + difference_ms >= timestamp
         ):
-            self._open(key, value, timestamp, previous + 1, self._initializer())
+            self._begin(key, value, timestamp, previous + 1)
         if not has_left:
             start = timestamp - difference_ms
             goes_on = previous is not None and start <= previous
-            self._open(key, value, timestamp, start, left if goes_on else self._initializer())
+            if goes_on:
+                self._open(key, value, timestamp, start, left, None)
+            else:
+                self._begin(key, value, timestamp, start)
         if right is not None and not has_right:
             self._open_right(key, timestamp, right)
 
@@ -219,9 +222,9 @@ class _SlidingAggregation:
         if right is not None and right[1] > timestamp and timestamp + 1 not in starts:
             self._open_right(key, timestamp, right)
         if previous is not None and previous + 1 not in starts:
-            self._open(key, value, timestamp, previous + 1, self._initializer())
+            self._begin(key, value, timestamp, previous + 1)
         if first is None:
-            self._open(key, value, timestamp, 0, self._initializer())
+            self._begin(key, value, timestamp, 0)
         else:
             self._update(key, value, timestamp, 0, first)
 
@@ -232,12 +235,20 @@ class _SlidingAggregation:
             return
         old, time = held
         new = self._aggregator(key, value, old)
+        if self._forwards and self._send_old_values:
+            # The aggregator may have changed what it was given.
+            old, _ = self._again(key, start)
         time = max(time, timestamp)
         self._put(key, new, time, start)
         if self._forwards:
             self._changes.append((start, new, old, time))
 
-    def _open(self, key: Any, value: Any, timestamp: int, start: int, begun: Any) -> None:
+    def _begin(self, key: Any, value: Any, timestamp: int, start: int) -> None:
+        """Fold a record into a window that begins with nothing, unless that is closed."""
+        old = self._initializer() if self._forwards and self._send_old_values else None
+        self._open(key, value, timestamp, start, self._initializer(), old)
+
+    def _open(self, key: Any, value: Any, timestamp: int, start: int, begun: Any, old: Any) -> None:
         """Fold a record into a window that begins with an aggregate, unless that is closed."""
         if start + self._difference_ms < self._close_time:
             self._drop(key, value, timestamp, start)
@@ -245,7 +256,7 @@ class _SlidingAggregation:
         new = self._aggregator(key, value, begun)
         self._put(key, new, timestamp, start)
         if self._forwards:
-            self._changes.append((start, new, None, timestamp))
+            self._changes.append((start, new, old, timestamp))
 
     def _open_right(self, key: Any, timestamp: int, held: _Held) -> None:
         """Open a record's right window with what later records have left in another one."""

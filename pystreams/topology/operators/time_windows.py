@@ -77,7 +77,6 @@ class _TimeWindows:
         self._present: list[Window] = []
         self._same_windows = range(0)
         self._fold = operator.fold
-        self._send_old_values = operator.send_old_values
         self._time = WindowTime(node, store, operator.late)
         self._final: FinalResults | None = None
         self._forwards = False
@@ -85,7 +84,8 @@ class _TimeWindows:
             self._final = FinalResults(node, operator.store)
             task.on_init(self._keep)
         else:
-            self._forwards = must_forward(results, store, send_old_values=self._send_old_values)
+            self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
+        self._reads_old = self._forwards and operator.send_old_values
         go_on_while_idle(
             node,
             operator.idle_timeout_ms,
@@ -140,12 +140,15 @@ class _TimeWindows:
             elif old_timestamp > timestamp:
                 timestamp = old_timestamp
             new = fold.aggregator(key, value, old)
+            if self._reads_old and (old := self._fetch_row(row_key, start)[0]) is None:
+                # The aggregator may have changed what it was given.
+                old = fold.initializer()
             self._put_row(row_key, new, timestamp, start)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
         if self._forwards:
-            change = (new, old if self._send_old_values else None)
+            change = (new, old if self._reads_old else None)
             self._forward(Windowed(key, window), change, timestamp, headers)
         return True
 

@@ -65,7 +65,8 @@ class Produced(Generic[K, V]):
     Attributes:
         key_serde: How keys are written; the stream's own when None, then the configured default.
         value_serde: How values are written; likewise.
-        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        partitioner: Chooses the partition, or a set: each of several gets the record, an empty one
+            drops it. Kafka's murmur2 of the key when None.
         name: Name of the sink.
     """
 
@@ -123,7 +124,8 @@ class Repartitioned(Generic[K, V]):
     Attributes:
         key_serde: How keys are written; the stream's own when None, then the configured default.
         value_serde: How values are written; likewise.
-        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        partitioner: Chooses the partition, or a set: each of several gets the record, an empty one
+            drops it. Kafka's murmur2 of the key when None.
         num_partitions: Partitions of the topic; as many as upstream has when None.
         name: Name of the topic (`<application id>-<name>-repartition`).
     """
