@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import table_of_topic
 from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
@@ -34,10 +35,14 @@ class StreamsBuilder:
     Options are keywords. The names of nodes, stores and internal topics are Kafka Streams', so
     that the order of declarations matters: inserting an operation renames what follows and has no
     name of its own, and a renamed store begins empty. Not for several threads.
+
+    Args:
+        processor_wrapper: Wraps the suppliers of all `process` and `process_values`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, processor_wrapper: ProcessorWrapper | None = None) -> None:
         self._graph = StreamsGraph()
+        self._wrapper = processor_wrapper
 
     def stream(
         self,
@@ -119,7 +124,7 @@ class StreamsBuilder:
         Raises:
             TopologyError: The declarations contradict each other; names the node and the cure.
         """
-        topology = Topology()
+        topology = Topology(processor_wrapper=self._wrapper)
         self._graph.write(topology)
         return topology
 
