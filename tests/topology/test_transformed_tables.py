@@ -434,5 +434,5 @@ def test_names_are_those_of_kafka_streams(builder: StreamsBuilder, homes: KTable
         "KTABLE-SOURCE-0000000002",
         "KTABLE-TRANSFORMVALUES-0000000003",
         "mine",
-        "KTABLE-TRANSFORMVALUES-0000000004",
+        "KTABLE-TRANSFORMVALUES-0000000005",
     ]
