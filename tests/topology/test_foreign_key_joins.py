@@ -146,6 +146,21 @@ def test_a_row_without_a_foreign_key_is_joined_by_a_left_join_alone() -> None:
         assert out.read_key_values() == []
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_record_without_a_key_does_not_come_to_the_left_table(method: str) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream(LEFT, key_serde=STRING, value_serde=STRING)
+    left = stream.map(lambda key, value: (key, value)).to_table(
+        key_serde=STRING, value_serde=STRING
+    )
+    right = builder.table(RIGHT, key_serde=STRING, value_serde=STRING)
+    joined = getattr(left, method)(right, both, foreign_key=named_in)
+    joined.to_stream().to("out", value_serde=STRING)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic(LEFT, STRING, STRING).pipe_input(None, "x|1")
+        assert [topic for topic in driver.produced_topic_names() if "TOTABLE" in topic] == []
+
+
 def test_a_result_has_the_higher_timestamp_of_both_rows() -> None:
     with running(topology("join")) as (pipe, out):
         pipe(RIGHT, "x", "one", 5)

@@ -152,6 +152,18 @@ class TaskContext(Protocol):
     ) -> Cancellable:
         """Schedule a punctuation of a node, anchored at a start time (ms) if there is one."""
 
+    def on_idle_input(self, timeout_ms: int, go_on: Callable[[int, int], bool]) -> None:
+        """Call `go_on` now and then while the task's input is silent, from when that is too long.
+
+        Silent is an input none of whose partitions has a record that was not processed: not in the
+        task, not at the broker.
+
+        Args:
+            timeout_ms: How long silence is to last first, on the wall clock (ms).
+            go_on: Called with (since when it is silent, on the wall clock; how long, beyond the
+                timeout), in ms. Returns whether it wants to be called again in this silence.
+        """
+
     def request_commit(self) -> None:
         """Ask for a commit after the current record."""
 

@@ -156,7 +156,6 @@ class _ForeignKeyJoin:
                 TableNeed(foreign.node, Wanted.OLD_VALUES),
                 TableNeed(table.node, Wanted.OLD_VALUES),
             ),
-            keeps_null_keys=call.left,
         )
         graph.add(send, table.node)
         sink_name = self._name("-subscription-registration-sink", naming.TABLE_SINK)
