@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         FixedKeyProcessor,
         Processor,
         ProcessorContext,
+        ProcessorWrapper,
         PunctuationType,
         ValueTransformerWithKey,
     )
@@ -259,6 +260,7 @@ _HOMES = {
         "FixedKeyProcessor",
         "Processor",
         "ProcessorContext",
+        "ProcessorWrapper",
         "PunctuationType",
         "ValueTransformerWithKey",
     ),
@@ -324,6 +326,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ProcessingGuarantee",
     "Processor",
     "ProcessorContext",
+    "ProcessorWrapper",
     "Produced",
     "ProductionError",
     "PunctuationType",
