@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import orjson
 
 from pystreams.errors import SerializationError
+from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
 
@@ -156,6 +157,24 @@ def serde_of(
         name: What error messages call it.
     """
     return FunctionSerde(serialize, deserialize, name)
+
+
+def json_of(model: type[T], *, strict: bool = False) -> Serde[T]:
+    """Make a serde of a class's values as JSON.
+
+    Takes dataclasses, `NamedTuple`, `TypedDict`, and models of pydantic and msgspec where these
+    are installed. Reading checks each field, and an error names the one that does not fit; writing
+    trusts the types. Enumerations are their values; dates, UUIDs and decimals are strings.
+
+    Args:
+        model: The class; fields may be of classes, `X | None`, lists, dicts and so on.
+        strict: Refuse fields that the class does not have, rather than ignore them.
+
+    Raises:
+        TypeError: A field is of a type that can't be read.
+    """
+    serialize, deserialize = json_functions(model, strict=strict)
+    return FunctionSerde(serialize, deserialize, f"json_of({model.__name__})")
 
 
 BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES", bytes)
