@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import collections.abc
 import decimal
-import sys
 from collections.abc import Callable
 from typing import Any, get_args, get_origin
 
 import orjson
 
 from pystreams.typed_values.misfit import Misfit
-from pystreams.typed_values.model_fields import is_model, names_of
+from pystreams.typed_values.model_fields import is_model, names_of, package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
 
@@ -31,7 +30,7 @@ def json_functions(
     Raises:
         TypeError: The class, or a type within it, has no JSON form that is known here.
     """
-    package = _package_of(model)
+    package = package_of(model)
     if package is not None and strict:
         cure = {
             "msgspec": "class ...(Struct, forbid_unknown_fields=True)",
@@ -43,16 +42,6 @@ def json_functions(
     if package == "pydantic":
         return _pydantic_functions(model)
     return _plain_functions(model, strict=strict)
-
-
-def _package_of(model: Any) -> str | None:
-    """Return the package a model is of; one that nobody has imported has no models."""
-    if isinstance(model, type):
-        for package, root in (("msgspec", "Struct"), ("pydantic", "BaseModel")):
-            module = sys.modules.get(package)
-            if module is not None and issubclass(model, getattr(module, root)):
-                return package
-    return None
 
 
 def _plain_functions(

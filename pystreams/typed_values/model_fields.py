@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,6 +38,16 @@ def is_model(model: object) -> bool:
     """Return whether a class has fields that are known here."""
     is_dataclass = isinstance(model, type) and dataclasses.is_dataclass(model)
     return is_dataclass or is_named_tuple(model) or typing.is_typeddict(model)
+
+
+def package_of(model: Any) -> str | None:
+    """Return the package a model is of; one that nobody has imported has no models."""
+    if isinstance(model, type):
+        for package, root in (("msgspec", "Struct"), ("pydantic", "BaseModel")):
+            module = sys.modules.get(package)
+            if module is not None and issubclass(model, getattr(module, root)):
+                return package
+    return None
 
 
 def fields_of(model: Any) -> list[ModelField]:
