@@ -1,4 +1,4 @@
-"""The examples of docs/dsl/stateless.md and docs/dsl/aggregations.md do what the pages say."""
+"""The examples of pages in docs/dsl do what the pages say."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 PAGES = Path(__file__).parents[2] / "docs" / "dsl"
 
 
-@pytest.mark.parametrize(("page", "examples"), [("stateless", 15), ("aggregations", 30)])
+@pytest.mark.parametrize(
+    ("page", "examples"), [("stateless", 15), ("aggregations", 30), ("serdes", 25)]
+)
 def test_examples_of_the_page_run(page: str, examples: int) -> None:
     failed, tried = doctest.testfile(str(PAGES / f"{page}.md"), module_relative=False)
 
