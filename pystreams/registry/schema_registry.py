@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
 from pystreams.registry.avro import AvroSerde
+from pystreams.registry.json_schema import JsonSchemaSerde
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import SchemaChoice
 from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrategy
@@ -77,6 +78,53 @@ class SchemaRegistry:
             write_with: The schema to write with, or the id of one.
         """
         return AvroSerde(self._client, model, SchemaChoice(schema, is_key, subject, write_with))
+
+    @overload
+    def json_schema(
+        self,
+        model: type[T],
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+        validate: bool = ...,
+    ) -> Serde[T]: ...
+
+    @overload
+    def json_schema(
+        self,
+        model: None = ...,
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+        validate: bool = ...,
+    ) -> Serde[Any]: ...
+
+    def json_schema(
+        self,
+        model: type[Any] | None = None,
+        *,
+        schema: Any = None,
+        is_key: bool = False,
+        subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
+        write_with: SchemaUse | int = SchemaUse.REGISTER,
+        validate: bool = True,
+    ) -> Serde[Any]:
+        """Return a serde of JSON with a schema.
+
+        Args:
+            model: The class of the values, as `serdes.json_of` takes them; any JSON without one.
+            schema: As for `avro`. What is read is validated by it, or else by the writer's.
+            is_key: As for `avro`.
+            subject: Likewise; the record's name is the schema's title.
+            write_with: Likewise.
+            validate: Whether values are validated, which costs much more than the rest.
+        """
+        choice = SchemaChoice(schema, is_key, subject, write_with)
+        return JsonSchemaSerde(self._client, model, choice, validate)
 
     def __repr__(self) -> str:
         """Return the registry's address."""
