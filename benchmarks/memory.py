@@ -8,9 +8,9 @@ configured totals; last, the most that was ever resident, also between those mom
 totals and the stated constants ends with exit code 1.
 
 The constants: what Python and the libraries take before the first store is opened (measured at the
-start), what a store takes beside the shared memory (`_STORE_BYTES`: an empty memtable's first
+start), what a store takes beside the shared memory (`STORE_BYTES`: an empty memtable's first
 block, options, metadata of its open files, what the allocator wastes around cached blocks), and
-what a commit holds in Python and what the allocator keeps of it (`_WORKING_BYTES`).
+what a commit holds in Python and what the allocator keeps of it (`WORKING_BYTES`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.key_value.plain import TypedKeyValueStore
 
 _MEBIBYTE = 1 << 20
-_STORE_BYTES = 2 * _MEBIBYTE
-_WORKING_BYTES = 64 * _MEBIBYTE
+STORE_BYTES = 2 * _MEBIBYTE
+WORKING_BYTES = 64 * _MEBIBYTE
 _COMMIT_ENTRIES = 10_000
 _READS_PER_STORE = 2_000
 _CHANGELOG = "memory-s-changelog"
@@ -68,7 +68,7 @@ def main(json_file: Path | None, data_dir: Path | None, **options: int) -> None:
         write_buffer_bytes=options["write_buffer_mib"] * _MEBIBYTE,
     )
     shared = (options["block_cache_mib"] + options["write_buffer_mib"]) * _MEBIBYTE
-    measurement = Measurement(shared + options["stores"] * _STORE_BYTES + _WORKING_BYTES)
+    measurement = Measurement(shared + options["stores"] * STORE_BYTES + WORKING_BYTES)
     with tempfile.TemporaryDirectory(dir=data_dir) as directory:
         run(options, Path(directory), measurement)
     measurement.look_back()

@@ -16,7 +16,14 @@ from typing import Any
 
 import click
 
-from benchmarks.harness import backfill_results, join_results, results, stages, store_results
+from benchmarks.harness import (
+    backfill_results,
+    join_results,
+    results,
+    stages,
+    store_results,
+    window_results,
+)
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 
@@ -37,9 +44,10 @@ def main(files: tuple[Path, ...], note: str, page: Path) -> None:
 
 def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
     """Return what one result file has to say: text by the name of its place in the page."""
-    tables_of = (store_results.TABLES | backfill_results.TABLES | join_results.TABLES).get(
-        content["benchmark"]
+    all_tables = (
+        store_results.TABLES | backfill_results.TABLES | join_results.TABLES | window_results.TABLES
     )
+    tables_of = all_tables.get(content["benchmark"])
     if tables_of is not None:
         origin = f"Measured {_machine_of(content)}."
         return {name: f"{table}\n\n{origin}" for name, table in tables_of(content).items()}

@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         Processor,
         ProcessorContext,
         PunctuationType,
+        ValueTransformerWithKey,
     )
     from pystreams.topology.contracts.windowed_serdes import (
         session_windowed_serde,
@@ -261,6 +262,7 @@ _HOMES = {
         "Processor",
         "ProcessorContext",
         "PunctuationType",
+        "ValueTransformerWithKey",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
@@ -379,6 +381,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "TopologyError",
     "UnlimitedWindows",
     "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "VersionedKeyQuery",
     "VersionedKeyValueStore",
     "VersionedRecord",

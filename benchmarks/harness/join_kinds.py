@@ -16,10 +16,9 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-
 from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
+from benchmarks.harness.timed_topics import Timed, read_committed, write_timed
 
 TABLE_KINDS = ("table", "versioned", "grace")
 STREAM_KINDS = ("inner", "left", "outer")
@@ -35,11 +34,8 @@ TITLES = {
 CLOSING_KEY = "closing"
 DELAY_MS = 5
 _BEGIN_MS = 1_700_000_000_000
-_SILENCE_S = 20.0
 
 Result = tuple[str, str]
-Timed = tuple[str, str, int]
-"""Key, value and time (ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +59,8 @@ class JoinInput:
             RuntimeError: The broker refused a record.
         """
         closing = [(CLOSING_KEY, "closing", self.closing_ms)]
-        _write(bootstrap_servers, f"{topic}-other", self.others + closing)
-        _write(bootstrap_servers, topic, self.stream + closing)
+        write_timed(bootstrap_servers, f"{topic}-other", self.others + closing)
+        write_timed(bootstrap_servers, topic, self.stream + closing)
 
 
 def made(kind: str, records: int, keys: int, wait_ms: int) -> JoinInput:
@@ -99,7 +95,10 @@ def check(cluster: Cluster, topic: str, kind: str, source: JoinInput, window_ms:
     Raises:
         WrongOutputError: It is not what the input demands.
     """
-    found = [result for result in _read(cluster, topic) if result[0] != CLOSING_KEY]
+    found = [
+        (key.decode(), (value or b"").decode()) for key, value in read_committed(cluster, topic)
+    ]
+    found = [result for result in found if result[0] != CLOSING_KEY]
     problem = (
         _rows_problem(found, source)
         if kind in TABLE_KINDS
@@ -161,61 +160,3 @@ def _pairs_and_alone(
         (time, (key, f"-&{value}"), False) for key, value, time in source.others if value not in met
     ]
     return pairs, alone
-
-
-def _read(cluster: Cluster, topic: str) -> list[Result]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "output-check",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "queued.min.messages": 200_000,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    found: list[Result] = []
-    try:
-        while messages := consumer.consume(10_000, 0.2) or consumer.consume(1, _SILENCE_S):
-            for message in messages:
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                key, value = message.key(), message.value()
-                if error is not None or key is None or value is None:
-                    raise WrongOutputError(f"{topic}: {error or 'a record without key or value'}")
-                found.append((key.decode(), value.decode()))
-        raise WrongOutputError(f"{topic} can't be read to its end: an open transaction?")
-    finally:
-        consumer.close()
-
-
-def _write(bootstrap_servers: str, topic: str, records: list[Timed]) -> None:
-    failures: list[KafkaError] = []
-
-    def on_delivery(error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            failures.append(error)
-
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "linger.ms": 50,
-            "batch.size": 1 << 20,
-            "queue.buffering.max.messages": 1_000_000,
-            "enable.idempotence": True,
-        }
-    )
-    for key, value, time in records:
-        while True:
-            try:
-                producer.produce(topic, value, key, timestamp=time, on_delivery=on_delivery)
-            except BufferError:
-                producer.poll(0.1)
-            else:
-                break
-        producer.poll(0)
-    producer.flush()
-    if failures:
-        raise RuntimeError(f"loading {topic}: {failures[0].str()}")

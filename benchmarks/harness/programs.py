@@ -139,10 +139,16 @@ def kafka_streams_command(job: Job, process: int, program: str) -> list[str]:
 
 
 def _quix(job: Job, process: int) -> list[str]:
+    operators = f"--operators={job.operators}"
+    return [*quix_command(job, process, "count_with_quix.py"), operators]
+
+
+def quix_command(job: Job, process: int, program: str) -> list[str]:
+    """Return the command of a program in peers/quix, with what all of them take."""
     exactly_once = job.guarantee != "at_least_once"
     return [
-        str(_quix_environment() / "bin" / "python"),
-        str(BENCHMARKS / "peers" / "quix" / "count_with_quix.py"),
+        str(quix_environment() / "bin" / "python"),
+        str(BENCHMARKS / "peers" / "quix" / program),
         f"--bootstrap={job.bootstrap}",
         f"--app={job.app}",
         f"--input={job.input}",
@@ -150,7 +156,6 @@ def _quix(job: Job, process: int) -> list[str]:
         f"--state={job.state / str(process)}",
         f"--guarantee={'exactly_once' if exactly_once else 'at_least_once'}",
         f"--commit-ms={job.commit_ms}",
-        f"--operators={job.operators}",
     ]
 
 
@@ -211,7 +216,7 @@ def build_kafka_streams() -> None:
 
 
 @cache
-def _quix_environment() -> Path:
+def quix_environment() -> Path:
     """Return a virtual environment with Quix Streams, made on the first use.
 
     Raises:
@@ -257,7 +262,7 @@ ENGINES = {
             caches=True,
             prepare=build_kafka_streams,
         ),
-        Engine("quix", f"Quix Streams {QUIX_VERSION}", _quix, prepare=_quix_environment),
+        Engine("quix", f"Quix Streams {QUIX_VERSION}", _quix, prepare=quix_environment),
         Engine("floor", "by hand, no framework", _floor),
     )
 }

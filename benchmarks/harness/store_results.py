@@ -22,7 +22,7 @@ _RESTORE_COLUMNS = (
     "first commit after SIGKILL (s)",
     "records restored then",
 )
-_MEMORY_COLUMNS = (
+MEMORY_COLUMNS = (
     "moment",
     "s",
     "resident",
@@ -114,7 +114,7 @@ def memory_tables(content: Content) -> dict[str, str]:
         f"{given['stores']} stores of {given['entries']:,} entries with "
         f"{given['value_bytes']}-byte values; MiB."
     )
-    return {"memory": f"{markdown_table(_MEMORY_COLUMNS, lines)}\n\n{said}"}
+    return {"memory": f"{markdown_table(MEMORY_COLUMNS, lines)}\n\n{said}"}
 
 
 def memory_cells(row: Mapping[str, Any]) -> list[str]:

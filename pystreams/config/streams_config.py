@@ -265,6 +265,12 @@ class StreamsConfig:
         that moves the stream time. Alias: Kafka's internal
         __emit.interval.ms.kstreams.windowed.aggregation__.""",
     )
+    backfill_ignore_idle_timeouts: bool = key(
+        BOOLEAN,
+        False,
+        """Whether a backfill runs a topology with idle_timeout_ms: as if it had none, since the
+        history does not say when the input was silent. Otherwise it refuses to. Not in Kafka.""",
+    )
     log_summary_interval_ms: int = key(
         whole_number(-1),
         120_000,

@@ -105,6 +105,12 @@ class ConsumerPort(Protocol):
         From what fetches have told, without a request; None when nothing is known yet.
         """
 
+    def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether the broker now holds nothing beyond the last records polled.
+
+        It is asked where `known_lag` tells of none; without an answer in time, False.
+        """
+
     def group_metadata(self) -> Any:
         """Return the opaque group metadata that fences transactions.
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pystreams.config import GroupProtocol, ProcessingGuarantee, StreamsConfig
+from pystreams.config import (
+    KEY_DEFINITIONS,
+    GroupProtocol,
+    ProcessingGuarantee,
+    StreamsConfig,
+)
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
@@ -181,7 +187,13 @@ def task_settings(
             window_emit_interval_ms=config.window_emit_interval_ms,
         ),
         topic_entries=topic_entries,
+        app_configs=_app_configs(config),
     )
+
+
+def _app_configs(config: StreamsConfig) -> dict[str, Any]:
+    known = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
+    return {**known, **config.overrides}
 
 
 def of_one_thread(settings: TaskSettings, read_cache_max_bytes: int) -> TaskSettings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +12,7 @@ from pystreams.backfill import PartitionReader
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.plan.stages import stages_of
+from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.tasks.record_counts import TakenRecords
 from pystreams.backfill.tasks.task_input import fed_by_reader
@@ -77,11 +78,12 @@ def run(
         run_records=run_records,
     )
     known = set(history)
+    in_turn = topics_in_turn(plan)
     results: list[Result] = []
     sequences: list[list[Result]] = []
     for position, stage in enumerate(stages_of(plan, counts)):
         topics = stage.topics
-        rows = [*history, *written(sequences, history)]
+        rows = [*history, *written(sequences, history, in_turn)]
         for number in range(partitions.num_tasks[stage.subtopology.id]):
             task_id = TaskId(stage.subtopology.id, number)
             home = directory / f"{position}-{task_id}"
@@ -100,7 +102,7 @@ def run(
                 }
                 batches += fed_by_reader(task, reader, bounds, TakenRecords(home, ManualClock()))
                 mine = []
-            for topic, group in groupby(in_order(mine), key=lambda row: row.topic):
+            for topic, group in groupby(in_order(mine, in_turn), key=lambda row: row.topic):
                 messages = [row.message() for row in group]
                 batches += task.feed({TopicPartition(topic, number): messages})
             batches += task.finish()
@@ -118,18 +120,30 @@ def waiting_times(timestamps: Iterable[int]) -> Iterator[int]:
         yield highest
 
 
-def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Sort the rows of one task as `PartitionGroup` would take them."""
-    keyed: list[tuple[tuple[int, str, int], Row]] = []
+def time_of(row: Row | Result, in_turn: Collection[str]) -> int:
+    """Return a record's timestamp, or its turn."""
+    topic = row.topic if isinstance(row, Row) else row.name
+    return turn_in(row.headers) if topic in in_turn else row.timestamp
+
+
+def in_order(rows: Sequence[Row], in_turn: Collection[str] = ()) -> list[Row]:
+    """Sort the rows of one task as `PartitionGroup` would take them; those in turn as they come."""
+    keyed: list[tuple[tuple[int, bool, str, int], Row]] = []
     by_topic = sorted(rows, key=lambda row: (row.topic, row.offset))
     for topic, group in groupby(by_topic, key=lambda row: row.topic):
         own = list(group)
-        for row, waits in zip(own, waiting_times(row.timestamp for row in own), strict=True):
-            keyed.append(((waits, topic, row.offset), row))
+        for row, waits in zip(
+            own, waiting_times(time_of(row, in_turn) for row in own), strict=True
+        ):
+            keyed.append(((waits, topic in in_turn, topic, row.offset), row))
     return [row for _, row in sorted(keyed, key=lambda pair: pair[0])]
 
 
-def written(sequences: Sequence[Sequence[Result]], history: Sequence[Row]) -> list[Row]:
+def written(
+    sequences: Sequence[Sequence[Result]],
+    history: Sequence[Row],
+    in_turn: Collection[str] = (),
+) -> list[Row]:
     """Return output records as history for the stages that read them.
 
     What a task wrote into a partition is a sequence; sequences are merged by their heads.
@@ -140,7 +154,7 @@ def written(sequences: Sequence[Sequence[Result]], history: Sequence[Row]) -> li
         for result in sequence:
             found.setdefault((result.name, result.partition), []).append(result)
         for partition, own in found.items():
-            times = waiting_times(result.timestamp for result in own)
+            times = waiting_times(time_of(result, in_turn) for result in own)
             keyed.setdefault(partition, []).extend(
                 (waits, place, result) for waits, result in zip(times, own, strict=True)
             )

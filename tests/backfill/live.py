@@ -10,6 +10,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from pystreams import Topology
 from pystreams.backfill.plan.rows import Result, ResultKind
+from pystreams.backfill.plan.turns import TURN_HEADER
 from pystreams.record import ProducedRecord
 from pystreams.testing import TopologyTestDriver
 from tests.backfill.in_process import Row, in_order
@@ -57,7 +58,8 @@ def outcome_of(results: Sequence[Result]) -> Outcome:
         if result.kind is ResultKind.END:
             continue
         into = found.outputs if result.kind is ResultKind.OUTPUT else found.states
-        record = (result.key, result.value, result.timestamp, result.headers)
+        headers = tuple(header for header in result.headers if header[0] != TURN_HEADER)
+        record = (result.key, result.value, result.timestamp, headers)
         into.setdefault(result.name, []).append(record)
     return found
 

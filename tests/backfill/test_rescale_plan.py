@@ -18,7 +18,12 @@ from pystreams.backfill.rescaling.move_plan import (
     inherited,
     plan_move,
 )
-from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    encode_partition_time,
+    with_numbers,
+)
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
@@ -156,3 +161,85 @@ def test_repartition_topic_with_a_partitioner_of_one_s_own_is_refused() -> None:
 
     with pytest.raises(RescaleRefusedError, match="partitioner of its own"):
         planned(builder.build(), counts)
+
+
+def naming() -> Topology:
+    """Rows of `in` name rows of `others`."""
+    builder = StreamsBuilder()
+    primary, foreign = builder.table("in", **TEXT), builder.table("others", **TEXT)
+    primary.join(
+        foreign,
+        lambda value, other: f"{value}{other}",
+        foreign_key=lambda value: value,
+        node_name="names",
+        name="joined",
+    )
+    return builder.build()
+
+
+def counts_of_naming(primary: int, foreign: int) -> dict[str, int]:
+    """Of an application that ran with 4 and 2 partitions."""
+    topology = naming()
+    plan = TopologyPlan(topology, "old")
+    counts = {"in": primary, "others": foreign}
+    for part in plan.subtopologies:
+        own = 4 if "in" in {topic for node in plan.sources_of(part) for topic in node.topics} else 2
+        counts |= {plan.changelog_topic(store): own for store in part.stores}
+        internal = (
+            plan.topic_name(topic) for node in plan.sources_of(part) for topic in node.topics
+        )
+        counts |= {topic: own for topic in internal if topic in plan.repartition_topics()}
+    return counts
+
+
+def test_table_whose_rows_have_subscribed_to_others_keeps_its_partitions() -> None:
+    with pytest.raises(
+        RescaleRefusedError,
+        match=r"8 tasks instead of 4.*foreign key.*partition that its changes are told to",
+    ):
+        planned(naming(), counts_of_naming(8, 2))
+
+
+def test_table_that_others_name_may_get_other_partitions() -> None:
+    plan = planned(naming(), counts_of_naming(4, 3))
+
+    assert {(part.old_tasks, part.new_tasks) for part in plan.subtopologies} == {(4, 4), (2, 3)}
+
+
+def numbers(**found: int) -> str:
+    """Metadata of an offset; names that begin with `at_` are of stream times."""
+    named = {
+        f"{STREAM_TIME_PREFIX}{name[3:]}" if name.startswith("at_") else name: number
+        for name, number in found.items()
+    }
+    return encode_partition_time(1, with_numbers(b"", named))
+
+
+def test_final_results_count_as_sent_as_far_as_all_have_sent_them() -> None:
+    offsets = {
+        TopicPartition("in", 0): CommittedOffset(1, numbers(store=100, at_node=130)),
+        TopicPartition("in", 1): CommittedOffset(1, numbers(store=50, at_node=200)),
+        TopicPartition("in", 2): CommittedOffset(1, numbers(store=70, at_node=90)),
+        TopicPartition("in", 3): CommittedOffset(1, numbers(at_node=10)),
+    }
+    beginnings = {TopicPartition("in", number): 0 for number in range(6)}
+
+    found = begins(planned(counting(), {**OLD, "in": 6}), offsets, beginnings)
+
+    of_node = f"{STREAM_TIME_PREFIX}node"
+    # Of 6 partitions an even one inherits from 0 and 2, an odd one from 1 and 3, which sent none.
+    for number in range(6):
+        expected = {of_node: 200} if number % 2 else {"store": 70, of_node: 130}
+        assert found[TopicPartition("in", number)].numbers == expected
+
+
+def test_partition_that_inherits_from_one_goes_on_with_its_numbers() -> None:
+    has = {"store": 100, f"{STREAM_TIME_PREFIX}node": 130}
+    offsets = {TopicPartition("in", 1): CommittedOffset(1, numbers(store=100, at_node=130))}
+    beginnings = {TopicPartition("in", number): 0 for number in range(8)}
+
+    found = begins(planned(counting(), OLD), offsets, beginnings)
+
+    assert [found[TopicPartition("in", number)].numbers for number in range(8)] == [
+        has if number in {1, 5} else {} for number in range(8)
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import TopicPartition
+from pystreams import TopicPartition, serdes
 from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.backfill.publishing.publication import PartitionHistory
@@ -18,9 +18,11 @@ from pystreams.kernel.partitioner import partition_of
 from pystreams.record import RecordMetadata
 from pystreams.stores.kinds.buffer.kind import BUFFER
 from pystreams.stores.kinds.buffer.waiting_record import WaitingRecord
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.suppress.buffered_change import VERSION_3
 from pystreams.stores.kinds.suppress.buffered_change import packed as packed_change
 from pystreams.stores.kinds.suppress.kind import SuppressKind
+from pystreams.topology.operators.foreign_key_serdes import SubscriptionSerde, combined_key
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message
@@ -162,6 +164,27 @@ def test_windows_that_a_suppression_holds_back_go_where_their_keys_go(spark: Any
         assert [(header["key"], bytes(header["value"])) for header in row.headers] == [
             ("v", b"\x03")
         ]
+
+
+@pytest.mark.parametrize("old", [1, 2])
+def test_subscriptions_go_where_the_rows_are_that_they_are_for(old: int, spark: Any) -> None:
+    """By a foreign key: what is stored begins with it, and the primary key lies elsewhere."""
+    foreign_keys = {combined_key(key.encode(), b"primary"): key.encode() for key in KEYS}
+    changelogs: Logged = {
+        number: [
+            Message(stored, b"subscription", at, 1)
+            for at, (stored, key) in enumerate(foreign_keys.items())
+            if partition_of(key, old) == number
+        ]
+        for number in range(old)
+    }
+    serde = SubscriptionSerde(serdes.STRING, "topic", "held")
+    held = StoreChangelog("held", "app-held-changelog", 0, old, KEY_VALUE, value_serde=serde)
+
+    rows = moved(spark, held, changelogs, old, 5)
+
+    states = {row.key: row.task for row in rows if row.kind is ResultKind.STATE}
+    assert states == {stored: partition_of(key, 5) for stored, key in foreign_keys.items()}
 
 
 def test_store_that_is_not_partitioned_by_its_keys_is_refused(spark: Any) -> None:

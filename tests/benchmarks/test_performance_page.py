@@ -23,6 +23,9 @@ PLACES = [
     "backfill-growth",
     "backfill-memory",
     "backfill-stages",
+    "windows",
+    "window-costs",
+    "suppression",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pystreams.record import StaticMessage
 from pystreams.stores.kinds.buffer.waiting_record import (
     InBytes,
+    Origin,
     Waiting,
     WaitingRecord,
     key_in_order,
@@ -55,7 +56,7 @@ def let_leave(buffer: TimeOrderedBuffer, timestamp: int) -> list[WaitingRecord]:
 def packed(record: WaitingRecord) -> bytes:
     """Return the value a record is stored as."""
     key, value, timestamp, headers, topic, partition, offset = record
-    waiting = (timestamp, 0, key, value, headers, (topic, partition, offset), 0)
+    waiting = (timestamp, 0, key, value, headers, Origin(topic, partition, offset), 0)
     return packed_waiting(waiting)
 
 

@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from pystreams import KGroupedStream, KTable, ProcessingError, Record, StoreEngine, StreamsBuilder
+from pystreams import (
+    KGroupedStream,
+    KTable,
+    ProcessingError,
+    Record,
+    SlidingWindows,
+    StoreEngine,
+    StreamsBuilder,
+    TimeWindows,
+)
 from pystreams.serdes import JSON, LONG, STRING
+from pystreams.testing import TopologyTestDriver
 
 
 @pytest.fixture
@@ -173,3 +183,37 @@ def test_update_carries_the_headers_of_its_record(
     driver.pipe_raw("words", b"a", b"x", 42, (("trace", b"1"),))
 
     assert driver.produced_raw("out") == [(b"a", b"1", 42, (("trace", b"1"),))]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        None,
+        TimeWindows.of_size_with_no_grace(1000),
+        SlidingWindows.of_time_difference_with_no_grace(1000),
+    ],
+)
+def test_an_aggregator_may_change_what_it_is_given_in_place(windows: Any) -> None:
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key()
+    if windows is not None:
+        grouped = grouped.windowed_by(windows)
+
+    def append(_key: str, value: str, so_far: list[str]) -> list[str]:
+        so_far.append(value)
+        return so_far
+
+    values = grouped.aggregate(list, append, value_serde=JSON, caching=False)
+    lengths = values.group_by(
+        lambda _, so_far: ("all", len(so_far)), key_serde=STRING, value_serde=LONG
+    )
+    total = lengths.reduce(
+        lambda so_far, length: so_far + length, lambda so_far, length: so_far - length
+    )
+    total.to_stream().to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        records = driver.create_input_topic("in", STRING, STRING)
+        for value in "abcd":
+            records.pipe_input("key", value, timestamp=1)
+        out = driver.create_output_topic("out", STRING, LONG).read_key_values()
+    assert out[-1] == ("all", 4)

@@ -146,6 +146,21 @@ def test_a_row_without_a_foreign_key_is_joined_by_a_left_join_alone() -> None:
         assert out.read_key_values() == []
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_record_without_a_key_does_not_come_to_the_left_table(method: str) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream(LEFT, key_serde=STRING, value_serde=STRING)
+    left = stream.map(lambda key, value: (key, value)).to_table(
+        key_serde=STRING, value_serde=STRING
+    )
+    right = builder.table(RIGHT, key_serde=STRING, value_serde=STRING)
+    joined = getattr(left, method)(right, both, foreign_key=named_in)
+    joined.to_stream().to("out", value_serde=STRING)
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic(LEFT, STRING, STRING).pipe_input(None, "x|1")
+        assert [topic for topic in driver.produced_topic_names() if "TOTABLE" in topic] == []
+
+
 def test_a_result_has_the_higher_timestamp_of_both_rows() -> None:
     with running(topology("join")) as (pipe, out):
         pipe(RIGHT, "x", "one", 5)
@@ -211,6 +226,23 @@ def test_partitioners_of_the_tables_choose_where_records_go() -> None:
         pipe(LEFT, "a", "x|1")
         assert out.read_key_values() == [("a", "x|1+one")]
     assert chosen == [("registration-topic", "x", None), ("response-topic", "a", None)]
+
+
+@pytest.mark.parametrize("chosen", [set(), {0, 1}])
+def test_partitioners_of_the_tables_choose_one_partition(chosen: set[int]) -> None:
+    joined = TableJoined[str, str](other_partitioner=lambda *_: chosen)
+    with running(topology("join", table_joined=joined)) as (pipe, _):
+        pipe(RIGHT, "x", "one")
+        with pytest.raises(TopologyError, match=r"chose the partitions \[.*of .*for 'x'"):
+            pipe(LEFT, "a", "x|1")
+
+
+def test_a_set_of_one_partition_is_that_partition() -> None:
+    joined = TableJoined[str, str](lambda *_: {0}, lambda *_: frozenset((0,)))
+    with running(topology("join", table_joined=joined)) as (pipe, out):
+        pipe(RIGHT, "x", "one")
+        pipe(LEFT, "a", "x|1")
+        assert out.read_key_values() == [("a", "x|1+one")]
 
 
 def test_partitioners_without_a_foreign_key_are_refused() -> None:

@@ -9,6 +9,8 @@ import pytest
 from pystreams import (
     EmitStrategy,
     KTable,
+    SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     TimeWindows,
     ValueAndTimestamp,
@@ -82,3 +84,25 @@ def test_a_record_without_a_value_changes_nothing(builder: StreamsBuilder, windo
     _, kept = run(builder, ({"price": 1}, 0), (None, 1))
 
     assert kept == {0: 1}
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        TUMBLING,
+        SlidingWindows.of_time_difference_with_no_grace(10),
+        SessionWindows.of_inactivity_gap_with_no_grace(10),
+    ],
+)
+def test_late_records_go_to_their_topic_as_they_came(builder: StreamsBuilder, cut: Any) -> None:
+    grouped = builder.stream("in", key_serde=STRING, value_serde=JSON).group_by_key()
+    sums = grouped.windowed_by(cut, late="late").aggregate(aggregations.sum())
+    sums.to_stream(lambda windowed, _: windowed.key).to("out", key_serde=STRING, value_serde=JSON)
+    with TopologyTestDriver(builder.build()) as driver:
+        source = driver.create_input_topic("in", STRING, JSON)
+        for timestamp in (1, 100, 2):
+            source.pipe_input("k", timestamp, timestamp)
+        late = driver.create_output_topic("late", STRING, JSON)
+        assert late.read_key_values() == [("k", 2)]
+        out = driver.create_output_topic("out", STRING, JSON)
+        assert out.read_key_values() == [("k", 1), ("k", 100)]

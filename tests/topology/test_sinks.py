@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import KStream, StreamsBuilder, serde_of
+from pystreams import KStream, ProcessingError, StreamsBuilder, serde_of
 from pystreams.serdes import STRING
 
 Strings = KStream[str, str]
@@ -79,3 +79,32 @@ def test_tombstone_and_record_without_a_key_survive_the_trouble_of_the_other_par
     out = driver.create_output_topic("out", STRING, STRING)
     found = [(record.key, record.value) for record in out.read_records()]
     assert found == [("deleted", None), (None, "keyless")]
+
+
+def test_each_partition_of_a_repartition_topic_that_is_chosen_gets_the_record(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    spread = stream.repartition(
+        name="spread", partitioner=lambda _topic, key, _value, _count: set(range(len(key)))
+    )
+    spread.to("out")
+    driver = drive()
+    source = driver.create_input_topic("in", STRING, STRING)
+
+    for key in ("", "a", "bb"):
+        source.pipe_input(key, "v")
+
+    out = driver.create_output_topic("out", STRING, STRING)
+    assert out.read_key_values() == [("a", "v"), ("bb", "v"), ("bb", "v")]
+
+
+def test_a_partitioner_that_returns_a_list_is_told_what_to_return(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    stream.to("out", partitioner=lambda *_: [1, 2])  # type: ignore[arg-type]
+    driver = drive()
+
+    with pytest.raises(ProcessingError, match=r"returned \[1, 2\]: several partitions are a set"):
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "v")

@@ -13,6 +13,7 @@ from pystreams.backfill.execution.progress import StageProgress
 from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.identity import BackfillIdentity
+from pystreams.backfill.plan.idle_checks import refuse_idle_timeouts
 from pystreams.backfill.plan.stages import merges_history
 from pystreams.backfill.plan.store_checks import refuse_stores_without_dump
 from pystreams.backfill.publishing.broker_checks import refuse_used_group
@@ -232,6 +233,7 @@ class Backfill:
             StreamsError: As by `run`.
         """
         refuse_stores_without_dump(self._plan)
+        refuse_idle_timeouts(self._plan, self._config)
         require_pyspark()
         if self._publishing is not None and self._admin is not None:
             with_outputs = self._publishing.with_outputs

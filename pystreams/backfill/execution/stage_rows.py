@@ -14,6 +14,8 @@ Rows come from the history and, for topics between sub-topologies, from what ear
 There each upstream task's records are a sequence, and the sequences are merged by their heads as
 partitions are: by (highest timestamp so far in the sequence, stage, task, place). The
 place in the merged order is the record's offset, behind the history's own if the topic has any.
+Records of joins by foreign keys have a turn (`plan.turns`), which counts for their timestamps; they
+come behind all others of that time, because those may be what they answer.
 
 The shuffle is by a salt that leads each task to a Spark partition of its own (`shuffle_salts`). All
 window functions partition by it, so Spark adds no other shuffle:
@@ -73,6 +75,7 @@ class StageInput:
         behind: Bounds of the history of topics that are written as well.
         event_times: Returns the frame with the column `waits` added, from rows sorted by partition,
             topic and offset; None where the records' own timestamps count.
+        topics_in_turn: Topics whose records have a turn.
         partitions_in_order: Whether each partition of the history comes as one Spark partition, in
             the order of its offsets.
     """
@@ -83,6 +86,7 @@ class StageInput:
     num_tasks: int
     behind: Mapping[TopicPartition, PartitionBounds] = field(default_factory=dict)
     event_times: Callable[[DataFrame], DataFrame] | None = None
+    topics_in_turn: frozenset[str] = frozenset()
 
 
 def in_task_order(spark: SparkSession, given: StageInput) -> DataFrame:
@@ -118,7 +122,9 @@ def _marker_rows(spark: SparkSession, num_tasks: int) -> DataFrame:
 def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
     """Return rows of several sequences in the order in which their heads are taken."""
     sequence = Window.partitionBy("salt", "topic", "partition", "stage", "task").orderBy("place")
-    rows = rows.withColumn("waits", F.max("timestamp").over(sequence))
+    has_turn = F.col("topic").isin(sorted(given.topics_in_turn))
+    time = F.when(has_turn, _turn()).otherwise(F.col("timestamp"))
+    rows = rows.withColumn("waits", F.max(time).over(sequence))
     if given.written is not None:
         rows = _with_offsets(rows, given.behind)
     if given.num_topics == 1:
@@ -126,7 +132,13 @@ def _merged(rows: DataFrame, given: StageInput) -> DataFrame:
     if given.event_times is not None:
         in_turn = rows.drop("waits").sortWithinPartitions("partition", "topic", "offset")
         rows = given.event_times(in_turn.select(*COLUMNS))
-    return rows.sortWithinPartitions("partition", "waits", "topic", "offset")
+    return rows.sortWithinPartitions("partition", "waits", has_turn, "topic", "offset")
+
+
+def _turn() -> Column:
+    """Return a row's turn: the last header."""
+    turn = F.element_at("headers", -1)["value"]
+    return F.conv(F.hex(turn), 16, -10).cast("bigint")
 
 
 def _with_offsets(rows: DataFrame, behind: Mapping[TopicPartition, PartitionBounds]) -> DataFrame:

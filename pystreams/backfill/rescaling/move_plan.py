@@ -30,8 +30,9 @@ from pystreams.runtime.cluster.committed_offsets import (
     numbers_of,
 )
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
-from pystreams.topology.graph.nodes import SinkNode
+from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
 from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -124,8 +125,9 @@ def plan_move(old: TopologyPlan, new: TopologyPlan, num_partitions: Mapping[str,
         num_partitions: Partition counts of all topics there are.
 
     Raises:
-        RescaleRefusedError: There is nothing to move, changelogs do not fit each other, or a
-            repartition topic is written with a partitioner of the user's own.
+        RescaleRefusedError: There is nothing to move, changelogs do not fit each other, a
+            repartition topic is written with a partitioner of the user's own, or rows that are to
+            move have subscribed to others by a foreign key.
         MissingChangelogError: A changelog topic does not exist.
         TopologyError: The partition counts do not fit the topology: co-partitioning.
     """
@@ -139,8 +141,10 @@ def plan_move(old: TopologyPlan, new: TopologyPlan, num_partitions: Mapping[str,
             "every sub-topology has as many tasks as before, so that no state has to move: give a "
             "source topic another number of partitions first (kafka-topics --alter --partitions)"
         )
-    for part in parts:
-        if not part.keeps_partitions and part.changelogs:
+    moving = [part for part in parts if not part.keeps_partitions]
+    for part in moving:
+        _refuse_subscribers(old, part)
+        if part.changelogs:
             _refuse_own_partitioners(old, part)
     return MovePlan(old, new, partitions, parts)
 
@@ -201,6 +205,21 @@ def _names(
             "reads: it has never run with this topology, or the topic was deleted"
         )
     return sorted(found)
+
+
+def _refuse_subscribers(plan: TopologyPlan, part: MovedSubtopology) -> None:
+    """Refuse a table with foreign keys: subscriptions say to which partition answers go."""
+    for name in plan.subtopologies[part.id].nodes:
+        node = plan.topology.nodes[name]
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, SubscriptionSendOperator):
+            raise RescaleRefusedError(
+                f"sub-topology {part.id} would get {part.new_tasks} tasks instead of "
+                f"{part.old_tasks}, and node {name!r} joins its rows by a foreign key: the table "
+                "they are joined with keeps for each of them the partition that its changes are "
+                "told to, which would be wrong. Leave this table's partitions as they are (the "
+                "other one's may change), or build the state anew with `pystreams backfill`, under "
+                "the new application.id"
+            )
 
 
 def _refuse_own_partitioners(plan: TopologyPlan, part: MovedSubtopology) -> None:

@@ -29,6 +29,7 @@ from pystreams.backfill.spark.shuffle_salts import salts_of
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.committed_offsets import with_numbers
+from pystreams.topology.operators.foreign_key_serdes import SubscriptionSerde
 
 _COLUMNS = (
     "kind",
@@ -113,7 +114,15 @@ def _new_partition(part: MovedSubtopology, changelog: StoreChangelog) -> Column:
             raise WorkerFailureError.of(error, TaskId(subtopology, partition))
         return partition_of(data, new)
 
-    return F.udf(moved, "int")(record_key(changelog), F.col("partition"), F.col("offset"))
+    return F.udf(moved, "int")(_placing_key(changelog), F.col("partition"), F.col("offset"))
+
+
+def _placing_key(changelog: StoreChangelog) -> Column:
+    """Return the key that decides where a row lies: of a subscription the foreign one."""
+    if isinstance(changelog.value_serde, SubscriptionSerde):
+        length = F.conv(F.hex(F.expr("substring(key, 1, 4)")), 16, 10).cast("int")
+        return F.col("key").substr(F.lit(5), length)
+    return record_key(changelog)
 
 
 def _end_rows(

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from pystreams.backfill.plan.rows import HEADERS, headers_of
+from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
@@ -62,6 +63,7 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
     """
     job: StageJob = unpack(payload)
     settings = job.settings().task
+    in_turn = topics_in_turn(job.backfill.topology)
     reading: tuple[str, int] | None = None
     ask: _Asking | None = None
     for batch in batches:
@@ -71,6 +73,9 @@ def add_event_times(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterat
             topic, partition = row[0], row[1]
             if topic is None:
                 waits.append(None)
+                continue
+            if topic in in_turn:
+                waits.append(turn_in(row[-1]))
                 continue
             if (topic, partition) != reading:
                 reading = (topic, partition)

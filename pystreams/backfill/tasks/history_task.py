@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from pystreams.backfill.plan.rows import ResultBatch, ResultKind
+from pystreams.backfill.plan.rows import HistoryMessage, ResultBatch, ResultKind
 from pystreams.backfill.plan.stages import Stage
+from pystreams.backfill.tasks.task_turns import TaskTurns
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, OutputBuffer
@@ -102,6 +103,8 @@ class HistoryTask:
         self._logged = {builder.name for builder in plan.logged_stores(subtopology)}
         self._sequences: dict[str, int] = {}
         self._unchecked = 0
+        self._turns = TaskTurns(plan, stage)
+        self._run_records = 1 if self._turns.writes else settings.run_records
         self._task.time.now_ms = settings.now_ms
         self._task.open(directory)
         self._task.start(start, settings.now_ms)
@@ -109,6 +112,14 @@ class HistoryTask:
     def buffered_records(self, partition: TopicPartition) -> int:
         """Return how many records of a partition wait."""
         return self._task.buffered_records(partition)
+
+    @property
+    def topics_in_turn(self) -> frozenset[str]:
+        """Topics of which each record is to come after all that is before it in the order.
+
+        A batch of `feed` has either these or others.
+        """
+        return self._turns.read
 
     def feed(
         self,
@@ -129,13 +140,25 @@ class HistoryTask:
         """
         task = self._task
         for partition, messages in batch.items():
-            task.add_records(partition, messages)
+            if partition.topic not in self._turns.read:
+                task.add_records(partition, messages)
+                continue
+            for message in messages:
+                assert isinstance(message, HistoryMessage), "what was staged is read as rows"
+                task.add_records(partition, [self._turns.take(message)])
+                yield from self._process(unread)
+        yield from self._process(unread)
+
+    def _process(self, unread: Collection[TopicPartition]) -> Iterator[ResultBatch]:
+        task = self._task
         while all(map(task.buffered_records, unread)):
-            run = task.next_run(self._settings.run_records)
+            run = task.next_run(self._run_records)
             if run is None:
                 return
             self._unchecked += task.process(run)
             task.punctuate_stream_time()
+            if self._turns.writes:
+                self._turns.mark(task.outputs(), task.time.stream_time)
             if self._unchecked >= self._settings.run_records:
                 self._unchecked = 0
                 self._keep_to_limits()
@@ -201,7 +224,7 @@ class HistoryTask:
         manager, settings = self._task.state_manager, self._settings
         uncommitted_bytes, cached_bytes = manager.measure()
         if cached_bytes > settings.cache_max_bytes:
-            manager.flush_caches()
+            self._flush_caches()
             uncommitted_bytes = manager.uncommitted_bytes()
         limit = settings.uncommitted_max_bytes
         asked = self._task.commit_requested
@@ -211,9 +234,15 @@ class HistoryTask:
 
     def _commit(self) -> None:
         """Make the stores' writes durable."""
-        self._task.state_manager.flush_caches()
+        self._flush_caches()
         self._forget_logged()
         self._task.post_commit()
+
+    def _flush_caches(self) -> None:
+        """Let caches forward what they hold back, now."""
+        self._task.state_manager.flush_caches()
+        if self._turns.writes:
+            self._turns.mark(self._task.outputs(), self._task.time.stream_time)
 
     def _forget_logged(self) -> None:
         """Number the changelog records, and drop them: the state at the end is given as a whole."""
@@ -232,6 +261,7 @@ class HistoryTask:
             if self._keeps(output.topic):
                 yield from self._results(output)
             output.records.clear()
+            self._turns.forget(output)
 
     def _keeps(self, topic: str) -> bool:
         only = self._stage.only_topic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +45,11 @@ def fed_with_rows(
     """
     offsets = _Offsets(gaps_allowed=gaps_allowed)
     for rows in given:
+        if task.topics_in_turn:
+            for partition, own in _in_turn(number, rows):
+                offsets.check(partition, own.column(OFFSET).to_numpy().tolist())
+                yield from task.feed({partition: messages_of(partition, own)})
+            continue
         batch: dict[TopicPartition, list[HistoryMessage]] = {}
         for partition, own in _by_partition(number, rows):
             offsets.check(partition, own.column(OFFSET).to_numpy().tolist())
@@ -132,6 +138,16 @@ def _by_partition(
         return
     for code, topic in enumerate(topics):
         yield TopicPartition(topic, number), rows.filter(pc.equal(encoded.indices, code))
+
+
+def _in_turn(number: int, rows: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """Return the rows that follow one another in one topic, as often as topics change."""
+    begin = 0
+    for topic, own in groupby(rows.column(TOPIC).to_pylist()):
+        length = sum(1 for _ in own)
+        if topic is not None:
+            yield TopicPartition(topic, number), rows.slice(begin, length)
+        begin += length
 
 
 def messages_of(partition: TopicPartition, rows: pa.RecordBatch) -> list[HistoryMessage]:

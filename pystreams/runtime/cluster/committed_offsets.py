@@ -58,13 +58,17 @@ class OffsetRange(NamedTuple):
     high_watermark: int
 
 
-def encode_partition_time(partition_time: int, entries: bytes = b"") -> str:
+def encode_partition_time(
+    partition_time: int, entries: bytes = b"", numbers: Mapping[str, int] | None = None
+) -> str:
     """Return the metadata text for a partition time (ms, -1 if unknown).
 
     Args:
         partition_time: The partition time.
         entries: What `encode_entries` has made.
+        numbers: What stands behind them, by name; see `with_numbers`.
     """
+    entries = with_numbers(entries, numbers or {})
     return base64.b64encode(_TIME.pack(2, partition_time) + entries).decode()
 
 

@@ -6,8 +6,9 @@ life is left over. It implements `TaskContext` of the topology.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pystreams.errors import (
@@ -18,7 +19,7 @@ from pystreams.errors import (
     StateStoreCorruptedError,
     StreamsError,
 )
-from pystreams.ids import TaskId
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
@@ -31,6 +32,7 @@ from pystreams.runtime.core.error_handlers import (
     ask,
     where,
 )
+from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import Serde, WrappingSerde
@@ -55,8 +57,11 @@ class TaskSettings:
         max_task_idle_ms: See `PartitionGroup`.
         stores: What stores are opened with.
         num_partitions: Returns the partition count of a topic by its real name.
+        read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
+            polled; False if it does not say.
         operators: What operators need of the configuration.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        app_configs: All of the configuration by Kafka's names, for processors that ask.
     """
 
     timestamp_extractor: TimestampExtractor
@@ -66,8 +71,10 @@ class TaskSettings:
     max_task_idle_ms: int
     stores: StoreSettings
     num_partitions: Callable[[str], int]
+    read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
     operators: OperatorSettings = field(default_factory=OperatorSettings)
     topic_entries: Callable[[str], bytes] = lambda _: b""
+    app_configs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OperatorContext:
@@ -88,9 +95,12 @@ class OperatorContext:
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
+        app_configs: All of the configuration by Kafka's names.
+        state_directory: The task's directory; set before the processors start.
         committed_numbers: What operators commit with the offsets; the task reads and writes it.
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
+        idle_input: Who is told of a silent input.
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
     """
@@ -110,12 +120,16 @@ class OperatorContext:
         self.record = record
         self.time = time
         self.settings = settings.operators
+        self.app_configs = settings.app_configs
+        self.state_directory = Path()
         self.committed_numbers = CommittedNumbers()
         self.committed_number = self.committed_numbers.committed
         self.commit_number = self.committed_numbers.commit
         self.store = store
         self.origin = Origin()
         self.punctuations = PunctuationQueue()
+        self.idle_input = IdleInput()
+        self.on_idle_input = self.idle_input.watch
         self.commit_requested = False
         self.dropped_records = 0
         self._drop_warnings = DropWarnings(task_id, record, time)
@@ -163,13 +177,39 @@ class OperatorContext:
                 # The store is met again when the task next uses it, which may rebuild it.
                 _log.warning("processor not closed", task=str(self.task_id), why=str(error))
 
+    def begin_silence(self, partitions: Iterable[TopicPartition]) -> None:
+        """Let silence begin now, when the task does; behind a repartition with the first record.
+
+        There what fills the topic may not run yet: see ADR 9.
+        """
+        if not any(self._plan.is_repartition(partition.topic) for partition in partitions):
+            self.idle_input.heard(self.time.now_ms)
+
+    def wall_clock_due_ms(self) -> int | None:
+        """Return when the wall clock makes something due (ms); None if nothing."""
+        due_ms = self.punctuations.next_due_ms(PunctuationType.WALL_CLOCK_TIME)
+        idle_due_ms = self.idle_input.due_ms
+        if due_ms is None or idle_due_ms is None:
+            return due_ms if idle_due_ms is None else idle_due_ms
+        return min(due_ms, idle_due_ms)
+
+    def fire(self, kind: PunctuationType, time_ms: int, is_silent: Callable[[], bool]) -> int:
+        """Fire what a clock has made due; return how much.
+
+        Args:
+            kind: Which clock.
+            time_ms: The clock's time (ms).
+            is_silent: Whether no record waits to be processed, here or at the broker.
+        """
+        fired = self.punctuations.fire(kind, time_ms, self.run_punctuator)
+        if kind is PunctuationType.STREAM_TIME or not self.idle_input.due(time_ms):
+            return fired
+        self._begin_punctuation(time_ms)
+        return fired + self.idle_input.look(time_ms, is_silent)
+
     def run_punctuator(self, schedule: Schedule, time_ms: int) -> None:
         """Call one punctuator with its clock's time (ms)."""
-        self.origin.punctuated = True
-        record = self.record
-        record.message = None
-        record.headers = ()
-        record.timestamp = time_ms
+        self._begin_punctuation(time_ms)
         try:
             schedule.punctuator(time_ms)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
@@ -262,13 +302,20 @@ class OperatorContext:
         self._drop_warnings.add(node, reason, details)
 
     def schedule(
-        self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        punctuator: Punctuator,
+        start_time_ms: int | None = None,
     ) -> Schedule:
         """Schedule a punctuation of a node."""
+        now_ms = self.time.now_ms
         if kind is PunctuationType.STREAM_TIME:
+            now_ms = self.time.stream_time
             self._end_run()
         return self.punctuations.schedule(
-            node, interval_ms, kind, punctuator, now_ms=self.time.now_ms
+            node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )
 
     def request_commit(self) -> None:
@@ -284,6 +331,14 @@ class OperatorContext:
         self._on_close.append(action)
 
     # ------------------------------------------------------------------ inside
+
+    def _begin_punctuation(self, time_ms: int) -> None:
+        """Take note that what follows comes of no record, but of a time (ms)."""
+        self.origin.punctuated = True
+        record = self.record
+        record.message = None
+        record.headers = ()
+        record.timestamp = time_ms
 
     def _run_user_code(self, action: Callable[[], None], stage: str) -> None:
         try:

@@ -1,12 +1,14 @@
 """Scheduled punctuations of one task.
 
 Both clocks work alike: an entry has a next due time and an interval. On stream time the first
-punctuation is due at once (with the first record), on wall-clock time one interval from now. An
-entry that is late fires once and then keeps to its grid; what it missed is not repeated.
+punctuation is due at once (with the first record), on wall-clock time one interval from now; one
+that is anchored is due at its start time, or where that has passed at the next point of its grid.
+An entry that is late fires once and then keeps to its grid; what it missed is not repeated.
 
 Those due at one time fire in the order in which Kafka Streams fires them, that of a heap.
 
-Source: Kafka Streams' `PunctuationQueue` and `PunctuationSchedule.next`; `java.util.PriorityQueue`.
+Source: Kafka Streams' `PunctuationQueue`, `PunctuationSchedule.next`,
+`StreamTask.getInitialSchedule`; `java.util.PriorityQueue`.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class PunctuationQueue:
         punctuator: Punctuator,
         *,
         now_ms: int,
+        start_time_ms: int | None = None,
     ) -> Schedule:
         """Add a schedule.
 
@@ -64,9 +67,16 @@ class PunctuationQueue:
             interval_ms: Its interval (ms).
             kind: Which clock.
             punctuator: What to call with the clock's time.
-            now_ms: Wall-clock time (ms); only wall-clock schedules look at it.
+            now_ms: That clock's time (ms).
+            start_time_ms: When it is to fire first (ms), and the beginning of its grid; None fires
+                with the first record, or an interval from now.
         """
-        due_ms = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms
+        if start_time_ms is None:
+            due_ms = 0 if kind is PunctuationType.STREAM_TIME else now_ms + interval_ms
+        else:
+            due_ms = start_time_ms
+            if due_ms < now_ms:
+                due_ms += ((now_ms - due_ms) // interval_ms + 1) * interval_ms
         entry = Schedule(node, interval_ms, punctuator, due_ms)
         _push(self._schedules[kind], entry)
         return entry

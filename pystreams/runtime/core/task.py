@@ -27,7 +27,6 @@ from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
     decode_partition_time,
     encode_partition_time,
-    with_numbers,
 )
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
@@ -126,6 +125,7 @@ class StreamTask:
         """
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = self._new_context()
+        self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
@@ -144,6 +144,7 @@ class StreamTask:
         self.time.stream_time = self._group.stream_time()
         self._move(TaskEvent.START)
         self._operators.init_processors()
+        self._operators.begin_silence(self.partitions)
         wrote = any(self.state_manager.measure())
         self._uncommitted_work = wrote or any(output.records for output in self.outputs())
 
@@ -196,6 +197,7 @@ class StreamTask:
         queue = self._group.queues[partition]
         queue.now_ms = self.time.now_ms
         queue.add(messages)
+        self._operators.idle_input.heard(queue.now_ms)
         topic = partition.topic
         self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)
         if messages and not len(queue):
@@ -294,7 +296,7 @@ class StreamTask:
 
     def wall_clock_due_ms(self) -> int | None:
         """Return when the wall clock makes the next punctuation due (ms), None without any."""
-        return self._operators.punctuations.next_due_ms(PunctuationType.WALL_CLOCK_TIME)
+        return self._operators.wall_clock_due_ms()
 
     def punctuate_wall_clock(self, now_ms: int) -> int:
         """Fire what the wall clock has made due; return how many fired."""
@@ -321,14 +323,12 @@ class StreamTask:
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
-        entries = self._settings.topic_entries
+        entries_of = self._settings.topic_entries
         numbers = self._operators.committed_numbers.present()
         return {
             partition: CommittedOffset(
                 queue.next_offset,
-                encode_partition_time(
-                    queue.partition_time, with_numbers(entries(partition.topic), numbers)
-                ),
+                encode_partition_time(queue.partition_time, entries_of(partition.topic), numbers),
             )
             for partition, queue in self._group.queues.items()
             if queue.next_offset is not None
@@ -390,7 +390,9 @@ class StreamTask:
 
     @tells_damage
     def _fire(self, kind: PunctuationType, time_ms: int) -> int:
-        fired = self._operators.punctuations.fire(kind, time_ms, self._operators.run_punctuator)
+        fired = self._operators.fire(
+            kind, time_ms, lambda: not self._group and self._settings.read_to_end(self.partitions)
+        )
         if fired:
             self._uncommitted_work = True
             self.state_manager.measure()

@@ -18,6 +18,7 @@ Spec: DESIGN "Groups": tasks follow partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from pystreams.errors import (
     RetriableClientError,
@@ -338,7 +339,7 @@ class TaskManager:
             self._plan,
             subtopology,
             partitions,
-            self._settings,
+            replace(self._settings, read_to_end=lambda read: self._consumer().read_to_end(read)),
             lambda partition: self._consumer().known_lag(partition),
         )
         self.tasks[task_id] = task

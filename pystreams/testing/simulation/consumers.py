@@ -238,6 +238,16 @@ class SimulatedConsumer:
         end, position = self._known_ends.get(partition), self._positions.get(partition)
         return None if end is None or position is None else max(end - position, 0)
 
+    def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether nothing lies beyond the positions; an answer may be lost."""
+        self._lifeline.pulse(f"{self._client_id} read_to_end {_listed(partitions)}")
+        if self._faults.happens(self._faults.rates.no_answer):
+            return False
+        return all(
+            self._positions.get(partition) == self._broker.log(partition).stable_end
+            for partition in partitions
+        )
+
     # ------------------------------------------------------------------ offsets
 
     def committed(

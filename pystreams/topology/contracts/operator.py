@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from pystreams.errors import SerializationError
@@ -60,6 +61,8 @@ class TaskContext(Protocol):
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         settings: What operators need of the configuration.
+        app_configs: All of the configuration by Kafka's names.
+        state_directory: The task's directory.
     """
 
     application_id: str
@@ -67,6 +70,8 @@ class TaskContext(Protocol):
     record: PresentRecord
     time: TaskTime
     settings: OperatorSettings
+    app_configs: Mapping[str, Any]
+    state_directory: Path
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
@@ -138,9 +143,26 @@ class TaskContext(Protocol):
         """
 
     def schedule(
-        self, node: str, interval_ms: int, kind: PunctuationType, punctuator: Punctuator
+        self,
+        node: str,
+        interval_ms: int,
+        kind: PunctuationType,
+        punctuator: Punctuator,
+        start_time_ms: int | None = None,
     ) -> Cancellable:
-        """Schedule a punctuation of a node."""
+        """Schedule a punctuation of a node, anchored at a start time (ms) if there is one."""
+
+    def on_idle_input(self, timeout_ms: int, go_on: Callable[[int, int], bool]) -> None:
+        """Call `go_on` now and then while the task's input is silent, from when that is too long.
+
+        Silent is an input none of whose partitions has a record that was not processed: not in the
+        task, not at the broker.
+
+        Args:
+            timeout_ms: How long silence is to last first, on the wall clock (ms).
+            go_on: Called with (since when it is silent, on the wall clock; how long, beyond the
+                timeout), in ms. Returns whether it wants to be called again in this silence.
+        """
 
     def request_commit(self) -> None:
         """Ask for a commit after the current record."""

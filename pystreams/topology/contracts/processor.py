@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from pystreams.ids import TaskId
 from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.serdes import Serde
 
 KIn = TypeVar("KIn")
 VIn = TypeVar("VIn")
@@ -61,13 +63,51 @@ class ProcessorContext(Protocol[KOut, VOut]):
     def commit(self) -> None:
         """Ask for a commit of this task; it happens after the current record, not now."""
 
+    @property
+    def key_serde(self) -> Serde[Any]:
+        """The configured `default.key.serde`; `ConfigError` if there is none."""
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        """The configured `default.value.serde`; `ConfigError` if there is none."""
+
+    @property
+    def state_dir(self) -> Path:
+        """The task's own directory, where its stores are; what else is put there stays its own.
+
+        A `TopologyTestDriver` has one if it was made with a `state_directory`; else asking for it
+        is a `TopologyError`.
+        """
+
+    def app_configs(self) -> dict[str, Any]:
+        """Return the application's configuration by Kafka's names; may hold passwords."""
+
+    def app_configs_with_prefix(self, prefix: str) -> dict[str, Any]:
+        """Return what of the configuration begins with a prefix, without it."""
+
     def schedule(
-        self, interval_ms: int, punctuation_type: PunctuationType, punctuator: Punctuator
+        self,
+        interval_ms: int,
+        punctuation_type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time_ms: int | None = None,
     ) -> Cancellable:
         """Call `punctuator` every `interval_ms` milliseconds of the chosen clock.
 
+        On stream time the first call follows the first record, on wall-clock time it comes one
+        interval from now. Calls that were missed, where time has leapt, are not made up for.
+
+        Args:
+            interval_ms: How far apart calls are.
+            punctuation_type: The clock.
+            punctuator: Called with that clock's time (ms).
+            start_time_ms: Time of the first call; later ones are whole intervals after it. If it
+                has passed, the first call is at the next such time: with 0 and an interval of an
+                hour, each full hour.
+
         Raises:
-            ValueError: The interval is below one millisecond.
+            ValueError: The interval is below one millisecond, or the start time below 0.
             TopologyError: The punctuator is async.
         """
 
@@ -119,9 +159,28 @@ class FixedKeyProcessor(Generic[KIn, VIn, VOut]):
         """Release what `init` acquired."""
 
 
+class ValueTransformerWithKey(Generic[KIn, VIn, VOut]):
+    """What `KTable.transform_values` runs: makes a row's value, with state if it needs any."""
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        """Keep the context, fetch stores, schedule punctuations; it forwards nothing."""
+
+    def transform(self, key: KIn, value: VIn | None) -> VOut | None:
+        """Return the row's new value, None for no row.
+
+        Args:
+            key: The row's key.
+            value: Its value; None when the row was deleted, or is not there when it is looked up.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what `init` acquired."""
+
+
 @runtime_checkable
 class ConnectsStores(Protocol):
     """A supplier that brings its own stores: they are added and connected to its processor."""
 
     def stores(self) -> list[Any]:
-        """Return the store builders."""
+        """Return the store builders: the same ones at each call, as a store is one builder."""

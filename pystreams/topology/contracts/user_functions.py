@@ -13,6 +13,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 KEY_VALUE = ("key", "value")
 VALUE = ("value",)
+_TAKEN = {"process": "record", "transform": "key, value"}
 
 
 def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
@@ -56,7 +57,7 @@ def refuse_async(function: object, operation: str) -> None:
         raise TopologyError(f"{operation}: {name} {NOT_ASYNC}")
 
 
-def checked_supplier(function: Function, node: str) -> Function:
+def checked_supplier(function: Function, node: str, method: str = "process") -> Function:
     """Return the supplier of a node's processors if it makes a new one at each call.
 
     It is called twice to see that, as Kafka Streams does; `init` and `close` of what it returns
@@ -65,6 +66,7 @@ def checked_supplier(function: Function, node: str) -> Function:
     Args:
         function: The user's supplier.
         node: Name of the node.
+        method: What its objects are called with, record by record.
 
     Raises:
         TopologyError: It is no function without parameters, it raises, or it returns the same
@@ -78,7 +80,7 @@ def checked_supplier(function: Function, node: str) -> Function:
         first, second = function(), function()
     except Exception as error:
         raise TopologyError(f"the supplier of {where} raised {error!r}") from error
-    check_processor(first, node)
+    check_processor(first, node, method)
     if first is second:
         raise TopologyError(
             f"the supplier of {where} returned the same object twice, {first!r}: tasks and threads "
@@ -87,19 +89,19 @@ def checked_supplier(function: Function, node: str) -> Function:
     return function
 
 
-def check_processor(processor: object, node: str) -> None:
-    """Refuse what a supplier returned if it is no processor.
+def check_processor(processor: object, node: str, method: str = "process") -> None:
+    """Refuse what a supplier returned if it is no processor, or no transformer.
 
     Raises:
         TopologyError: It can't process records, or is async; names the node.
     """
-    if not callable(getattr(processor, "process", None)):
+    if not callable(getattr(processor, method, None)):
         raise TopologyError(
             f"processor {node!r}: its supplier returned {processor!r}, "
-            "which has no method process(record)"
+            f"which has no method {method}({_TAKEN[method]})"
         )
-    for method in ("init", "process", "close"):
-        refuse_async(getattr(processor, method, None), f"processor {node!r}")
+    for part in ("init", method, "close"):
+        refuse_async(getattr(processor, part, None), f"processor {node!r}")
 
 
 def with_or_without_key(
@@ -118,7 +120,8 @@ def with_or_without_key(
 
 
 def _no_supplier(given: object, where: str) -> TopologyError:
-    kind = type(given).__name__ if hasattr(given, "process") else "MyProcessor"
+    made = hasattr(given, "process") or hasattr(given, "transform")
+    kind = type(given).__name__ if made else "MyProcessor"
     return TopologyError(
         f"{where} takes a supplier that makes a processor for each task, such as {kind} or "
         f"lambda: {kind}(...), not {given!r}"

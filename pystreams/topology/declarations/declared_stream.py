@@ -108,11 +108,7 @@ class DeclaredStream:
             name = self.graph.names.node(prefix)
         naming.check_name(name, "a node")
         checked_supplier(supplier, name)
-        if isinstance(stores, str) or not all(isinstance(store, str) for store in stores):
-            raise TopologyError(
-                f"processor {name!r}: stores must be a list of names, not {stores!r}; add each "
-                "store with add_state_store(...) and give its name here"
-            )
+        check_store_names(stores, name)
         node = UserProcessorNode(name, supplier, tuple(stores), fixed_key)
         key_serde = self.key_serde if fixed_key else None
         return self.followed_by(node, key_serde, None, new_key=not fixed_key)
@@ -203,3 +199,12 @@ class DeclaredStream:
 def behind(graph: StreamsGraph, node: RepartitionNode) -> DeclaredStream:
     """Return the stream that a repartition's source gives."""
     return DeclaredStream(graph, node, frozenset((node.name,)), node.key_serde, node.value_serde)
+
+
+def check_store_names(stores: Sequence[str], node: str) -> None:
+    """Refuse stores of a node that are not given by their names."""
+    if isinstance(stores, str) or not all(isinstance(store, str) for store in stores):
+        raise TopologyError(
+            f"processor {node!r}: stores must be a list of names, not {stores!r}; add each "
+            "store with add_state_store(...) and give its name here"
+        )

@@ -7,6 +7,7 @@ foreign table ----------> tell -----+
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,7 +156,6 @@ class _ForeignKeyJoin:
                 TableNeed(foreign.node, Wanted.OLD_VALUES),
                 TableNeed(table.node, Wanted.OLD_VALUES),
             ),
-            keeps_null_keys=call.left,
         )
         graph.add(send, table.node)
         sink_name = self._name("-subscription-registration-sink", naming.TABLE_SINK)
@@ -282,11 +282,22 @@ def _row_function(function: Callable[..., Any], *, with_key: bool) -> RowFunctio
 
 
 def _by_key(partitioner: StreamPartitioner | None) -> StreamPartitioner | None:
-    """Return a partitioner that is given no value: subscriptions and responses are ours alone."""
+    """Return a partitioner that is given no value: subscriptions and responses are ours alone.
+
+    Each must go to one partition: the one where the row lies that it is for.
+    """
     if partitioner is None:
         return None
 
     def choose(topic: str, key: Any, value: Any, count: int) -> int | None:  # noqa: ARG001 - as above
-        return partitioner(topic, key, None, count)
+        chosen = partitioner(topic, key, None, count)
+        if not isinstance(chosen, AbstractSet):
+            return chosen
+        if len(chosen) != 1:
+            raise TopologyError(
+                f"the partitioner of a join by a foreign key chose the partitions {sorted(chosen)} "
+                f"of {topic} for {key!r}: TableJoined takes one that chooses one partition"
+            )
+        return next(iter(chosen))
 
     return choose

@@ -112,6 +112,8 @@ class GraceJoinNode(GraphNode):
         topology.connect_processor_and_state_stores(self.name, *self.table_stores)
         grace_period_ms = self.operator.grace_period_ms
         for store in self.table_stores:
+            if not topology.stores[store].store_kind.keeps_versions:
+                continue  # What a transformer uses is no history.
             retention = topology.stores[store].spec.retention
             assert retention is not None, f"store {store} is versioned"
             if retention.retention_ms < grace_period_ms:

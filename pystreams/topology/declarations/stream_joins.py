@@ -61,6 +61,8 @@ class StreamJoin:
         left_outer: Whether left records without a match are joined with None.
         right_outer: Whether right records without a match are.
         joined: The user's options, with serdes filled in where the streams have them.
+        idle_timeout_ms: After how much silence the wall clock lets go of what has no match; None
+            for never.
     """
 
     windows: JoinWindows
@@ -68,6 +70,7 @@ class StreamJoin:
     left_outer: bool
     right_outer: bool
     joined: StreamJoined[Any, Any, Any]
+    idle_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +205,7 @@ class StreamStreamJoinNode(GraphNode):
                 before_ms=before_ms,
                 after_ms=after_ms,
                 grace_period_ms=grace_ms,
+                idle_timeout_ms=self.join.idle_timeout_ms,
             ),
             OuterJoinOperator(
                 names.this_store,
@@ -277,6 +281,11 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
         StreamJoined, call.joined, call.options, call.kind
     )
     chosen.check_suppliers(windows)
+    if call.kind == "join" and chosen.idle_timeout_ms is not None:
+        raise TopologyError(
+            "join of two streams has an idle_timeout_ms: it joins each pair at once, and waits for "
+            "nothing; leave idle_timeout_ms out"
+        )
     # Differs from Kafka: serdes that are left open are the streams', not the defaults.
     joined = replace(
         chosen,
@@ -293,12 +302,18 @@ def join_streams(left: DeclaredStream, right: DeclaredStream, call: JoinCall) ->
         left_outer=call.kind != "join",
         right_outer=call.kind == "outer_join",
         joined=joined,
+        idle_timeout_ms=(
+            None if call.kind == "join" else left.graph.idle_timeout_of(joined.idle_timeout_ms)
+        ),
     )
     graph, names = left.graph, JoinNames.of(join, left.graph.names)
-    this_window = JoinWindowOperator(names.this_store)
-    other_window = JoinWindowOperator(names.other_store)
-    graph.add(ProcessorGraphNode(names.this_windowed, this_window), this.node)
-    graph.add(ProcessorGraphNode(names.other_windowed, other_window), that.node)
+    silence_of = None if join.idle_timeout_ms is None else names.held_back
+    for windowed, store, stream in (
+        (names.this_windowed, names.this_store, this),
+        (names.other_windowed, names.other_store, that),
+    ):
+        window = JoinWindowOperator(store, silence_of, windows.grace_period_ms)
+        graph.add(ProcessorGraphNode(windowed, window), stream.node)
     keeps_null_keys = join.left_outer or join.right_outer
     node = StreamStreamJoinNode(names.merge, names, join, keeps_null_keys=keeps_null_keys)
     graph.add(node, this.node, that.node)

@@ -28,6 +28,7 @@ from pystreams.topology.declarations.table_decisions import TableDecisions
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.graph.nodes import CopartitionGroup
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.idle_time import NEVER
 
 Merged = Mapping[GraphNode, StreamSourceNode]
 """Sources of topics that an earlier one reads as well, with that one; in order of declaration."""
@@ -40,9 +41,12 @@ class StreamsGraph:
         names: Names the nodes.
         repartitions: The repartition that joins of one stream, or aggregations of one group,
             have in common; by what they belong to.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time
+            of what waits for it; None if it never does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, idle_timeout_ms: int | None = None) -> None:
+        self.idle_timeout_ms = None if idle_timeout_ms == NEVER else idle_timeout_ms
         self.names = NameCounter()
         self.repartitions: dict[object, RepartitionNode] = {}
         # All by node, in the order of declaration.
@@ -51,6 +55,12 @@ class StreamsGraph:
         self._calls: dict[GraphNode, UsersCall] = {}
         self._declared = 0
         self._copartition_groups: list[CopartitionGroup] = []
+
+    def idle_timeout_of(self, own_ms: int | None) -> int | None:
+        """Return the idle timeout of an operation (ms) that has one of its own, or none."""
+        if own_ms is None:
+            return self.idle_timeout_ms
+        return None if own_ms == NEVER else own_ms
 
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
         """Declare a node after its parents, or once more after another one."""

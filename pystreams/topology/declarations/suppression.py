@@ -23,6 +23,7 @@ from pystreams.topology.declarations.graph_node import (
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.idle_time import checked_timeout
 from pystreams.topology.operators.suppress import SuppressedView, SuppressOperator
 from pystreams.topology.operators.table_view import TableView
 from pystreams.topology.options.suppressed import BufferConfig, BufferFullStrategy, Suppressed
@@ -50,8 +51,16 @@ class SuppressNode(TableNode):
         topology.add_state_store(self.buffer, self.name)
 
 
-def suppressed_table(table: DeclaredTable, suppressed: Suppressed[Any]) -> DeclaredTable:
+def suppressed_table(
+    table: DeclaredTable, suppressed: Suppressed[Any], idle_timeout_ms: int | None
+) -> DeclaredTable:
     """Declare that a table's changes wait; return the table of those that went on.
+
+    Args:
+        table: The table.
+        suppressed: How long they wait.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time
+            (ms); None takes the topology's.
 
     Raises:
         TopologyError: The table is versioned; or is to wait for its windows and has none.
@@ -84,6 +93,7 @@ def suppressed_table(table: DeclaredTable, suppressed: Suppressed[Any]) -> Decla
         config.record_limit,
         config.byte_limit,
         config.when_full is BufferFullStrategy.EMIT,
+        graph.idle_timeout_of(checked_timeout(idle_timeout_ms, "suppress")),
     )
     node = SuppressNode(
         name,

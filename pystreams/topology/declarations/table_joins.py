@@ -60,6 +60,11 @@ def _join_node(
     join = StreamTableJoinOperator(view, call.joiner, left=left, with_key=call.with_key)
     needs = (TableNeed(table, Wanted.LOOKUP),)
     if joined.grace_period_ms is None:
+        if joined.idle_timeout_ms is not None:
+            raise TopologyError(
+                f"join {name!r} has an idle_timeout_ms and no grace_period_ms: it waits for "
+                "nothing; leave idle_timeout_ms out"
+            )
         return ProcessorGraphNode(
             name, join, looks_into=view.stores, keeps_null_keys=left, needs=needs
         )
@@ -71,7 +76,12 @@ def _join_node(
         raise TopologyError(message)
     buffer = f"{name}-Buffer"
     operator = GraceJoinOperator(
-        join, buffer, joined.grace_period_ms, joined.key_serde, joined.value_serde
+        join,
+        buffer,
+        joined.grace_period_ms,
+        joined.key_serde,
+        joined.value_serde,
+        stream.graph.idle_timeout_of(joined.idle_timeout_ms),
     )
     builder = StoreSpecBuilder(StoreSpec(buffer, BUFFER))
     return GraceJoinNode(name, operator, view.stores, builder, keeps_null_keys=left, needs=needs)

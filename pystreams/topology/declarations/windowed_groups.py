@@ -43,6 +43,7 @@ from pystreams.topology.declarations.graph_nodes import SinkGraphNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
+from pystreams.topology.operators.idle_time import NEVER, checked_timeout
 from pystreams.topology.operators.late_records import NOBODY, Late, LateRecords
 from pystreams.topology.operators.results import ResultsOperator, fold_of
 from pystreams.topology.operators.session_windows import SessionWindowOperator
@@ -63,12 +64,30 @@ class WindowedGroups:
         windows: How they are cut.
         emit: When results are sent on.
         late: Who is told of late records: a function, or the topic they are written to.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time
+            (ms); as the builder says when None, never when -1.
     """
 
     groups: StreamGroups
     windows: AnyWindows
     emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
     late: Late | str | None = None
+    idle_timeout_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an idle timeout that is none, or that closes nothing.
+
+        Raises:
+            TopologyError: It is.
+        """
+        own_ms = checked_timeout(self.idle_timeout_ms, "windowed_by")
+        if own_ms in {None, NEVER}:
+            return
+        if isinstance(self.windows, UnlimitedWindows):
+            raise TopologyError(
+                "windowed_by: unlimited windows never close, so nothing waits for an "
+                "idle_timeout_ms: leave it out, or aggregate by TimeWindows"
+            )
 
     def emitting(self, emit: EmitStrategy) -> WindowedGroups:
         """Return these groups with another emit strategy.
@@ -153,7 +172,7 @@ class WindowedGroups:
         late = self._late_records()
         operator = self.operator(store.name, fold, late)
         if aggregation is not None:
-            operator = ResultsOperator(operator, aggregation)
+            operator = ResultsOperator(operator, aggregation, late)
         table = self.groups.aggregated(
             operator, node_name, prefix, store, window_grace_ms=self.window_grace_ms
         )
@@ -207,11 +226,14 @@ class WindowedGroups:
     def operator(self, store: str, fold: Fold, late: LateRecords = NOBODY) -> TableOperator:
         """Return what folds the records of these windows."""
         windows = self.windows
+        silence_ms = self.groups.stream.graph.idle_timeout_of(self.idle_timeout_ms)
         if isinstance(windows, SessionWindows):
-            return SessionWindowOperator(store, windows, fold, self.emit, late)
+            return SessionWindowOperator(store, windows, fold, self.emit, late, silence_ms)
         if isinstance(windows, SlidingWindows):
-            return SlidingWindowOperator(store, windows, fold, self.emit, late)
-        return TimeWindowOperator(store, windows, fold, self.emit, late)
+            return SlidingWindowOperator(store, windows, fold, self.emit, late, silence_ms)
+        if isinstance(windows, UnlimitedWindows):
+            silence_ms = None
+        return TimeWindowOperator(store, windows, fold, self.emit, late, silence_ms)
 
     def windowed_serde(self, inner: Serde[Any] | None) -> Serde[Windowed[Any]]:
         """Return the serde of keys with these windows."""

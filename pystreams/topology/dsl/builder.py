@@ -17,6 +17,7 @@ from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import check_store_builder
 from pystreams.topology.graph.source_topics import compiled_pattern
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.idle_time import checked_timeout
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.materialized import Materialized, table_options
 from pystreams.topology.options.operation_options import Consumed, ConsumedOptions
@@ -34,10 +35,20 @@ class StreamsBuilder:
     Options are keywords. The names of nodes, stores and internal topics are Kafka Streams', so
     that the order of declarations matters: inserting an operation renames what follows and has no
     name of its own, and a renamed store begins empty. Not for several threads.
+
+    Args:
+        idle_timeout_ms: How long the input of a task is silent, on the wall clock (ms), before
+            stream time goes on with the clock, for what waits for it: time windows, sliding
+            windows, left and outer joins of streams, and joins with a grace period, unless they
+            have one of their own. None leaves stream time to the records. See
+            docs/dsl/idle-input.md.
+
+    Raises:
+        TopologyError: It is no such time.
     """
 
-    def __init__(self) -> None:
-        self._graph = StreamsGraph()
+    def __init__(self, *, idle_timeout_ms: int | None = None) -> None:
+        self._graph = StreamsGraph(checked_timeout(idle_timeout_ms, "StreamsBuilder"))
 
     def stream(
         self,

@@ -20,7 +20,11 @@ from pystreams.serdes import JSON, LONG, Serde
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.aggregations.aggregation import Aggregation
-from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
+from pystreams.topology.contracts.processor import (
+    FixedKeyProcessor,
+    Processor,
+    ValueTransformerWithKey,
+)
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
@@ -46,6 +50,7 @@ from pystreams.topology.declarations.joined_tables import TableJoinCall, join_ta
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
+from pystreams.topology.declarations.transformed_tables import transformed_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
@@ -669,6 +674,38 @@ class KTable(Generic[K, V]):
         chosen = optional_table_options(materialized, options, "map_values")
         return KTable(self._declared.mapped(mapper, chosen, node_name, with_key=with_key))
 
+    def transform_values(
+        self,
+        transformer_supplier: Callable[[], ValueTransformerWithKey[K, V, V2]],
+        *,
+        stores: Sequence[str] = (),
+        node_name: str | None = None,
+        materialized: Materialized[K, V2] | None = None,
+        **options: Unpack[MaterializedOptions[K, V2]],
+    ) -> KTable[K, V2]:
+        """Replace each row's value by what a transformer of your own returns, with state if needed.
+
+        Its function is called with deleted rows too, as `transform(key, None)`. If the table is not
+        kept, each node that looks into it, as a join does, has a transformer of its own, which is
+        asked at each lookup, and old values that are wanted below are transformed again: keep the
+        table (`name=...`) if the same row may give something else another time.
+
+        Args:
+            transformer_supplier: Makes a new transformer for each task; the class itself will do.
+                Is called twice at once, as in `Topology.add_processor`. Stores that its method
+                `stores()` returns are added and connected.
+            stores: Names of stores the transformer uses, added with `add_state_store`. One that is
+                asked in a lookup must not write into them.
+
+        Raises:
+            TopologyError: `transformer_supplier` does not make a new transformer at each call, or
+                `stores` are not names.
+        """
+        chosen = optional_table_options(materialized, options, "transform_values")
+        return KTable(
+            transformed_table(self._declared, transformer_supplier, stores, chosen, node_name)
+        )
+
     @overload
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]: ...
 
@@ -709,18 +746,27 @@ class KTable(Generic[K, V]):
         node = self._declared.regrouped(selector, chosen.name)
         return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
 
-    def suppress(self, suppressed: Suppressed[K]) -> KTable[K, V]:
+    def suppress(
+        self, suppressed: Suppressed[K], *, idle_timeout_ms: int | None = None
+    ) -> KTable[K, V]:
         """Hold back changes, so that of each key only the last one goes on.
 
         What waits is kept on disk, or in memory if the `BufferConfig` says so, and in a changelog.
         It goes on with the timestamp and the headers of its own record, when a later record has
-        moved the time; not by the clock.
+        moved the time; not by the clock, unless there is an idle timeout.
 
         Args:
             suppressed: How long: `Suppressed.until_window_closes(...)` for the final results of
                 windows, `Suppressed.until_time_limit(...)` for fewer updates of any table.
+            idle_timeout_ms: How long the input is silent, on the wall clock (ms), before stream
+                time goes on with it: see docs/dsl/idle-input.md. None takes that of the
+                `StreamsBuilder`, -1 waits for records alone.
+
+        Raises:
+            TopologyError: The table is versioned, has no windows that close, or an option is not
+                right.
         """
-        return KTable(suppressed_table(self._declared, suppressed))
+        return KTable(suppressed_table(self._declared, suppressed, idle_timeout_ms))
 
     @overload
     def join(
@@ -1043,6 +1089,7 @@ class KGroupedStream(Generic[K, V]):
         windows: SessionWindows,
         *,
         late: Callable[[K, V, int, Window], object] | str | None = None,
+        idle_timeout_ms: int | None = None,
     ) -> SessionWindowedKStream[K, V]: ...
 
     @overload
@@ -1051,6 +1098,7 @@ class KGroupedStream(Generic[K, V]):
         windows: TimeWindows | UnlimitedWindows | SlidingWindows,
         *,
         late: Callable[[K, V, int, Window], object] | str | None = None,
+        idle_timeout_ms: int | None = None,
     ) -> TimeWindowedKStream[K, V]: ...
 
     def windowed_by(
@@ -1058,6 +1106,7 @@ class KGroupedStream(Generic[K, V]):
         windows: TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows,
         *,
         late: Callable[[K, V, int, Window], object] | str | None = None,
+        idle_timeout_ms: int | None = None,
     ) -> TimeWindowedKStream[K, V] | SessionWindowedKStream[K, V]:
         """Cut the records of each key into windows of event time, to aggregate those.
 
@@ -1067,16 +1116,24 @@ class KGroupedStream(Generic[K, V]):
                 beside the log: a function, called with (key, value, timestamp in ms, window) for
                 each such window; or the name of a topic, to which each such record is written as
                 it came, once, in the same transaction. The topic has to exist.
+            idle_timeout_ms: How long the input is silent, on the wall clock (ms), before stream
+                time goes on with the clock and windows close; as `StreamsBuilder` says when None,
+                never when -1.
 
         Raises:
-            TopologyError: They are not windows, or `late` is neither function nor name.
+            TopologyError: They are not windows, `late` is neither function nor name, or they never
+                close and have an idle timeout.
         """
         _check_windows(windows)
         if late is not None and not isinstance(late, str):
             checked(late, "windowed_by(late=...)", (*KEY_VALUE, "timestamp_ms", "window"))
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(WindowedGroups(self._groups, windows, late=late))
-        return TimeWindowedKStream(WindowedGroups(self._groups, windows, late=late))
+            return SessionWindowedKStream(
+                WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
+            )
+        return TimeWindowedKStream(
+            WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
+        )
 
     def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]:
         """Begin to aggregate several grouped streams into one table.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,10 @@ from pystreams.topology.contracts.operator import Operator
 TopicNameExtractor = Callable[[Any, Any, "RecordForRouting"], str]
 """Chooses the topic of one record: (key, value, record) -> topic name."""
 
-StreamPartitioner = Callable[[str, Any, Any, int], int | None]
-"""Chooses the partition of one record: (topic, key, value, number of partitions) -> partition, or
-None for Kafka's own choice (murmur2 of the key's bytes)."""
+StreamPartitioner = Callable[[str, Any, Any, int], int | AbstractSet[int] | None]
+"""Chooses where one record goes: (topic, key, value, number of partitions) -> a partition; a set of
+partitions, each of which gets the record, and of which an empty one drops it; or None for Kafka's
+own choice (murmur2 of the key's bytes). Spec: KIP-837."""
 
 
 @dataclass(slots=True)

@@ -159,7 +159,8 @@ class Topology:
             parents: Nodes whose records it writes.
             key_serde: How keys are written; the configured default when None.
             value_serde: How values are written; the configured default when None.
-            partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+            partitioner: Chooses the partition, several, or none to drop the record (see
+                `StreamPartitioner`); Kafka's murmur2 of the key when None.
 
         Raises:
             TopologyError: The name is taken, a parent does not exist, or an argument is of a
@@ -272,12 +273,8 @@ class Topology:
     ) -> None:
         """Add a node that runs a processor of the user's, whose supplier has been checked."""
         self.add_operator(name, UserProcessorOperator(supplier, fixed_key=fixed_key), parents)
-        # A class that is its own supplier has `stores` as a method of its objects, if at all.
-        brings: object = supplier
-        if isinstance(brings, ConnectsStores) and not isinstance(brings, type):
-            for builder in brings.stores() or ():
-                check_store_builder(builder, f"stores() of the supplier of processor {name!r}")
-                self.add_state_store(builder, name)
+        for builder in stores_brought_by(supplier, name):
+            self.add_state_store(builder, name)
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """Declare that a topic name (used by a sink and a source) is an internal one."""
@@ -369,3 +366,18 @@ class Topology:
             f"two different state stores are named {store!r}{used_by}: rename one of them; to "
             "share a store, make one builder, and give that same object wherever it is added"
         )
+
+
+def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:
+    """Return the builders of the stores that a node's supplier brings.
+
+    Raises:
+        TopologyError: What its `stores()` returns are no store builders.
+    """
+    # A class that is its own supplier has `stores` as a method of its objects, if at all.
+    if not isinstance(supplier, ConnectsStores) or isinstance(supplier, type):
+        return ()
+    builders = tuple(supplier.stores() or ())
+    for builder in builders:
+        check_store_builder(builder, f"stores() of the supplier of processor {node!r}")
+    return builders

@@ -86,6 +86,8 @@ class AggregateOperator(TableOperator):
         get, put, forward, forwards = table_access(
             node, self.store, send_old_values=send_old_values
         )
+        # The aggregator may change what it is given: what it was is read anew.
+        reads_old = forwards and send_old_values
 
         def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
             if key is None or value is None:
@@ -99,12 +101,14 @@ class AggregateOperator(TableOperator):
                 elif old_timestamp > timestamp:
                     timestamp = old_timestamp
                 new = aggregator(key, value, old)
+                if reads_old and (old := get(key)[0]) is None:
+                    old = initializer()
                 put(key, new, timestamp)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
                 return
             if forwards:
-                forward(key, (new, old if send_old_values else None), timestamp, headers)
+                forward(key, (new, old if reads_old else None), timestamp, headers)
 
         return step
 
@@ -230,12 +234,16 @@ def _attach_table_update(
     """Return the step that applies changes to groups with `update(group, change, old)`."""
     report_error, record, name = node.task.report_error, node.task.record, node.name
     get, put, forward, forwards = table_access(node, store_name, send_old_values=send_old_values)
+    # Adder and subtractor may change what they are given: what it was is read anew.
+    reads_old = forwards and send_old_values
 
     def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
         record.timestamp, record.headers = timestamp, headers
         try:
             old, old_timestamp = get(key)
             new = update(key, change, old)
+            if reads_old:
+                old = get(key)[0]
             # A missing group has timestamp -1.
             if old_timestamp > timestamp:
                 timestamp = old_timestamp
@@ -244,6 +252,6 @@ def _attach_table_update(
             report_error(error, name)
             return
         if forwards:
-            forward(key, (new, old if send_old_values else None), timestamp, headers)
+            forward(key, (new, old if reads_old else None), timestamp, headers)
 
     return step

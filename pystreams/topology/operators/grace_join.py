@@ -9,6 +9,9 @@ The stream time is that of the records that wait or have waited: what is joined 
 for want of a key or value, neither moves it nor lets others go. The newest of them is always in the
 buffer, unless the grace period is 0; so after a restart the buffer tells the stream time.
 
+While the input is silent the wall clock may move that stream time (`idle_time`); then it is
+committed.
+
 Differs from Kafka, which forgets the stream time at a restart, and fails on a left join's record
 without a key.
 Spec: KIP-923; Kafka KStreamKTableJoinProcessor.
@@ -16,7 +19,7 @@ Spec: KIP-923; Kafka KStreamKTableJoinProcessor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +27,9 @@ from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.serdes import Serde, lasting_type, serialize_or_raise
 from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
-from pystreams.stores.kinds.buffer.waiting_record import InBytes, WaitingMessage
-from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.stores.kinds.buffer.waiting_record import InBytes, Waiting, WaitingMessage
+from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext, Step
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
 
 
@@ -39,6 +43,8 @@ class GraceJoinOperator:
         grace_period_ms: How long records wait, in stream time.
         key_serde: How keys are kept; the configured default when None.
         value_serde: How the stream's values are kept; likewise.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None if it never does.
     """
 
     join: StreamTableJoinOperator
@@ -46,12 +52,12 @@ class GraceJoinOperator:
     grace_period_ms: int
     key_serde: Serde[Any] | None
     value_serde: Serde[Any] | None
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         task, name, grace_period_ms = node.task, node.name, self.grace_period_ms
-        join, context = self.join.attach(node), task.record
-        report_error = task.report_error
+        join, context, report_error = self.join.attach(node), task.record, task.report_error
         buffer: TimeOrderedBuffer = task.store(self.buffer)
         key_serde = task.key_serde(self.key_serde, name)
         value_serde = task.value_serde(self.value_serde, name)
@@ -63,11 +69,11 @@ class GraceJoinOperator:
             bytes if key_type is None else serialize_key,
             bytes if value_type is None else serialize_value,
         )
-        present, due = WaitingMessage(in_bytes), -1
+        present, due = WaitingMessage(in_bytes), -1 - grace_period_ms
 
         def start() -> None:
             nonlocal due
-            due = buffer.latest_timestamp() - grace_period_ms
+            due = max(due, buffer.latest_timestamp() - grace_period_ms)
 
         task.on_init(start)
 
@@ -79,12 +85,12 @@ class GraceJoinOperator:
             try:
                 raw_key, raw_value = serialize_key(key), serialize_value(value)
             except Exception:  # noqa: BLE001 - a serde may raise anything
-                report_unfit(key, value)
+                _report_unfit(node, (serialize_key, key), (serialize_value, value))
                 return
             message = context.message
             if timestamp - grace_period_ms > due:
                 due = timestamp - grace_period_ms
-            for waiting in exchange(
+            leaving = exchange(
                 key if type(key) is key_type else raw_key,
                 value if type(value) is value_type else raw_value,
                 timestamp,
@@ -92,7 +98,13 @@ class GraceJoinOperator:
                 message,
                 len(raw_key) + len(raw_value),
                 due,
-            ):
+            )
+            if leaving:
+                join_all(leaving)
+                context.message = message
+
+        def join_all(leaving: Iterable[Waiting]) -> None:
+            for waiting in leaving:
                 present.waiting = waiting
                 context.message = present
                 timestamp, _, key, value, headers, _, _ = waiting
@@ -105,16 +117,67 @@ class GraceJoinOperator:
                     report_error(error, name)
                     continue
                 join(key, value, timestamp, headers)
-            context.message = message
 
-        def report_unfit(key: Any, value: Any) -> None:
-            try:
-                _serialized(serialize_key, key, name, "key")
-                _serialized(serialize_value, value, name, "value")
-            except SerializationError as error:
-                report_error(error, name)
+        def let_go(until: int) -> None:
+            nonlocal due
+            due = until
+            join_all(buffer.leave_until(due))
 
-        return step
+        return self._going_on_while_idle(node, step, lambda: due, let_go)
+
+    def _going_on_while_idle(
+        self, node: NodeContext, step: Step, due: Callable[[], int], let_go: Callable[[int], None]
+    ) -> Step:
+        """Return the step of a join whose records also leave while its input is silent.
+
+        Args:
+            node: The join's node.
+            step: Takes a record.
+            due: Returns until when records have left (ms).
+            let_go: Lets those go up to a later time.
+        """
+        if self.idle_timeout_ms is None:
+            return step
+        task, grace_period_ms = node.task, self.grace_period_ms
+        buffer: TimeOrderedBuffer = task.store(self.buffer)
+        number = f"{STREAM_TIME_PREFIX}{node.name}"
+        latest = -1
+
+        def start() -> None:
+            nonlocal latest
+            latest = buffer.latest_timestamp()
+            reached = task.committed_number(number, -1) - grace_period_ms
+            if reached > due():
+                let_go(reached)
+
+        def noting(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            nonlocal latest
+            if timestamp > latest and key is not None and value is not None:
+                latest = timestamp
+            step(key, value, timestamp, headers)
+
+        task.on_init(start)
+        task.commit_number(number, lambda: due() + grace_period_ms)
+        go_on_while_idle(
+            node,
+            self.idle_timeout_ms,
+            stream_time=lambda: due() + grace_period_ms,
+            waits_until=lambda: latest + grace_period_ms if latest >= 0 else NOTHING_WAITS,
+            move_to=lambda stream_time: let_go(stream_time - grace_period_ms),
+        )
+        return noting
+
+
+def _report_unfit(
+    node: NodeContext,
+    key: tuple[Callable[[Any], bytes], Any],
+    value: tuple[Callable[[Any], bytes], Any],
+) -> None:
+    try:
+        _serialized(*key, node.name, "key")
+        _serialized(*value, node.name, "value")
+    except SerializationError as error:
+        node.task.report_error(error, node.name)
 
 
 def _serialized(serialize: Callable[[Any], bytes], data: Any, topic: str, part: str) -> bytes:

@@ -16,6 +16,10 @@ one by one there, though they share an entry of the store. Both are kept here, f
 give equal output; so a result may come later than its window closes, but never before, and never
 twice. A backfill looks every time.
 
+While the input is silent the wall clock may move that stream time (`idle_time`), and so let go of
+what waits. A record that is late by it is dropped before it is kept: it would meet others that came
+out alone.
+
 After a restart what is held back is still there, and the stores of both sides tell the stream time,
 but for what records without a key or a value added to it. Differs from Kafka, where it begins anew,
 so that a late record is held back which would have been joined at once.
@@ -37,27 +41,10 @@ from pystreams.topology.operators.held_back_serdes import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
 )
-from pystreams.topology.operators.stream_stream_join import PairJoiner
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
+from pystreams.topology.operators.stream_stream_join import JoinTime, PairJoiner
 
 HeldBack = ListValueStore[TimestampedKeyAndJoinSide, LeftOrRightValue]
-
-
-class JoinTime:
-    """The time of one join in one task, shared by its sides. Was: TimeTracker.
-
-    Attributes:
-        stream_time: The highest timestamp (ms) of either side; -1 before the first.
-        earliest: No record that is held back is worth a look before stream time is beyond this
-            time (ms), the window and the grace period; None when nothing was found or put.
-        next_look_ms: When, on the wall clock (ms), may be looked again.
-    """
-
-    __slots__ = ("earliest", "next_look_ms", "stream_time")
-
-    def __init__(self) -> None:
-        self.stream_time = -1
-        self.earliest: int | None = None
-        self.next_look_ms = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +61,8 @@ class OuterJoinOperator:
         before_ms: How much earlier than this side's record the other's may be (ms, inclusive).
         after_ms: How much later (ms, inclusive).
         grace_period_ms: How long after a window's end records still join, in stream time.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None on the side that leaves that to the other one, or if it never does.
     """
 
     other_store: str
@@ -85,6 +74,7 @@ class OuterJoinOperator:
     before_ms: int
     after_ms: int
     grace_period_ms: int
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -109,6 +99,17 @@ class _OuterJoin:
         self._held_back: HeldBack = task.store(side.held_back)
         self._time: JoinTime = task.shared(side.held_back, JoinTime)
         task.on_init(self._start)
+        if side.idle_timeout_ms is not None:
+            name, time = f"idle-time {node.name}", self._time
+            time.idle_time = task.committed_number(name, -1)
+            task.commit_number(name, lambda: time.idle_time)
+            go_on_while_idle(
+                node,
+                side.idle_timeout_ms,
+                stream_time=lambda: time.stream_time,
+                waits_until=self._waits_until,
+                move_to=self._move_to,
+            )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Join one record with all its partners, or hold it back."""
@@ -141,16 +142,39 @@ class _OuterJoin:
             return
         if time.earliest is None or timestamp < time.earliest:
             time.earliest = timestamp
+        if timestamp > time.latest:
+            time.latest = timestamp
 
     def _start(self) -> None:
         """See what was held back before a restart, and until when."""
         time = self._time
-        time.stream_time = max(time.stream_time, self._other_store.stream_time)
+        # What is held back was kept before by the store of its side.
+        time.latest = max(time.latest, self._other_store.stream_time)
+        time.stream_time = max(time.stream_time, time.latest, time.idle_time)
         entries = self._held_back.all()
         first = next(entries, None)
         entries.close()
         if first is not None:
             time.earliest = first[0].timestamp
+
+    def _waits_until(self) -> int:
+        """Return when the last record that is held back is joined with None."""
+        entries = self._held_back.all()
+        waits = next(entries, None) is not None
+        entries.close()
+        if not waits:
+            return NOTHING_WAITS
+        side = self._side
+        after_ms = max(side.after_ms, side.before_ms)
+        return self._time.latest + after_ms + side.grace_period_ms + 1
+
+    def _move_to(self, stream_time: int) -> None:
+        """Join with None what silence has shown to have no match."""
+        self._time.stream_time = self._time.idle_time = stream_time
+        try:
+            self._release(stream_time, ())
+        except SerializationError as error:
+            self._report_error(error, self._name)
 
     def _join_with_others(self, key: Any, value: Any, timestamp: int, headers: Headers) -> bool:
         """Join a record with each partner; return whether there was one."""
@@ -201,8 +225,11 @@ class _OuterJoin:
 
     def _let_go(self, timestamp: int, headers: Headers) -> None:
         """Join with None what is held back and whose window has closed, if it is time to look."""
-        if not self._may_look():
-            return
+        if self._may_look():
+            self._release(timestamp, headers)
+
+    def _release(self, timestamp: int, headers: Headers) -> None:
+        """Join with None what is held back and whose window has closed."""
         side, time, record = self._side, self._time, self._record
         time.earliest = None
         before_ms, after_ms = side.before_ms, side.after_ms

@@ -18,6 +18,7 @@ from pystreams.record import Headers
 from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import Change, LateChange
 
@@ -29,10 +30,17 @@ class ResultsOperator(TableOperator):
     Attributes:
         operator: The other one; it has a `fold` if the aggregation wants timestamps.
         aggregation: Makes results of states.
+        late: Who gets late records, which are handed on as they came.
     """
 
     operator: TableOperator
     aggregation: Aggregation[Any, Any, Any]
+    late: LateRecords = NOBODY
+
+    @property
+    def idle_timeout_ms(self) -> int | None:
+        """That of the other operator, if it has one."""
+        return getattr(self.operator, "idle_timeout_ms", None)
 
     def result_of(self, key: Any, state: Any) -> Any:
         """Return the result of a state."""
@@ -41,7 +49,10 @@ class ResultsOperator(TableOperator):
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
         operator = replace(self.operator, send_old_values=self.send_old_values)
-        below = NodeContext(node.name, node.task, {node.name: self._results(node)}, node.stores())
+        children = {node.name: self._results(self.late.without_sink(node))}
+        if self.late.sink is not None:
+            children[self.late.sink] = node.children[self.late.sink]
+        below = NodeContext(node.name, node.task, children, node.stores())
         if not self.aggregation.with_timestamp:
             return operator.attach(below)
         return _at_event_time(operator, below)

@@ -29,6 +29,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, SessionWindows
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.window_emission import FinalResults, WindowTime
@@ -47,6 +48,8 @@ class SessionWindowOperator(TableOperator):
         fold: What is done with the records of a session.
         emit: When results are sent on.
         late: Who gets late records.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None waits for records.
     """
 
     store: str
@@ -54,6 +57,7 @@ class SessionWindowOperator(TableOperator):
     fold: Fold
     emit: EmitStrategy
     late: LateRecords = NOBODY
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -83,6 +87,13 @@ class _Sessions:
         self._time = WindowTime(node, store, operator.late)
         self._send_old_values = operator.send_old_values
         self._forwards = self._must_forward()
+        go_on_while_idle(
+            node,
+            operator.idle_timeout_ms,
+            stream_time=lambda: self._time.stream_time,
+            waits_until=self._waits_until,
+            move_to=self._move_to,
+        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its session."""
@@ -171,6 +182,15 @@ class _Sessions:
         if forwards:
             self._forward(session, (result, old), window.end, ())
 
+    def _waits_until(self) -> int:
+        """Return the stream time (ms) that closes the last session there is."""
+        last_end: int = self._store.stream_time
+        return NOTHING_WAITS if last_end < 0 else last_end + self._open_ms + 1
+
+    def _move_to(self, stream_time: int) -> None:
+        """Close the sessions that silence has shown to be over."""
+        self._time.stream_time = stream_time
+
     def _must_forward(self) -> bool:
         """Let a caching store forward changes at each flush; return whether this must do it."""
         forward, go_back_to = self._forward, self._record.go_back_to
@@ -216,6 +236,12 @@ class _FinalSessions(_Sessions):
 
     def _must_forward(self) -> bool:
         return False
+
+    def _move_to(self, stream_time: int) -> None:
+        super()._move_to(stream_time)
+        close_time = stream_time - self._open_ms
+        if close_time > max(0, self._final.closed_until):
+            self._send_closed(close_time, ())
 
     def _send_closed(self, close_time: int, headers: Headers) -> None:
         """Send the results of the sessions on that have closed since this was done last."""

@@ -33,18 +33,60 @@ PairJoiner = Callable[[Any, Any, Any], Any]
 """Called with (key, value of this side, value of the other side), one of which may be None."""
 
 
+class JoinTime:
+    """The time of one join in one task, shared by its sides. Was: TimeTracker.
+
+    Attributes:
+        stream_time: The highest timestamp (ms) of either side; -1 before the first.
+        earliest: No record that is held back is worth a look before stream time is beyond this
+            time (ms), the window and the grace period; None when nothing was found or put.
+        latest: No record that is held back is later (ms).
+        next_look_ms: When, on the wall clock (ms), may be looked again.
+        idle_time: Where silence has moved the stream time (ms); -1 if it never has.
+    """
+
+    __slots__ = ("earliest", "idle_time", "latest", "next_look_ms", "stream_time")
+
+    def __init__(self) -> None:
+        self.stream_time = -1
+        self.earliest: int | None = None
+        self.latest = -1
+        self.next_look_ms = 0
+        self.idle_time = -1
+
+
 @dataclass(frozen=True, slots=True)
 class JoinWindowOperator:
     """Keeps the records of one stream for the other side's join, after this side's had them.
 
     Attributes:
         store: The name of the window store, which retains duplicates.
+        silence_of: The store of what is held back, where silence may let go of it: a record that
+            is late then is dropped; None where none is.
+        grace_period_ms: How far behind that stream time a record may be.
     """
 
     store: str
+    silence_of: str | None = None
+    grace_period_ms: int = 0
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
+        if self.silence_of is None:
+            return self._keeping(node)
+        keep, name, record_dropped = self._keeping(node), node.name, node.task.record_dropped
+        time: JoinTime = node.task.shared(self.silence_of, JoinTime)
+        grace_period_ms = self.grace_period_ms
+
+        def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            if timestamp + grace_period_ms < time.idle_time and key is not None:
+                record_dropped(name, "expired window")
+            else:
+                keep(key, value, timestamp, headers)
+
+        return step
+
+    def _keeping(self, node: NodeContext) -> Step:
         put = node.task.store(self.store).put
         forward, record = node.forward, node.task.record
         report_error, name = node.task.report_error, node.name

@@ -27,6 +27,7 @@ from pystreams.record import Headers
 from pystreams.stores.kinds.suppress.buffered_change import NO_ORIGIN
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import Change, Lookup, LookupAsOf, TableView
 
@@ -43,6 +44,8 @@ class SuppressOperator(TableOperator):
         record_limit: How many keys may wait; None for any number.
         byte_limit: How many bytes; None for any number.
         emits_early: Whether the earliest go when there are more; else it is an error.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None waits for records.
     """
 
     store: str
@@ -51,6 +54,7 @@ class SuppressOperator(TableOperator):
     record_limit: int | None
     byte_limit: int | None
     emits_early: bool
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -61,6 +65,18 @@ class SuppressOperator(TableOperator):
         let_go = self._letting_go(node, buffer)
         is_over = self._over(buffer)
         emits_early = self.emits_early
+
+        def move_to(stream_time: int) -> None:
+            totals.stream_time = stream_time
+            let_go(lambda time: time <= stream_time - wait_ms)
+
+        go_on_while_idle(
+            node,
+            self.idle_timeout_ms,
+            stream_time=lambda: totals.stream_time,
+            waits_until=lambda: buffer.latest_time() + wait_ms if totals.records else NOTHING_WAITS,
+            move_to=move_to,
+        )
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             record.timestamp, record.headers = timestamp, headers

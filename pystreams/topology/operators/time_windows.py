@@ -23,6 +23,7 @@ from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.windows import EmitStrategy, TimeWindows, Windows
 from pystreams.topology.operators.fold import Fold
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
 from pystreams.topology.operators.table_operator import TableOperator
 from pystreams.topology.operators.table_view import must_forward
@@ -39,6 +40,8 @@ class TimeWindowOperator(TableOperator):
         fold: What is done with the records of a window.
         emit: When results are sent on.
         late: Who gets late records.
+        idle_timeout_ms: How long the input is silent before the wall clock moves the stream time;
+            None if it never does.
     """
 
     store: str
@@ -46,6 +49,7 @@ class TimeWindowOperator(TableOperator):
     fold: Fold
     emit: EmitStrategy
     late: LateRecords = NOBODY
+    idle_timeout_ms: int | None = None
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
@@ -73,7 +77,6 @@ class _TimeWindows:
         self._present: list[Window] = []
         self._same_windows = range(0)
         self._fold = operator.fold
-        self._send_old_values = operator.send_old_values
         self._time = WindowTime(node, store, operator.late)
         self._final: FinalResults | None = None
         self._forwards = False
@@ -81,7 +84,15 @@ class _TimeWindows:
             self._final = FinalResults(node, operator.store)
             task.on_init(self._keep)
         else:
-            self._forwards = must_forward(results, store, send_old_values=self._send_old_values)
+            self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
+        self._reads_old = self._forwards and operator.send_old_values
+        go_on_while_idle(
+            node,
+            operator.idle_timeout_ms,
+            stream_time=lambda: self._time.stream_time,
+            waits_until=self._waits_until,
+            move_to=self._move_to,
+        )
 
     def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         """Fold one record into its windows."""
@@ -129,12 +140,15 @@ class _TimeWindows:
             elif old_timestamp > timestamp:
                 timestamp = old_timestamp
             new = fold.aggregator(key, value, old)
+            if self._reads_old and (old := self._fetch_row(row_key, start)[0]) is None:
+                # The aggregator may have changed what it was given.
+                old = fold.initializer()
             self._put_row(row_key, new, timestamp, start)
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             self._report_error(error, self._name)
             return False
         if self._forwards:
-            change = (new, old if self._send_old_values else None)
+            change = (new, old if self._reads_old else None)
             self._forward(Windowed(key, window), change, timestamp, headers)
         return True
 
@@ -150,6 +164,20 @@ class _TimeWindows:
                 self._forward(windowed, (row.value, None), row.timestamp, headers)
         final.sent(close_time)
         self._keep()
+
+    def _waits_until(self) -> int:
+        """Return the stream time (ms) that closes the last window there is."""
+        last_start: int = self._store.stream_time
+        if last_start < 0:
+            return NOTHING_WAITS
+        return last_start + self._windows.size_ms + self._windows.grace_period_ms
+
+    def _move_to(self, stream_time: int) -> None:
+        """Close the windows that silence has shown to be over."""
+        self._time.stream_time = stream_time
+        close_time = stream_time - self._windows.grace_period_ms
+        if self._final is not None and close_time > self._final.closed_until:
+            self._send_closed(close_time, self._final, ())
 
     def _keep(self) -> None:
         """Let the store keep the windows that are still to be sent on."""

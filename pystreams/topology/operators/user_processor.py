@@ -6,18 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pystreams.errors import ProcessingError, TopologyError
-from pystreams.ids import TaskId
-from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.record import Headers, Record
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.processor import (
-    Cancellable,
-    FixedKeyProcessor,
-    Processor,
-    PunctuationType,
-    Punctuator,
-)
-from pystreams.topology.contracts.user_functions import check_processor, refuse_async
+from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
+from pystreams.topology.contracts.user_functions import check_processor
+from pystreams.topology.operators.node_processor_context import NodeProcessorContext, supplied
 
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
 
@@ -36,9 +29,9 @@ class UserProcessorOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Make the task's processor and return the step that feeds it."""
-        processor = self._supplied(node)
+        processor = supplied(self.supplier, node)
         check_processor(processor, node.name)
-        context = _NodeProcessorContext(node, fixed_key=self.fixed_key)
+        context = NodeProcessorContext(node, fixed_key=self.fixed_key)
         node.task.on_init(lambda: processor.init(context))
         node.task.on_close(processor.close)
         process = processor.process
@@ -55,100 +48,4 @@ class UserProcessorOperator:
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
 
-        return step
-
-    def _supplied(self, node: NodeContext) -> AnyProcessor:
-        try:
-            return self.supplier()
-        except Exception as error:
-            task_id, name = node.task.task_id, node.name
-            message = f"task {task_id}: the supplier of processor {name!r} raised {error!r}"
-            raise ProcessingError(message, task_id=task_id, node=name) from error
-
-
-class _NodeProcessorContext:
-    """The `ProcessorContext` of one processor node in one task."""
-
-    __slots__ = ("_children", "_fixed_key", "_forward", "_node", "_record", "_task", "input_key")
-
-    def __init__(self, node: NodeContext, *, fixed_key: bool) -> None:
-        self._node = node
-        self._task = node.task
-        self._record = node.task.record
-        self._forward = node.forward
-        self._children = node.children
-        self._fixed_key = fixed_key
-        self.input_key: Any = None
-
-    @property
-    def application_id(self) -> str:
-        return self._task.application_id
-
-    @property
-    def task_id(self) -> TaskId:
-        return self._task.task_id
-
-    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
-        step = self._forward if child is None else self._child(child)
-        if self._fixed_key and record.key is not self.input_key and record.key != self.input_key:
-            message = (
-                f"processor {self._node.name!r} forwarded key {record.key!r} for input key "
-                f"{self.input_key!r}: process_values must keep the key; use process instead"
-            )
-            raise TopologyError(message)
-        if record.timestamp < 0:
-            raise ValueError(
-                f"processor {self._node.name!r} forwarded a record with timestamp "
-                f"{record.timestamp}: a timestamp is 0 ms or more"
-            )
-        context = self._record
-        timestamp, headers, input_key = context.timestamp, context.headers, self.input_key
-        step(record.key, record.value, record.timestamp, record.headers)
-        # Children may have moved the context on; the processor still handles its own record.
-        context.timestamp, context.headers, self.input_key = timestamp, headers, input_key
-
-    def commit(self) -> None:
-        self._task.request_commit()
-
-    def schedule(
-        self, interval_ms: int, punctuation_type: PunctuationType, punctuator: Punctuator
-    ) -> Cancellable:
-        if interval_ms < 1:
-            message = (
-                f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
-            )
-            raise ValueError(message)
-        refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
-        return self._task.schedule(self._node.name, interval_ms, punctuation_type, punctuator)
-
-    def get_state_store(self, name: str) -> Any:
-        if not self._node.has_store(name):
-            message = (
-                f"processor {self._node.name!r} asks for state store {name!r}, which is not "
-                f"connected to it (connected: {sorted(self._node.stores())}): name it in "
-                "process(..., stores=[...]) or in connect_processor_and_state_stores(...)"
-            )
-            raise TopologyError(message)
-        return self._task.store(name)
-
-    def headers(self) -> Headers:
-        return self._record.headers
-
-    def record_metadata(self) -> RecordMetadata | None:
-        return self._record.metadata()
-
-    def current_stream_time_ms(self) -> int:
-        return self._task.time.stream_time
-
-    def current_system_time_ms(self) -> int:
-        return self._task.time.now_ms
-
-    def _child(self, name: str) -> Step:
-        step = self._children.get(name)
-        if step is None:
-            message = (
-                f"processor {self._node.name!r} forwards to {name!r}, which is none of its "
-                f"children {sorted(self._children)}"
-            )
-            raise TopologyError(message)
         return step

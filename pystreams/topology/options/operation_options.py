@@ -18,6 +18,7 @@ from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.graph.nodes import StreamPartitioner
+from pystreams.topology.operators.idle_time import checked_timeout
 from pystreams.topology.options.given_options import check_options
 from pystreams.topology.options.type_variables import K, V, VOther
 
@@ -64,7 +65,8 @@ class Produced(Generic[K, V]):
     Attributes:
         key_serde: How keys are written; the stream's own when None, then the configured default.
         value_serde: How values are written; likewise.
-        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        partitioner: Chooses the partition, or a set: each of several gets the record, an empty one
+            drops it. Kafka's murmur2 of the key when None.
         name: Name of the sink.
     """
 
@@ -122,7 +124,8 @@ class Repartitioned(Generic[K, V]):
     Attributes:
         key_serde: How keys are written; the stream's own when None, then the configured default.
         value_serde: How values are written; likewise.
-        partitioner: Chooses the partition; Kafka's murmur2 of the key when None.
+        partitioner: Chooses the partition, or a set: each of several gets the record, an empty one
+            drops it. Kafka's murmur2 of the key when None.
         num_partitions: Partitions of the topic; as many as upstream has when None.
         name: Name of the topic (`<application id>-<name>-repartition`).
     """
@@ -162,6 +165,9 @@ class Joined(Generic[K, V, VOther]):
         name: Name of the node and of the repartition topic.
         grace_period_ms: How long records of the stream wait, in stream time, for late updates of
             the table; only a versioned table can be joined so. None joins at once.
+        idle_timeout_ms: How long the input of a join with grace is silent, on the wall clock (ms),
+            before stream time goes on with the clock; as `StreamsBuilder` says when None, never
+            when -1.
     """
 
     key_serde: Serde[K] | None = None
@@ -169,10 +175,12 @@ class Joined(Generic[K, V, VOther]):
     other_value_serde: Serde[VOther] | None = None
     name: str | None = None
     grace_period_ms: int | None = None
+    idle_timeout_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type."""
         check_options(self)
+        checked_timeout(self.idle_timeout_ms, "Joined")
         grace = self.grace_period_ms
         if grace is not None and grace < 0:
             raise TopologyError(f"Joined: grace_period_ms must be 0 or more ms, not {grace!r}")
@@ -186,3 +194,4 @@ class JoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
     other_value_serde: Serde[VOther] | None
     name: str | None
     grace_period_ms: int | None
+    idle_timeout_ms: int | None

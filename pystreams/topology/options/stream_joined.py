@@ -9,6 +9,7 @@ from typing import Any, Generic, TypedDict
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSupplier
+from pystreams.topology.operators.idle_time import checked_timeout
 from pystreams.topology.options.given_options import check_options
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.type_variables import K, V, VOther
@@ -34,6 +35,9 @@ class StreamJoined(Generic[K, V, VOther]):
             `store_type`: made with `Stores.persistent_window_store` or `in_memory_window_store`,
             with the retention and size of the join's windows, and with `retain_duplicates=True`.
         other_store_supplier: Where the right stream's records are kept.
+        idle_timeout_ms: How long the input of a left or outer join is silent, on the wall clock
+            (ms), before stream time goes on with the clock; as `StreamsBuilder` says when None,
+            never when -1.
     """
 
     key_serde: Serde[K] | None = None
@@ -47,10 +51,12 @@ class StreamJoined(Generic[K, V, VOther]):
     transactional: bool = True
     this_store_supplier: StoreSupplier | None = None
     other_store_supplier: StoreSupplier | None = None
+    idle_timeout_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse options of a wrong type, and stores of one name."""
         check_options(self)
+        checked_timeout(self.idle_timeout_ms, "StreamJoined")
         this, other = self.this_store_supplier, self.other_store_supplier
         if this is not None and other is not None and this.name == other.name:
             raise TopologyError(
@@ -83,6 +89,7 @@ class StreamJoinedOptions(TypedDict, Generic[K, V, VOther], total=False):
     transactional: bool
     this_store_supplier: StoreSupplier | None
     other_store_supplier: StoreSupplier | None
+    idle_timeout_ms: int | None
 
 
 def _check_supplier(option: str, supplier: Any, windows: JoinWindows) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,7 +134,7 @@ def _windowed_sink(
 
 
 def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
-    """Return the step of a sink that chooses topic or partition a record."""
+    """Return the step of a sink that chooses topic or partitions a record."""
     targets: dict[str, tuple[Serialize, Serialize]] = {}
     extract = node.topic if callable(node.topic) else None
     static_topic = "" if callable(node.topic) else task.topic_name(node.topic)
@@ -148,22 +149,30 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         )
         return targets[topic]
 
-    def choose(key: Any, value: Any, timestamp: int, headers: Headers) -> OutputBuffer:
+    def choose(key: Any, value: Any, timestamp: int, headers: Headers) -> Sequence[OutputBuffer]:
         topic = static_topic
         if extract is not None:
             source = task.record.metadata() or (None, None, None)
             topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
         if partitioner is None:
-            return task.output(topic)
-        return task.output(topic, partitioner(topic, key, value, task.num_partitions(topic)))
+            return (task.output(topic),)
+        chosen = partitioner(topic, key, value, task.num_partitions(topic))
+        if isinstance(chosen, AbstractSet):
+            return [task.output(topic, partition) for partition in sorted(chosen)]
+        if isinstance(chosen, list | tuple):
+            raise TypeError(f"the partitioner returned {chosen!r}: several partitions are a set")
+        return (task.output(topic, chosen),)
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            output = choose(key, value, timestamp, headers)
+            outputs = choose(key, value, timestamp, headers)
         except Exception as error:  # noqa: BLE001 - the user's extractor may raise anything
             task.report_error(error, name)
             return
-        topic = output.topic
+        if not outputs:
+            task.record_dropped(name, "the partitioner chose no partition")
+            return
+        topic = outputs[0].topic
         serialize_key, serialize_value = targets.get(topic) or bind(topic)
         try:
             raw_key = None if key is None else serialize_key(key)
@@ -173,7 +182,8 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             if again is None:
                 return
             raw_key, raw_value = again
-        output.records.append((raw_key, raw_value, timestamp, headers))
+        for output in outputs:
+            output.records.append((raw_key, raw_value, timestamp, headers))
 
     return step
 

@@ -90,6 +90,10 @@ class TopologyPlan:
         topics = self.topology.repartition_topics
         return {self.topic_name(name): topic for name, topic in topics.items()}
 
+    def is_repartition(self, topic: str) -> bool:
+        """Return whether a topic (by real name) is one of the application's repartition topics."""
+        return topic in self.repartition_topics()
+
     def output_topics(self) -> list[str]:
         """Return all topics with a fixed name that are written to, by real name, sorted."""
         changelogs = {

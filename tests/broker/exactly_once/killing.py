@@ -54,6 +54,20 @@ _LOG_MESSAGES = {
 }
 
 
+def seeded_draws(fixed: int | None) -> random.Random:
+    """Return the source of all randomness of a test; prints its seed.
+
+    Args:
+        fixed: The seed, unless the environment gives another one; None draws a new one.
+    """
+    given = os.environ.get("KILL_SEED")
+    seed = int(given) if given is not None else fixed
+    if seed is None:
+        seed = random.SystemRandom().getrandbits(32)
+    print(f"KILL_SEED={seed}")
+    return random.Random(seed)
+
+
 def moments(count: int, draw: random.Random) -> list[Moment]:
     """Draw moments; each five in a row cover a whole life."""
     drawn: list[Moment] = []

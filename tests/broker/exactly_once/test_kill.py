@@ -10,7 +10,6 @@ seed is printed; `KILL_SEED=... pytest ...` draws the same moments again.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.exactly_once.arena import GROUPS, SUBTOPOLOGY_OF_STORE, Arena, Outputs, one_to
 from tests.broker.exactly_once.feed import KEYS
-from tests.broker.exactly_once.killing import kill_one_process, moments
+from tests.broker.exactly_once.killing import kill_one_process, moments, seeded_draws
 from tests.broker.reading import delete_topics
 
 KILLS = 5
@@ -46,17 +45,6 @@ def arena(
     delete_topics(admin, f"{unique_name}-")
 
 
-def draws(kills: int) -> random.Random:
-    """Return the source of all randomness of a test; prints its seed."""
-    given = os.environ.get("KILL_SEED")
-    if given is None:
-        seed = CI_SEED if kills == KILLS else random.SystemRandom().getrandbits(32)
-    else:
-        seed = int(given)
-    print(f"KILL_SEED={seed}")
-    return random.Random(seed)
-
-
 def kill_all(running: Running, _draw: random.Random) -> None:
     assert running.alive(), running.tail()
     running.kill()
@@ -70,7 +58,7 @@ def killed_and_started(
     kill: Callable[[Running, random.Random], None] = kill_all,
 ) -> int:
     """Feed and kill, then let the application finish and stop it; return the rounds fed."""
-    draw = draws(kills)
+    draw = seeded_draws(CI_SEED if kills == KILLS else None)
     started: list[Running] = []
     with application:
         with arena.feed(RECORDS_PER_S) as feed:

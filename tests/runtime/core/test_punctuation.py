@@ -29,13 +29,16 @@ class Punctuations:
         kind: PunctuationType = STREAM,
         *,
         now_ms: int = 0,
+        start_time_ms: int | None = None,
         then: Callable[[int], None] = lambda _: None,
     ) -> Schedule:
         def punctuate(time: int) -> None:
             self.fired.append((name, time))
             then(time)
 
-        return self.queue.schedule(name, interval_ms, kind, punctuate, now_ms=now_ms)
+        return self.queue.schedule(
+            name, interval_ms, kind, punctuate, now_ms=now_ms, start_time_ms=start_time_ms
+        )
 
     def fire(self, time_ms: int, kind: PunctuationType = STREAM) -> int:
         return self.queue.fire(kind, time_ms, lambda entry, time: entry.punctuator(time))
@@ -177,3 +180,27 @@ def test_clearing_forgets_all() -> None:
 
     assert punctuations.fire(1000) == 0
     assert punctuations.fire(1000, WALL) == 0
+
+
+@pytest.mark.parametrize("kind", [STREAM, WALL])
+@pytest.mark.parametrize(
+    ("now_ms", "first_ms"), [(0, 1000), (999, 1000), (1000, 1000), (1001, 1300), (1650, 1900)]
+)
+def test_an_anchored_one_fires_at_its_start_or_at_the_next_point_of_its_grid(
+    kind: PunctuationType, now_ms: int, first_ms: int
+) -> None:
+    punctuations = Punctuations()
+    punctuations.schedule("p", 300, kind, now_ms=now_ms, start_time_ms=1000)
+
+    fired = [time for time in range(now_ms, first_ms + 601) if punctuations.fire(time, kind)]
+
+    assert fired == [first_ms, first_ms + 300, first_ms + 600]
+
+
+def test_an_anchored_one_that_is_late_keeps_to_its_grid() -> None:
+    punctuations = Punctuations()
+    punctuations.schedule("p", 300, now_ms=-1, start_time_ms=1000)
+
+    fired = [time for time in (0, 999, 1700, 1899, 1900) if punctuations.fire(time)]
+
+    assert fired == [1700, 1900]

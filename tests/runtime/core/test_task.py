@@ -436,6 +436,34 @@ def test_a_record_is_not_dropped_because_no_broker_tells_the_partitions_of_its_t
         process_all(task)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "sent"),
+    [
+        (1, {1: 1}),
+        ({1}, {1: 1}),
+        ({0, 2}, {0: 1, 2: 1}),
+        (frozenset(range(3)), {0: 1, 1: 1, 2: 1}),
+        (None, {None: 1}),
+        (set(), {}),
+    ],
+)
+def test_a_record_goes_to_each_partition_that_its_partitioner_chooses(
+    chosen: int | set[int] | None, sent: dict[int | None, int]
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.to("out", partitioner=lambda _topic, _key, _value, _count: chosen)
+    task = started(builder.build(), num_partitions=lambda _: 3)
+    add(task, (7, "a"))
+
+    process_all(task)
+
+    outputs = task.outputs()
+    assert {output.partition: len(output.records) for output in outputs} == sent
+    assert task.dropped_records == (not sent)
+    assert all(output.records == outputs[0].records for output in outputs)
+
+
 def test_a_node_without_a_serde_is_named() -> None:
     builder = StreamsBuilder()
     builder.stream("in", name="source").to("out", name="sink")

@@ -37,6 +37,7 @@ from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
 from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
+from pystreams.runtime.adapters.consuming.unread_records import UnreadRecords
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.ports import PartitionBatch, RebalanceListener
 
@@ -87,6 +88,7 @@ class ConfluentConsumer:
         self._positions: dict[TopicPartition, int | None] = {}
         # Partitions paused in the client, and where they go on.
         self._stopped: dict[TopicPartition, int] = {}
+        self._unread = UnreadRecords(self._client, self._positions, self._stopped, self._paused)
         # While `consume` runs: partitions whose messages in its hands are void.
         self._polling = False
         self._void: set[TopicPartition] = set()
@@ -383,18 +385,11 @@ class ConfluentConsumer:
 
     def known_lag(self, partition: TopicPartition) -> int | None:
         """Return how many records the broker holds beyond the last one polled."""
-        start = self._positions.get(partition)
-        if start is None or not self._commits.settled(0.0):
-            return None
-        asked = theirs(partition)
-        _, end = self._client.get_watermark_offsets(asked, cached=True)
-        if end < start:
-            return None
-        # The client's position also passes the markers of transactions, which are no messages.
-        position = self._stopped.get(partition)
-        if position is None:
-            position = max(self._client.position([asked])[0].offset, start)
-        return max(end - position, 0) + self._paused.held_records(partition)
+        return self._unread.known(partition) if self._commits.settled(0.0) else None
+
+    def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Return whether the broker, asked now, holds nothing beyond the last records polled."""
+        return self._commits.settled(0.0) and all(map(self._unread.is_none_now, partitions))
 
     def _doing(self, what: str) -> str:
         return f"group {self._group!r}: {what}"

@@ -60,10 +60,21 @@ class WaitingRecord(NamedTuple):
     offset: int = -1
 
 
-Origin = tuple[str, int, int]
-"""Topic, partition and offset."""
+class Origin(NamedTuple):
+    """Where a record came from; a class of its own, because messages may be tuples too.
 
-NO_ORIGIN: Origin = ("", -1, -1)
+    Attributes:
+        topic: The topic.
+        partition: The partition.
+        offset: The offset.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+
+
+NO_ORIGIN = Origin("", -1, -1)
 """That of a record that a punctuation has made."""
 
 Waiting = tuple[int, int, Any, Any, Headers, Origin | ConsumedMessage, int]
@@ -158,18 +169,18 @@ class WaitingMessage:
 def origin_of(waiting: Waiting) -> Origin:
     """Return where a record came from."""
     source = waiting[SOURCE]
-    return source if isinstance(source, tuple) else origin_of_message(source)
+    return source if isinstance(source, Origin) else origin_of_message(source)
 
 
 def origin_of_message(message: ConsumedMessage) -> Origin:
     """Return where a message came from."""
-    return message.topic() or "", message.partition() or 0, message.offset() or 0
+    return Origin(message.topic() or "", message.partition() or 0, message.offset() or 0)
 
 
 def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:
     """Return the record of an entry of the store."""
     key, value, timestamp, headers, *_ = record = unpacked(stored_key, stored)
-    origin = (record.topic, record.partition, record.offset)
+    origin = Origin(record.topic, record.partition, record.offset)
     return timestamp, sequence_of(stored_key), key, value, headers, origin, 0
 
 
@@ -186,7 +197,7 @@ def as_stored(waiting: Waiting, in_bytes: InBytes) -> Waiting:
         key = in_bytes.key(key)
     if type(value) is not bytes:
         value = in_bytes.value(value)
-    if not isinstance(source, tuple):
+    if not isinstance(source, Origin):
         source = origin_of_message(source)
     return timestamp, sequence, key, value, headers, source, 0
 
@@ -227,7 +238,7 @@ def bytes_of(headers: Headers) -> int:
 def packed(waiting: Waiting) -> bytes:
     """Return the value of the entry that stores a record; see `as_stored`."""
     timestamp, _, _, value, headers, source, _ = waiting
-    assert isinstance(source, tuple), "a stored record has an origin"
+    assert isinstance(source, Origin), "a stored record has an origin"
     topic, partition, offset = source
     encoded_topic = topic.encode()
     head = _CONTEXT_HEAD.pack(timestamp, offset, len(encoded_topic))

@@ -40,7 +40,7 @@ from pystreams.record import (
     PresentRecord,
     ProducedRecord,
 )
-from pystreams.serdes import Serde, WrappingSerde, serialize_or_raise
+from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.dirty_map.changelog import log_to
 from pystreams.stores.kinds.suppress.buffered_change import (
     FIRST_BY_KEY,
@@ -126,8 +126,6 @@ class SuppressionBuffer(TypedStateStore[K, V]):
 
     def init(self, context: StateStoreContext) -> None:
         """Open the store; raises as `TypedStateStore.init`."""
-        self._key_serde = _filled(self._key_serde, context.environment.default_key_serde)
-        self._value_serde = _filled(self._value_serde, context.environment.default_value_serde)
         # Changes are logged at `flush_cache`, and here, with the header of their version.
         self._log = log_to(context.changelog)
         super().init(replace(context, changelog=None))
@@ -239,6 +237,16 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, prior)
 
+    def latest_time(self) -> int:
+        """Return the highest time (ms) that a change is buffered for; for a look, not a record.
+
+        There must be one.
+        """
+        entries = self._buffer.range(FIRST_IN_ORDER, FIRST_BY_KEY, reverse=True)
+        in_order, _ = next(entries)
+        entries.close()
+        return time_of(in_order)
+
     def restore(self, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records and remember the last one's offset, atomically."""
         self._buffer.restore(messages)
@@ -325,7 +333,3 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         self.earliest_time = _NOT_KNOWN
         self._changed.clear()
         self.totals.go_back_to(self._buffer.metadata)
-
-
-def _filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
-    return serde.with_default(default) if isinstance(serde, WrappingSerde) else serde

@@ -1,0 +1,79 @@
+"""What a consumer has not returned of its partitions: as far as it knows, or as the broker says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.adapters.connection.confluent import Consumer
+from pystreams.runtime.adapters.connection.kafka_partitions import theirs
+from pystreams.runtime.adapters.consuming.paused_partitions import PausedPartitions
+
+_ANSWER_TIMEOUT_S = 1.0
+"""How long the loop may have to wait to learn where a partition ends."""
+_PAUSE_S = 10.0
+"""How long it asks for no partition after it had no answer for one."""
+
+
+class UnreadRecords:
+    """Records of one consumer's partitions that were not polled.
+
+    Args:
+        client: The client.
+        started: Where reading of assigned partitions began, None before it has; the consumer's.
+        stopped: Partitions paused in the client, and where they go on; the consumer's.
+        paused: What is held back of paused partitions.
+    """
+
+    def __init__(
+        self,
+        client: Consumer,
+        started: Mapping[TopicPartition, int | None],
+        stopped: Mapping[TopicPartition, int],
+        paused: PausedPartitions,
+    ) -> None:
+        self._client = client
+        self._started = started
+        self._stopped = stopped
+        self._paused = paused
+        self._ask_again_s = 0.0
+
+    def known(self, partition: TopicPartition) -> int | None:
+        """Return how many there are by what fetches have told; None when that is nothing yet."""
+        start = self._started.get(partition)
+        if start is None:
+            return None
+        _, end = self._client.get_watermark_offsets(theirs(partition), cached=True)
+        if end < start:
+            return None
+        behind = max(end - self._position(partition, start), 0)
+        return behind + self._paused.held_records(partition)
+
+    def is_none_now(self, partition: TopicPartition) -> bool:
+        """Return whether there are none, by what the broker says now; False without an answer."""
+        start = self._started.get(partition)
+        if start is None or self.known(partition) != 0 or time.monotonic() < self._ask_again_s:
+            return False
+        try:
+            # None without an answer in time, whatever its type says.
+            found: Any = self._client.get_watermark_offsets(
+                theirs(partition), timeout=_ANSWER_TIMEOUT_S
+            )
+        except KafkaException:
+            found = None
+        if found is None:
+            self._ask_again_s = time.monotonic() + _PAUSE_S
+            return False
+        return bool(found[1] <= self._position(partition, start))
+
+    def _position(self, partition: TopicPartition, start: int) -> int:
+        """Return the next offset; the client's also passes the markers of transactions."""
+        stopped = self._stopped.get(partition)
+        if stopped is not None:
+            return stopped
+        position: int = self._client.position([theirs(partition)])[0].offset
+        return max(position, start)

@@ -1,0 +1,169 @@
+"""What a user's object at a node is made by and given: its supplier, and its `ProcessorContext`."""
+
+# ruff: noqa: D102 - `ProcessorContext` says what the methods do.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pystreams.errors import ProcessingError, TopologyError
+from pystreams.ids import TaskId
+from pystreams.record import Headers, Record, RecordMetadata
+from pystreams.serdes import Serde
+from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
+from pystreams.topology.contracts.user_functions import refuse_async
+
+Made = TypeVar("Made")
+
+
+def supplied(supplier: Callable[[], Made], node: NodeContext) -> Made:
+    """Return what a user's supplier makes for a task.
+
+    Raises:
+        ProcessingError: The supplier raised.
+    """
+    try:
+        return supplier()
+    except Exception as error:
+        task_id, name = node.task.task_id, node.name
+        message = f"task {task_id}: the supplier of processor {name!r} raised {error!r}"
+        raise ProcessingError(message, task_id=task_id, node=name) from error
+
+
+class NodeProcessorContext:
+    """The `ProcessorContext` of one processor node in one task.
+
+    Args:
+        node: The node.
+        fixed_key: Refuse to forward a record whose key is not the input's.
+
+    Attributes:
+        input_key: Key of the record that the processor is given.
+    """
+
+    __slots__ = ("_children", "_fixed_key", "_forward", "_node", "_record", "_task", "input_key")
+
+    def __init__(self, node: NodeContext, *, fixed_key: bool) -> None:
+        self._node = node
+        self._task = node.task
+        self._record = node.task.record
+        self._forward = node.forward
+        self._children = node.children
+        self._fixed_key = fixed_key
+        self.input_key: Any = None
+
+    @property
+    def application_id(self) -> str:
+        return self._task.application_id
+
+    @property
+    def task_id(self) -> TaskId:
+        return self._task.task_id
+
+    def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
+        step = self._forward if child is None else self._child(child)
+        if self._fixed_key and record.key is not self.input_key and record.key != self.input_key:
+            message = (
+                f"processor {self._node.name!r} forwarded key {record.key!r} for input key "
+                f"{self.input_key!r}: process_values must keep the key; use process instead"
+            )
+            raise TopologyError(message)
+        if record.timestamp < 0:
+            raise ValueError(
+                f"processor {self._node.name!r} forwarded a record with timestamp "
+                f"{record.timestamp}: a timestamp is 0 ms or more"
+            )
+        context = self._record
+        timestamp, headers, input_key = context.timestamp, context.headers, self.input_key
+        step(record.key, record.value, record.timestamp, record.headers)
+        # Children may have moved the context on; the processor still handles its own record.
+        context.timestamp, context.headers, self.input_key = timestamp, headers, input_key
+
+    def commit(self) -> None:
+        self._task.request_commit()
+
+    @property
+    def key_serde(self) -> Serde[Any]:
+        return self._task.key_serde(None, self._node.name)
+
+    @property
+    def value_serde(self) -> Serde[Any]:
+        return self._task.value_serde(None, self._node.name)
+
+    @property
+    def state_dir(self) -> Path:
+        directory = self._task.state_directory
+        if not directory.is_dir():
+            raise TopologyError(
+                f"processor {self._node.name!r} asks for its state_dir, and task "
+                f"{self._task.task_id} has none: make the TopologyTestDriver with state_directory="
+            )
+        return directory
+
+    def app_configs(self) -> dict[str, Any]:
+        return dict(self._task.app_configs)
+
+    def app_configs_with_prefix(self, prefix: str) -> dict[str, Any]:
+        return {
+            key.removeprefix(prefix): value
+            for key, value in self._task.app_configs.items()
+            if key.startswith(prefix)
+        }
+
+    def schedule(
+        self,
+        interval_ms: int,
+        punctuation_type: PunctuationType,
+        punctuator: Punctuator,
+        *,
+        start_time_ms: int | None = None,
+    ) -> Cancellable:
+        if interval_ms < 1:
+            message = (
+                f"processor {self._node.name!r}: schedule every 1 ms or more, not {interval_ms}"
+            )
+            raise ValueError(message)
+        if start_time_ms is not None and start_time_ms < 0:
+            raise ValueError(
+                f"processor {self._node.name!r}: a schedule starts at 0 ms or later, "
+                f"not at {start_time_ms}"
+            )
+        refuse_async(punctuator, f"processor {self._node.name!r}: punctuator")
+        return self._task.schedule(
+            self._node.name, interval_ms, punctuation_type, punctuator, start_time_ms
+        )
+
+    def get_state_store(self, name: str) -> Any:
+        if not self._node.has_store(name):
+            message = (
+                f"processor {self._node.name!r} asks for state store {name!r}, which is not "
+                f"connected to it (connected: {sorted(self._node.stores())}): name it in "
+                "process(..., stores=[...]) or in connect_processor_and_state_stores(...)"
+            )
+            raise TopologyError(message)
+        return self._task.store(name)
+
+    def headers(self) -> Headers:
+        return self._record.headers
+
+    def record_metadata(self) -> RecordMetadata | None:
+        return self._record.metadata()
+
+    def current_stream_time_ms(self) -> int:
+        return self._task.time.stream_time
+
+    def current_system_time_ms(self) -> int:
+        return self._task.time.now_ms
+
+    def _child(self, name: str) -> Step:
+        step = self._children.get(name)
+        if step is None:
+            message = (
+                f"processor {self._node.name!r} forwards to {name!r}, which is none of its "
+                f"children {sorted(self._children)}"
+            )
+            raise TopologyError(message)
+        return step

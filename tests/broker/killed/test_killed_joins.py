@@ -1,0 +1,208 @@
+"""SIGKILL at seeded random moments over joins of tables: in the end the model's rows, no others.
+
+`pytest -m sweep tests/broker/killed` kills 20 times, at moments of a new seed each time. The seed
+is printed; `KILL_SEED=... pytest ...` draws the same moments again.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application
+from tests.broker.exactly_once.killing import moments, seeded_draws
+from tests.broker.killed import joined_app
+from tests.broker.killed.joined_app import INPUTS, NAMES, TABLES, both, name_in, remainder_of
+from tests.broker.reading import delete_topics, high_watermarks, long, read_all, reader_of
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+KILLS = 2
+PARTITIONS = 2
+KEYS = 60
+DELETED_OF_TEN = 2
+CHANGES_PER_S = 1000
+BATCH_EVERY_S = 0.02
+CI_SEED = 17
+
+Table = dict[str, int]
+
+
+class ChangingTables:
+    """Changes and deletes rows of the inputs until the block ends, and keeps what is left.
+
+    Attributes:
+        tables: The rows of each input.
+        changes: How many there were.
+    """
+
+    def __init__(self, servers: str, name: str, seed: int) -> None:
+        self.tables: dict[str, Table] = {topic: {} for topic in INPUTS}
+        self.changes = 0
+        self._name = name
+        self._draw = random.Random(seed)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "partitioner": "murmur2_random",
+            }
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="changes", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def _write(self) -> None:
+        while not self._stop.wait(BATCH_EVERY_S):
+            for _ in range(round(CHANGES_PER_S * BATCH_EVERY_S)):
+                self._change()
+            self._producer.poll(0)
+
+    def _change(self) -> None:
+        draw = self._draw
+        topic = draw.choices(INPUTS, [5, 4, 1])[0]
+        key = f"named {draw.randrange(NAMES)}"
+        if topic != "named":
+            key = f"key {draw.randrange(KEYS)}"
+        number = draw.randrange(900)
+        table = self.tables[topic]
+        value = None
+        if draw.randrange(10) < DELETED_OF_TEN:
+            table.pop(key, None)
+        else:
+            table[key] = number
+            value = number.to_bytes(8, "big")
+        self._producer.produce(f"{self._name}-{topic}", value, key.encode())
+        self.changes += 1
+
+
+@dataclass(frozen=True)
+class Arena:
+    """One joining application with topics and a directory of its own."""
+
+    name: str
+    servers: str
+    directory: Path
+
+    def application(self, settings: dict[str, object]) -> Application:
+        fixed = {"bootstrap.servers": self.servers, "commit.interval.ms": 100}
+        environment = {"KILLED_NAME": self.name}
+        file = Path(f"{joined_app.__file__}")
+        return Application(self.name, self.directory, file, fixed | settings, environment)
+
+    def written(self) -> int:
+        """Return how many records one join has sent on, committed or not."""
+        with reader_of(self.servers) as consumer:
+            return sum(high_watermarks(consumer, f"{self.name}-foreign").values())
+
+    def tables(self) -> dict[str, Table]:
+        """Return the rows of each output that a read_committed reader is left with."""
+        return {table: self.table(table) for table in TABLES}
+
+    def table(self, table: str) -> Table:
+        rows: Table = {}
+        for message in read_all(self.servers, f"{self.name}-{table}"):
+            key, value = (message.key() or b"").decode(), message.value()
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = long(value)
+        return {key: number for key, number in rows.items() if table != "counts" or number}
+
+
+def model(inputs: dict[str, Table]) -> dict[str, Table]:
+    """Return the rows that the joins of these tables have."""
+    left, right, named = (inputs[topic] for topic in INPUTS)
+    joined = {key: both(left[key], right[key]) for key in left.keys() & right.keys()}
+    found = {key: named.get(name_in(number) or "") for key, number in left.items()}
+    return {
+        "joined": joined,
+        "counts": dict(Counter(remainder_of(number) for number in joined.values())),
+        "foreign": {key: both(left[key], n) for key, n in found.items() if n is not None},
+        "foreign-left": {key: both(left[key], n) for key, n in found.items()},
+    }
+
+
+@pytest.fixture
+def arena(
+    broker: DevelopmentBroker, admin: AdminClient, unique_name: str, tmp_path: Path
+) -> Iterator[Arena]:
+    topics = [NewTopic(f"{unique_name}-{topic}", num_partitions=PARTITIONS) for topic in INPUTS]
+    topics += [NewTopic(f"{unique_name}-{table}", num_partitions=1) for table in TABLES]
+    for created in admin.create_topics(topics).values():
+        created.result(DEADLINE_S)
+    yield Arena(unique_name, broker.bootstrap_servers, tmp_path)
+    delete_topics(admin, f"{unique_name}-")
+
+
+many = [pytest.mark.sweep, pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "cache_bytes", "kills"),
+    [
+        pytest.param("exactly_once", 0, KILLS, id="v1-few"),
+        pytest.param("exactly_once", 0, 20, id="v1", marks=many),
+        pytest.param("exactly_once_v2", 10 << 20, 20, id="v2-cached", marks=many),
+    ],
+)
+def test_killed_application_ends_with_the_rows_of_the_joined_tables(
+    arena: Arena, guarantee: str, cache_bytes: int, kills: int
+) -> None:
+    began = time.monotonic()
+    draw = seeded_draws(CI_SEED if kills == KILLS else None)
+    settings: dict[str, object] = {
+        "processing.guarantee": guarantee,
+        "statestore.cache.max.bytes": cache_bytes,
+    }
+    with arena.application(settings) as application:
+        with ChangingTables(arena.servers, arena.name, draw.getrandbits(32)) as inputs:
+            for moment in moments(kills, draw):
+                print(moment)
+                running = application.start()
+                moment.wait(running, arena.written)
+                running.kill()
+        wanted = model(inputs.tables)
+        last = application.start()
+
+        def difference() -> str:
+            found = arena.tables()
+            rows = {
+                table: found[table].items() ^ wanted[table].items()
+                for table in TABLES
+                if found[table] != wanted[table]
+            }
+            return f"rows of one alone: {rows}\n{last.tail()}"
+
+        wait_until(lambda: arena.tables() == wanted, "the model's rows", told=difference)
+        last.stop()
+
+        assert arena.tables() == wanted
+    print(
+        f"{kills} kills, {inputs.changes} changes, {sum(map(len, wanted.values()))} rows: "
+        f"{time.monotonic() - began:.1f} s"
+    )

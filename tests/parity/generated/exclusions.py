@@ -1,0 +1,188 @@
+"""Which cases are not compared: README.md says for each rule what Kafka Streams does, and we."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.parity.generated.answer import Answer
+from tests.parity.generated.drawing import keeps_ms
+from tests.parity.generated.options import Step
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A rule by which cases are not compared.
+
+    Attributes:
+        name: Its name, in the table of README.md too.
+        applies: Whether it applies to a case, with Kafka Streams' answer.
+    """
+
+    name: str
+    applies: Callable[[dict[str, Any], Answer], bool]
+
+
+def _history_and_options_without_a_name(case: dict[str, Any], _java: Answer) -> bool:
+    versioned: set[str] = set()
+    for step in case["steps"]:
+        kept = step.get("materialized", {})
+        if step["op"] == "table" and kept.get("supplier", {}).get("kind", "")[:4] == "vers":
+            versioned.add(step["out"])
+        elif step["op"] in {"filter", "filter_not", "map_values"} and step["from"] in versioned:
+            if kept and "name" not in kept and "supplier" not in kept:
+                return True
+            versioned |= set() if kept else {step["out"]}
+    return False
+
+
+def _memory_join_and_null_values(case: dict[str, Any], java: Answer) -> bool:
+    joins = [step.get("joined", {}) for step in case["steps"] if "windows" in step]
+    in_memory = any(
+        joined.get("store_type") == "memory"
+        or any(
+            joined.get(f"{side}_supplier", {}).get("kind") == "memory_window"
+            for side in ("this", "other")
+        )
+        for joined in joins
+    )
+    records = [record for topic in java.get("topics", {}).values() for record in topic]
+    inputs = [record[1:] for record in case["input"] if isinstance(record, list)]
+    # What is not logged or written is not seen: a function may have made it.
+    unseen = any(not joined.get("logging", True) for joined in joins)
+    return in_memory and (unseen or any(record[1] is None for record in (*records, *inputs)))
+
+
+def _unlogged_join_with_suppliers(case: dict[str, Any], _java: Answer) -> bool:
+    joins = [step["joined"] for step in case["steps"] if "joined" in step]
+    return any(
+        joined.get("logging") is False and joined.keys() & {"this_supplier", "other_supplier"}
+        for joined in joins
+    )
+
+
+def _grace_join_without_a_key(case: dict[str, Any], java: Answer) -> bool:
+    return "grace_ms" in str(case["steps"]) and "key cannot be null" in java.get("error", "")
+
+
+def _emission_from_a_store_that_keeps_little(case: dict[str, Any], _java: Answer) -> bool:
+    return any(
+        windowed.get("emit") == "close" and _keeps_little(case, windowed, step)
+        for windowed, step in _aggregations_of_windows(case)
+    )
+
+
+def _sessions_in_a_cache_that_keeps_little(case: dict[str, Any], _java: Answer) -> bool:
+    return any(
+        windowed["windows"]["kind"] == "session"
+        and case["caching"]
+        and step.get("materialized", {}).get("caching", True)
+        and _keeps_little(case, windowed, step)
+        for windowed, step in _aggregations_of_windows(case)
+    )
+
+
+def _aggregations_of_windows(case: dict[str, Any]) -> list[tuple[Step, Step]]:
+    windowed = {step["out"]: step for step in case["steps"] if step["op"] == "windowed_by"}
+    return [
+        (windowed[step["from"]], step) for step in case["steps"] if step.get("from") in windowed
+    ]
+
+
+def _keeps_little(case: dict[str, Any], windowed: Step, step: Step) -> bool:
+    """Return whether windows are kept less long than the input goes on."""
+    times = [record[3] for record in case["input"] if isinstance(record, list)]
+    span_ms = max(times, default=0) - min(times, default=0)
+    kept = step.get("materialized", {})
+    retention_ms: int = kept.get("supplier", kept).get("retention_ms", 0)
+    return retention_ms < keeps_ms(windowed["windows"]) + span_ms
+
+
+def _joined_windows_of_cogrouped_streams(_case: dict[str, Any], java: Answer) -> bool:
+    return "KTable source state store must implement either" in java.get("error", "")
+
+
+def _old_values_of_windows_without_a_cache(case: dict[str, Any], _java: Answer) -> bool:
+    uncached: set[str] = set()
+    for windowed, step in _aggregations_of_windows(case):
+        cached = case["caching"] and step.get("materialized", {}).get("caching", True)
+        if windowed["windows"]["kind"] in {"session", "sliding"} and not cached:
+            uncached.add(step["out"])
+    for step in case["steps"]:
+        if step.get("from") in uncached:
+            if step["op"] in {"group_by", "suppress", "join"}:
+                return True
+            if step["op"] in {"filter", "filter_not", "map_values"}:
+                uncached.add(step["out"])
+    return False
+
+
+def _final_results_in_no_order_of_time(case: dict[str, Any], _java: Answer) -> bool:
+    return any(
+        windowed.get("emit") == "close" and "supplier" in step.get("materialized", {})
+        for windowed, step in _aggregations_of_windows(case)
+    )
+
+
+def _cogrouped_windows_in_a_store_that_keeps_little(case: dict[str, Any], _java: Answer) -> bool:
+    cogrouped = {step["out"] for step in case["steps"] if step["op"] == "cogroup"}
+    return any(
+        windowed["from"] in cogrouped and _keeps_little(case, windowed, step)
+        for windowed, step in _aggregations_of_windows(case)
+    )
+
+
+def _serdes_that_are_not_told(_case: dict[str, Any], java: Answer) -> bool:
+    return "ClassCastException invoking processor" in java.get("error", "")
+
+
+def _changes_of_a_suppressed_table(case: dict[str, Any], _java: Answer) -> bool:
+    suppressed: set[str] = set()
+    for step in case["steps"]:
+        operation = step["op"]
+        if {step.get("from"), step.get("other")} & suppressed and operation != "to_stream":
+            if operation != "map_values" or "materialized" in step:
+                return True
+            suppressed.add(step["out"])
+        elif operation == "suppress":
+            suppressed.add(step["out"])
+    return False
+
+
+def _late_records_of_final_sessions(case: dict[str, Any], _java: Answer) -> bool:
+    times = [record[3] for record in case["input"] if isinstance(record, list)]
+    return times != sorted(times) and any(
+        windowed.get("emit") == "close" and windowed["windows"]["kind"] == "session"
+        for windowed, _ in _aggregations_of_windows(case)
+    )
+
+
+EXCLUSIONS = (
+    Exclusion("late records of final sessions", _late_records_of_final_sessions),
+    Exclusion("changes of a suppressed table", _changes_of_a_suppressed_table),
+    Exclusion("final results from a store in no order of time", _final_results_in_no_order_of_time),
+    Exclusion(
+        "cogrouped windows in a store that keeps little",
+        _cogrouped_windows_in_a_store_that_keeps_little,
+    ),
+    Exclusion("serdes that are not told", _serdes_that_are_not_told),
+    Exclusion("old values of windows without a cache", _old_values_of_windows_without_a_cache),
+    Exclusion("sessions in a cache that keeps little", _sessions_in_a_cache_that_keeps_little),
+    Exclusion("joined windows of cogrouped streams", _joined_windows_of_cogrouped_streams),
+    Exclusion(
+        "emission on close from a store that keeps little", _emission_from_a_store_that_keeps_little
+    ),
+    Exclusion("history, and options without a name", _history_and_options_without_a_name),
+    Exclusion("joins in memory, and records without a value", _memory_join_and_null_values),
+    Exclusion("joins with suppliers, not logged", _unlogged_join_with_suppliers),
+    Exclusion("grace join of a record without a key", _grace_join_without_a_key),
+)
+
+
+def excluded(case: dict[str, Any], java: Answer) -> str | None:
+    """Return the name of the rule by which a case is not compared, if there is one."""
+    for exclusion in EXCLUSIONS:
+        if exclusion.applies(case, java):
+            return exclusion.name
+    return None

@@ -1,0 +1,121 @@
+"""The processors of generated cases, by kind: those of `Processors.java`, one for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pystreams import (
+    FixedKeyProcessor,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    StoreBuilder,
+    Stores,
+    ValueAndTimestamp,
+)
+from pystreams.serdes import STRING
+from tests.parity.generated.functions import tail, text, weight
+from tests.parity.generated.options import Step, supplier
+
+
+class Tagging(Processor[Any, Any, Any, Any]):
+    """Adds a header and a second record a little later."""
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.context = context
+
+    def process(self, record: Record[Any, Any]) -> None:
+        value = record.value
+        tag = ("tag", text(value).encode())
+        self.context.forward(record.with_headers((*record.headers, tag)))
+        if weight(value) % 3 == 0:
+            later = record.with_timestamp(record.timestamp + 7)
+            self.context.forward(later.with_value(tail(f"{text(value)}~")))
+
+
+class Counting(Processor[Any, Any, Any, Any]):
+    """Keeps and forwards what it has seen of each key."""
+
+    def __init__(self, store: Step) -> None:
+        self.given = store
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.context = context
+        self.store = context.get_state_store(self.given["name"])
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value = text(record.key), text(record.value)
+        before = self.store.get(key)
+        if self.given["kind"] == "timestamped":
+            kept = "none" if before is None else f"{before.value}@{before.timestamp}"
+            new: Any = ValueAndTimestamp(value, record.timestamp)
+        else:
+            kept, new = text(before), value
+        self.store.put(key, None if record.value is None else new)
+        self.context.forward(record.with_value(tail(f"{kept}/{value}")))
+
+
+class Ticking(Processor[Any, Any, Any, Any]):
+    """Hands records on, and by the clock how many there were."""
+
+    def __init__(self, clock: PunctuationType, every_ms: int) -> None:
+        self.clock, self.every_ms, self.count = clock, every_ms, 0
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.context = context
+        context.schedule(self.every_ms, self.clock, self.tick)
+
+    def tick(self, time: int) -> None:
+        self.context.forward(Record("tick", f"n{self.count}", time))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.count += 1
+        self.context.forward(record)
+
+
+class Numbering(FixedKeyProcessor[Any, Any, Any]):
+    """Puts a number before each value, of a key if it has a store."""
+
+    def __init__(self, store: Step | None) -> None:
+        self.given, self.count = store, 0
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.context = context
+        self.store = None if self.given is None else context.get_state_store(self.given["name"])
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.count += 1
+        number = self.count
+        if self.store is not None:
+            key = text(record.key)
+            number = int(self.store.get(key) or 0) + 1
+            self.store.put(key, str(number))
+        self.context.forward(record.with_value(tail(f"{number}.{text(record.value)}")))
+
+
+def processor(step: Step) -> Any:
+    """Return a new processor of a step."""
+    store = step.get("store")
+    match step["kind"]:
+        case "number":
+            return Numbering(store)
+        case "tag":
+            return Tagging()
+        case "count":
+            assert store is not None
+            return Counting(store)
+        case "wall_clock":
+            return Ticking(PunctuationType.WALL_CLOCK_TIME, step["every_ms"])
+        case _:
+            return Ticking(PunctuationType.STREAM_TIME, step["every_ms"])
+
+
+def store_builder(given: Step) -> StoreBuilder:
+    """Return the builder of a processor's store."""
+    made = supplier(given)
+    if given["kind"] == "timestamped":
+        builder = Stores.timestamped_key_value_store_builder(made, STRING, STRING)
+    else:
+        builder = Stores.key_value_store_builder(made, STRING, STRING)
+    return builder.with_caching_enabled() if given.get("caching") else builder

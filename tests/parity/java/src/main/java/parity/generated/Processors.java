@@ -1,0 +1,205 @@
+package parity.generated;
+
+import static parity.generated.Options.text;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Duration;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
+import org.apache.kafka.streams.state.StoreBuilder;
+import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.TimestampedKeyValueStore;
+import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
+import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
+
+/** The processors of generated cases, by kind: those of {@code processors.py}, one for one. */
+@SuppressWarnings({"rawtypes", "unchecked"})
+final class Processors {
+
+    private Processors() {
+    }
+
+    /** The stream with a processor after it; its store, if it has one, is added to the builder. */
+    static KStream added(
+            final StreamsBuilder builder, final JsonNode step, final KStream stream) {
+        final JsonNode store = step.get("store");
+        final String[] stores = store == null ? new String[0] : new String[] {text(store, "name")};
+        if (store != null) {
+            builder.addStateStore(storeBuilder(store));
+        }
+        final String kind = text(step, "kind");
+        final String name = text(step, "name");
+        final String storeName = store == null ? null : text(store, "name");
+        if (text(step, "op").equals("process_values")) {
+            return name == null
+                ? stream.processValues(() -> new Numbering(storeName), stores)
+                : stream.processValues(() -> new Numbering(storeName), Named.as(name), stores);
+        }
+        final long everyMs = step.path("every_ms").asLong();
+        return name == null
+            ? stream.process(() -> processor(kind, storeName, everyMs), stores)
+            : stream.process(() -> processor(kind, storeName, everyMs), Named.as(name), stores);
+    }
+
+    private static StoreBuilder<?> storeBuilder(final JsonNode given) {
+        final Object supplier = Options.supplier(given);
+        final var key = Serdes.String();
+        final var value = Serdes.String();
+        final StoreBuilder<?> builder;
+        if (supplier instanceof VersionedBytesStoreSupplier versioned) {
+            builder = Stores.versionedKeyValueStoreBuilder(versioned, key, value);
+        } else if (supplier instanceof KeyValueBytesStoreSupplier keyValue) {
+            builder = text(given, "kind").equals("timestamped")
+                ? Stores.timestampedKeyValueStoreBuilder(keyValue, key, value)
+                : Stores.keyValueStoreBuilder(keyValue, key, value);
+        } else if (supplier instanceof WindowBytesStoreSupplier window) {
+            builder = Stores.windowStoreBuilder(window, key, value);
+        } else {
+            builder = Stores.sessionStoreBuilder((SessionBytesStoreSupplier) supplier, key, value);
+        }
+        return given.path("caching").asBoolean() ? builder.withCachingEnabled() : builder;
+    }
+
+    private static Processor processor(
+            final String kind, final String store, final long everyMs) {
+        return switch (kind) {
+            case "tag" -> new Tagging();
+            case "count" -> new Counting(store);
+            case "wall_clock" -> new Ticking(PunctuationType.WALL_CLOCK_TIME, everyMs);
+            case "stream_time" -> new Ticking(PunctuationType.STREAM_TIME, everyMs);
+            default -> throw Functions.unknown(kind);
+        };
+    }
+
+    /** Adds a header and a second record a little later. */
+    private static final class Tagging implements Processor<Object, Object, Object, Object> {
+
+        private ProcessorContext<Object, Object> context;
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> given) {
+            context = given;
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final Headers headers = new RecordHeaders(record.headers().toArray());
+            headers.add("tag", Functions.text(record.value()).getBytes());
+            context.forward(record.withHeaders(headers));
+            if (Functions.weight(record.value()) % 3 == 0) {
+                context.forward(record.withTimestamp(record.timestamp() + 7)
+                    .withValue(Functions.tail(Functions.text(record.value()) + "~")));
+            }
+        }
+    }
+
+    /** Keeps and forwards what it has seen of each key. */
+    private static final class Counting implements Processor<Object, Object, Object, Object> {
+
+        private final String name;
+        private ProcessorContext<Object, Object> context;
+        private Object store;
+
+        Counting(final String name) {
+            this.name = name;
+        }
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> given) {
+            context = given;
+            store = given.getStateStore(name);
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final String key = Functions.text(record.key());
+            final String value = Functions.text(record.value());
+            final String kept;
+            if (store instanceof TimestampedKeyValueStore timestamped) {
+                final ValueAndTimestamp before = (ValueAndTimestamp) timestamped.get(key);
+                kept = before == null ? "none" : before.value() + "@" + before.timestamp();
+                timestamped.put(key, record.value() == null
+                    ? null : ValueAndTimestamp.make(value, record.timestamp()));
+            } else {
+                final KeyValueStore plain = (KeyValueStore) store;
+                kept = Functions.text(plain.get(key));
+                plain.put(key, record.value() == null ? null : value);
+            }
+            context.forward(record.withValue(Functions.tail(kept + "/" + value)));
+        }
+    }
+
+    /** Hands records on, and by the clock how many there were. */
+    private static final class Ticking implements Processor<Object, Object, Object, Object> {
+
+        private final PunctuationType clock;
+        private final long everyMs;
+        private ProcessorContext<Object, Object> context;
+        private long count;
+
+        Ticking(final PunctuationType clock, final long everyMs) {
+            this.clock = clock;
+            this.everyMs = everyMs;
+        }
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> given) {
+            context = given;
+            given.schedule(Duration.ofMillis(everyMs), clock,
+                time -> context.forward(new Record<>("tick", "n" + count, time)));
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            count++;
+            context.forward(record);
+        }
+    }
+
+    /** Puts a number before each value, of a key if it has a store. */
+    private static final class Numbering implements FixedKeyProcessor<Object, Object, Object> {
+
+        private final String name;
+        private FixedKeyProcessorContext<Object, Object> context;
+        private KeyValueStore<String, String> store;
+        private long count;
+
+        Numbering(final String name) {
+            this.name = name;
+        }
+
+        @Override
+        public void init(final FixedKeyProcessorContext<Object, Object> given) {
+            context = given;
+            store = name == null ? null : given.getStateStore(name);
+        }
+
+        @Override
+        public void process(final FixedKeyRecord<Object, Object> record) {
+            long number = ++count;
+            if (store != null) {
+                final String key = Functions.text(record.key());
+                final String before = store.get(key);
+                number = before == null ? 1 : Long.parseLong(before) + 1;
+                store.put(key, String.valueOf(number));
+            }
+            context.forward(
+                record.withValue(Functions.tail(number + "." + Functions.text(record.value()))));
+        }
+    }
+}
