@@ -138,15 +138,18 @@ def _pydantic_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[b
         try:
             return validate(data)
         except pydantic.ValidationError as error:
-            # Without the values, which the text of pydantic's error shows.
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-            texts = (
-                f"{'.'.join(map(str, [model.__name__, *misfit['loc']]))}: {misfit['msg']}"
-                for misfit in found
-            )
-            raise ValueError("; ".join(texts)) from None
+            raise ValueError(pydantic_text(model, error)) from None
 
     return _of_model(model, serialize), deserialize
+
+
+def pydantic_text(model: type, error: Any) -> str:
+    """Return what pydantic found, without the values that its own text shows."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, [model.__name__, *misfit['loc']]))}: {misfit['msg']}"
+        for misfit in found
+    )
 
 
 def _of_model(model: type, write: Callable[[Any], bytes]) -> Callable[[Any], bytes]:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from pystreams.typed_values.json_functions import pydantic_text
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
@@ -35,7 +36,14 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
         import pydantic  # noqa: PLC0415 - the user's model has it
 
         adapter = pydantic.TypeAdapter(model)
-        return lambda value: adapter.dump_python(value, by_alias=True), adapter.validate_python
+
+        def from_plain(plain: Any) -> Any:
+            try:
+                return adapter.validate_python(plain)
+            except pydantic.ValidationError as error:
+                raise ValueError(pydantic_text(model, error)) from None
+
+        return lambda value: adapter.dump_python(value, by_alias=True), from_plain
     write = ModelWriter().writer(model)
     return write or _as_it_is, ModelReader(strict=False).reader(model)
 

@@ -294,6 +294,19 @@ def test_a_record_that_does_not_fit_the_class_names_the_field(registry: SchemaRe
         registry.avro(Other).deserializer("t")(data)
 
 
+def test_what_pydantic_refuses_is_told_without_the_value(registry: SchemaRegistry) -> None:
+    class Model(pydantic.BaseModel):
+        product: int
+
+    data = registry.avro(schema=record("Line", ("product", "string"))).serializer("t")(
+        {"product": "secret"}
+    )
+
+    with pytest.raises(ValueError, match=r"Model\.product: ") as caught:
+        registry.avro(Model).deserializer("t")(data)
+    assert "secret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
