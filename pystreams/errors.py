@@ -1,8 +1,8 @@
 """Every error pystreams raises, split by what its reader does next.
 
-One root, `StreamsError`; below it one class for each next step: fix the program
-(`ConfigError`, `TopologyError`), look at the machine (`StateDirectoryError`,
-`StateStoreError`), retry later (`StoreNotAvailableError`), decide about one record
+One root, `StreamsError`; below it one class for each next step: fix the program (`ConfigError`,
+`TopologyError`), look at the machine (`StateDirectoryError`, `StateStoreError`) or the registry
+(`SchemaRegistryError`), retry later (`StoreNotAvailableError`), decide about one record
 (`SerializationError`, `ProcessingError`, `ProductionError`), or let the runtime recover
 (`TaskMigratedError`, `TaskCorruptedError`, `RetriableClientError`; these never reach users).
 A message says what happened, to which task or topic, and what to do.
@@ -152,6 +152,17 @@ class SerializationError(StreamsError):
         self.task_id = task_id
         self.node = node
         super().__init__(message)
+
+
+class SchemaRegistryError(StreamsError):
+    """A schema registry does not answer, or refuses what the application asks of it.
+
+    No handler is asked: records would be skipped for a reason that is not theirs.
+    """
+
+
+NOT_OF_ONE_RECORD = (ConfigError, SchemaRegistryError)
+"""What a serde may raise for a reason that is not the record's: no handler is asked."""
 
 
 class ProcessingError(StreamsError):

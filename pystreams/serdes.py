@@ -15,7 +15,8 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import orjson
 
-from pystreams.errors import SerializationError
+from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
+from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
 
@@ -158,6 +159,38 @@ def serde_of(
     return FunctionSerde(serialize, deserialize, name)
 
 
+def json_of(model: type[T], *, strict: bool = False) -> Serde[T]:
+    """Make a serde of a class's values as JSON.
+
+    Takes dataclasses, `NamedTuple`, `TypedDict`, and models of pydantic and msgspec where these
+    are installed. Reading checks each field, and an error names the one that does not fit; writing
+    trusts the types. Enumerations are their values; dates, UUIDs and decimals are strings.
+
+    Args:
+        model: The class; fields may be of classes, `X | None`, lists, dicts and so on.
+        strict: Refuse fields that the class does not have, rather than ignore them.
+
+    Raises:
+        TypeError: A field is of a type that can't be read.
+    """
+    return _ModelSerde(model, strict=strict)
+
+
+class _ModelSerde(FunctionSerde[T]):
+    def __init__(self, model: type[T], *, strict: bool) -> None:
+        serialize, deserialize = json_functions(model, strict=strict)
+        super().__init__(serialize, deserialize, f"json_of({model.__name__})")
+        self._made_of = (model, strict)
+
+    def __reduce__(self) -> tuple[Callable[[type[T], bool], Serde[T]], tuple[type[T], bool]]:
+        # A backfill's workers make the functions anew: what other packages compile can't be sent.
+        return _json_of, self._made_of
+
+
+def _json_of(model: type[T], strict: bool) -> Serde[T]:  # noqa: FBT001 - pickled arguments
+    return json_of(model, strict=strict)
+
+
 BYTES: Serde[bytes] = FunctionSerde(_bytes_as_they_are, bytes, "BYTES", bytes)
 """Bytes as they are; a bytearray or a memoryview is copied."""
 STRING: Serde[str] = FunctionSerde(str.encode, bytes.decode, "STRING", str)
@@ -207,9 +240,13 @@ def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, pa
 
     Raises:
         SerializationError: `serialize` has raised again.
+        ConfigError: It has, for a reason that is not the value's.
+        SchemaRegistryError: Likewise.
     """
     try:
         return serialize(value)
+    except NOT_OF_ONE_RECORD:
+        raise
     except Exception as error:
         kind = type(value).__name__
         shown = f"a {part} of type {kind}"

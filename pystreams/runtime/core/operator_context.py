@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pystreams.errors import (
+    NOT_OF_ONE_RECORD,
     ConfigError,
     ProcessingError,
     SerializationError,
@@ -359,14 +360,14 @@ def _is_about_the_record(error: Exception) -> bool:
     """Return whether an error may be left behind together with the record.
 
     What the user's code raised may, and so may what does not fit a store's serdes. A store that
-    failed and a broker that does not answer stop the task, and so does what a handler has decided
-    further down the chain.
+    failed, a broker or a schema registry that does not answer stop the task, and so does what a
+    handler has decided further down the chain.
 
     Differs from Kafka, which asks the handler about failed stores and brokers as well: going on
     would lose the record for a reason that is not its own.
     """
     if isinstance(error, SerializationError):
-        return error.node is None
+        return error.node is None and not isinstance(error.__cause__, NOT_OF_ONE_RECORD)
     return not isinstance(error, StreamsError)
 
 

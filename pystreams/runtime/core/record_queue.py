@@ -14,7 +14,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pystreams.errors import ProcessingError, SerializationError, StreamsError
+from pystreams.errors import (
+    NOT_OF_ONE_RECORD,
+    ProcessingError,
+    SerializationError,
+    StreamsError,
+)
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers
@@ -135,6 +140,7 @@ class RecordQueue:
 
         Raises:
             SerializationError: A record can't be decoded and the handler says to fail.
+            SchemaRegistryError: The serde's registry does not answer; the handler is not asked.
             StreamsError: A timestamp is invalid and the extractor refuses it.
             ProcessingError: The extractor raised something else.
         """
@@ -248,6 +254,8 @@ class RecordQueue:
                 key = None if raw_key is None else self._deserialize_key(raw_key)
                 part = "value"
                 value = None if raw_value is None else self._deserialize_value(raw_value)
+            except NOT_OF_ONE_RECORD:
+                raise
             except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
                 self._refuse(message, part, error)
                 continue

@@ -1,0 +1,127 @@
+"""Avro through fastavro: the schemas are parsed once, a record is one call of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, TypeVar
+
+import orjson
+
+from pystreams.registry.registry_client import RegistryClient
+from pystreams.registry.registry_serde import PREFIX_BYTES, RegistrySerde
+from pystreams.typed_values.misfit import Misfit
+from pystreams.typed_values.plain_functions import plain_functions
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, repr=False)
+class AvroSerde(RegistrySerde[T]):
+    """Values of an Avro schema, as dicts or as a class's."""
+
+    schema_type = "AVRO"
+
+    def own_schema(self) -> Any:
+        """Return the schema that was given; a scalar's as Confluent's client registers it."""
+        schema = self.choice.schema
+        if isinstance(schema, str) and schema.strip()[:1] not in {"{", "["}:
+            text = orjson.dumps({"type": schema.strip().strip('"')}).decode()
+            return self.client.schema_of(text, self.schema_type)
+        return super().own_schema()
+
+    def record_name(self, schema: Any) -> str | None:
+        """Return the full name of the record, or None for a union or a scalar."""
+        parsed = self._parsed(schema, "a serde's schema")
+        return parsed.get("name") if isinstance(parsed, dict) else None
+
+    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Callable[[Any], bytes]:
+        """Return the function that writes values with a schema."""
+        from fastavro import schemaless_writer  # noqa: PLC0415 - an extra
+
+        parsed = self._parsed(schema, where)
+        to_plain = None if self.model is None else plain_functions(self.model)[0]
+        if _is_bytes(parsed):
+            return lambda value: prefix + value
+
+        def write(value: Any) -> bytes:
+            buffer = BytesIO()
+            buffer.write(prefix)
+            try:
+                plain = value if to_plain is None else to_plain(value)
+                schemaless_writer(buffer, parsed, plain)
+            except Exception as error:
+                raise ValueError(f"{where}: {error}") from error
+            return buffer.getvalue()
+
+        return write
+
+    def make_reader(self, schema: Any, where: str) -> Callable[[bytes], T]:
+        """Return the function that reads records of a writer's schema."""
+        from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
+
+        writers = self._parsed(schema, where)
+        own = self.own_schema()
+        readers = None if own is None else self._parsed(own, where)
+        if readers == writers:
+            # Nothing to resolve, which costs each record.
+            readers = None
+        from_plain = None if self.model is None else plain_functions(self.model)[1]
+        name = "" if self.model is None else self.model.__name__
+        if _is_bytes(writers):
+            return _without_prefix
+
+        def read(data: bytes) -> Any:
+            buffer = BytesIO(data)
+            buffer.seek(PREFIX_BYTES)
+            try:
+                plain = schemaless_reader(buffer, writers, readers)
+                return plain if from_plain is None else from_plain(plain)
+            except Misfit as error:
+                raise ValueError(f"{where}: {error.text(name)}") from None
+            except Exception as error:
+                kind = type(error).__name__
+                raise ValueError(f"{where}: {kind}: {error}") from error
+
+        return read
+
+    def _parsed(self, schema: Any, where: str) -> Any:
+        return parsed_schema(self.client, schema, where)
+
+    def __repr__(self) -> str:
+        """Return how it was made."""
+        model = "" if self.model is None else self.model.__name__
+        return f"SchemaRegistry({self.client.url!r}).avro({model})"
+
+
+def parsed_schema(client: RegistryClient, schema: Any, where: str) -> Any:
+    """Return fastavro's form of a schema, with what it refers to."""
+    from fastavro import parse_schema  # noqa: PLC0415 - an extra
+
+    named: dict[str, Any] = {}
+    seen: set[tuple[str, int]] = set()
+
+    def parse_references(of: Any) -> None:
+        for reference in of.references or ():
+            key = (reference.subject, reference.version)
+            if key in seen:
+                continue
+            seen.add(key)
+            found = client.version(reference.subject, reference.version, where)
+            parse_references(found)
+            parse_schema(orjson.loads(found.schema_str), named_schemas=named)
+
+    parse_references(schema)
+    return parse_schema(orjson.loads(schema.schema_str), named_schemas=named)
+
+
+def _is_bytes(parsed: Any) -> bool:
+    """Return whether a schema is of bytes alone, which Confluent writes without their length."""
+    return parsed == "bytes" or (
+        isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
+    )
+
+
+def _without_prefix(data: bytes) -> Any:
+    return data[PREFIX_BYTES:]

@@ -1,0 +1,149 @@
+"""Confluent's registry client, with errors that say whether the record is at fault, and the cure.
+
+The only module here that imports it. The client asks again what was not answered (`max.retries`);
+it keeps what it has learned, and the serdes keep what they have made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from types import ModuleType
+from typing import Any, TypeVar
+
+from pystreams.errors import ConfigError, SchemaRegistryError
+
+T = TypeVar("T")
+
+_TIMEOUT_S = 10
+
+
+class UnknownSchemaError(ValueError):
+    """The registry does not know the schema id of a record: that record is at fault."""
+
+
+class RegistryClient:
+    """Asks a registry for what the serdes need.
+
+    Args:
+        config: Confluent's keys: `url`, `basic.auth.user.info`, `bearer.auth...`, `ssl....`. Where
+            `timeout` is not given, an answer is waited for 10 seconds.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.url = str(config.get("url"))
+        self._config = dict(config)
+        self._lock = Lock()
+        self._client: Any = None
+        self._module = _confluent()
+
+    @property
+    def confluent_client(self) -> Any:
+        """Return Confluent's client, made when it is first needed.
+
+        Raises:
+            ConfigError: It refuses the configuration.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = self._new_client()
+            return self._client
+
+    def _new_client(self) -> Any:
+        try:
+            new_client = self._module.SchemaRegistryClient.new_client
+            return new_client({"timeout": _TIMEOUT_S, **self._config})
+        except (TypeError, ValueError, OSError) as error:
+            raise ConfigError(f"the schema registry's configuration is wrong: {error}") from error
+
+    def __reduce__(self) -> tuple[type[RegistryClient], tuple[dict[str, Any]]]:
+        """Let a backfill's workers make clients of their own."""
+        return RegistryClient, (self._config,)
+
+    def schema_of(self, text: str, schema_type: str) -> Any:
+        """Return the client's form of a schema without references."""
+        return self._module.Schema(text, schema_type)
+
+    def schema(self, schema_id: int, where: str) -> Any:
+        """Return the schema of an id that a record has.
+
+        Raises:
+            UnknownSchemaError: There is none of this id.
+            SchemaRegistryError: The registry does not answer, or not to this client.
+        """
+        asked = f"schema id {schema_id} of {where}"
+        try:
+            return self._answer(asked, lambda client: client.get_schema(schema_id))
+        except SchemaRegistryError as error:
+            if not self._is_unknown(error.__cause__):
+                raise
+            message = (
+                f"the schema registry at {self.url} does not know schema id {schema_id}: the "
+                "record was written with another registry, or not in Confluent's format"
+            )
+            raise UnknownSchemaError(message) from error
+
+    def register(self, subject: str, schema: Any, where: str) -> int:
+        """Return the id of a schema in a subject, after registering it where need be."""
+        asked = f"to register a schema in subject {subject!r} for {where}"
+        return self._answer(asked, lambda client: int(client.register_schema(subject, schema)))
+
+    def look_up(self, subject: str, schema: Any, where: str) -> int:
+        """Return the id of a schema that the subject must have."""
+        asked = f"for a schema of subject {subject!r} for {where}"
+        return self._answer(
+            asked, lambda client: int(client.lookup_schema(subject, schema).schema_id)
+        )
+
+    def latest(self, subject: str, where: str) -> tuple[int, Any]:
+        """Return id and schema of a subject's latest version."""
+        asked = f"for the latest version of subject {subject!r} for {where}"
+        found = self._answer(asked, lambda client: client.get_latest_version(subject))
+        return int(found.schema_id), found.schema
+
+    def version(self, subject: str, version: int, where: str) -> Any:
+        """Return a version of a subject, as references name them."""
+        asked = f"for version {version} of subject {subject!r}, which {where} refers to"
+        return self._answer(asked, lambda client: client.get_version(subject, version, True)).schema
+
+    def _answer(self, asked: str, ask: Callable[[Any], T]) -> T:
+        client = self.confluent_client
+        try:
+            return ask(client)
+        except Exception as error:
+            raise SchemaRegistryError(
+                f"the schema registry at {self.url} was asked {asked}: {self._told(error)}"
+            ) from error
+
+    def _is_unknown(self, error: BaseException | None) -> bool:
+        refused = isinstance(error, self._module.SchemaRegistryError)
+        return refused and getattr(error, "http_status_code", None) == 404
+
+    def _told(self, error: Exception) -> str:
+        if not isinstance(error, self._module.SchemaRegistryError):
+            return (
+                f"it does not answer ({type(error).__name__}: {error}); check its url, the network "
+                "and `ssl.ca.location`, and start again: no record was skipped"
+            )
+        status = error.http_status_code
+        return f"it refused ({error}); {_CURES.get(status) or _CURE}"
+
+
+_CURE = "look at the registry's log, and start again: no record was skipped"
+_CURES: dict[int, str] = {
+    401: "set basic.auth.user.info or bearer.auth... in its configuration",
+    403: "give this user the rights to read and, with SchemaUse.REGISTER, to write the subject",
+    404: "register it there, or let SchemaUse.REGISTER do it",
+    409: "it is incompatible with the versions before: change the schema, or the subject's level",
+    422: "it is not valid there: correct the schema",
+}
+
+
+def _confluent() -> ModuleType:
+    try:
+        from confluent_kafka import schema_registry  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        message = f"a schema registry needs packages: pip install 'pystreams[registry]' ({error})"
+        raise ConfigError(message) from error
+    module: ModuleType = schema_registry
+    return module

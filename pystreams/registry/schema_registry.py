@@ -1,0 +1,131 @@
+"""A schema registry, from which serdes are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, overload
+
+from pystreams.registry.avro import AvroSerde
+from pystreams.registry.json_schema import JsonSchemaSerde
+from pystreams.registry.registry_client import RegistryClient
+from pystreams.registry.registry_serde import SchemaChoice
+from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrategy
+from pystreams.serdes import Serde
+
+T = TypeVar("T")
+
+
+class SchemaRegistry:
+    """Makes serdes whose schemas are in a registry that speaks Confluent's API.
+
+    Nothing is asked before the first record. A registry that does not answer, or refuses what it
+    is asked, stops the application with a `SchemaRegistryError`: it is never taken for a bad
+    record, whatever the handlers say.
+
+    Args:
+        config: The keys of Confluent's client: `url`, and for example `basic.auth.user.info`,
+            `bearer.auth.credentials.source`, `ssl.ca.location`, `max.retries`, `timeout`.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._client = RegistryClient(config)
+
+    @property
+    def client(self) -> Any:
+        """Return Confluent's own client, to register schemas or change compatibility."""
+        return self._client.confluent_client
+
+    @overload
+    def avro(
+        self,
+        model: type[T],
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+    ) -> Serde[T]: ...
+
+    @overload
+    def avro(
+        self,
+        model: None = ...,
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+    ) -> Serde[Any]: ...
+
+    def avro(
+        self,
+        model: type[Any] | None = None,
+        *,
+        schema: Any = None,
+        is_key: bool = False,
+        subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
+        write_with: SchemaUse | int = SchemaUse.REGISTER,
+    ) -> Serde[Any]:
+        """Return a serde of Avro.
+
+        Args:
+            model: The class of the values, as `serdes.json_of` takes them; dicts without one.
+            schema: The schema to write with, and to read into (the writer's is resolved to it): its
+                text, or the client's `Schema` where it has references. Without one, values are
+                read as they were written.
+            is_key: Whether it is for keys, which have a subject of their own.
+            subject: How the subject is named.
+            write_with: The schema to write with, or the id of one.
+        """
+        return AvroSerde(self._client, model, SchemaChoice(schema, is_key, subject, write_with))
+
+    @overload
+    def json_schema(
+        self,
+        model: type[T],
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+        validate: bool = ...,
+    ) -> Serde[T]: ...
+
+    @overload
+    def json_schema(
+        self,
+        model: None = ...,
+        *,
+        schema: Any = ...,
+        is_key: bool = ...,
+        subject: SubjectNameStrategy | SubjectName = ...,
+        write_with: SchemaUse | int = ...,
+        validate: bool = ...,
+    ) -> Serde[Any]: ...
+
+    def json_schema(
+        self,
+        model: type[Any] | None = None,
+        *,
+        schema: Any = None,
+        is_key: bool = False,
+        subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
+        write_with: SchemaUse | int = SchemaUse.REGISTER,
+        validate: bool = True,
+    ) -> Serde[Any]:
+        """Return a serde of JSON with a schema.
+
+        Args:
+            model: The class of the values, as `serdes.json_of` takes them; any JSON without one.
+            schema: As for `avro`. What is read is validated by it, or else by the writer's.
+            is_key: As for `avro`.
+            subject: Likewise; the record's name is the schema's title.
+            write_with: Likewise.
+            validate: Whether values are validated, which costs much more than the rest.
+        """
+        choice = SchemaChoice(schema, is_key, subject, write_with)
+        return JsonSchemaSerde(self._client, model, choice, validate)
+
+    def __repr__(self) -> str:
+        """Return the registry's address."""
+        return f"SchemaRegistry({self._client.url!r})"

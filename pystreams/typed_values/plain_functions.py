@@ -1,0 +1,52 @@
+"""The two functions between a class's values and plain ones: dicts, lists and scalars."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pystreams.typed_values.json_functions import pydantic_text
+from pystreams.typed_values.model_fields import package_of
+from pystreams.typed_values.model_reader import ModelReader
+from pystreams.typed_values.model_writer import ModelWriter
+
+_KEPT = (bytes, dt.date, dt.datetime, dt.time, decimal.Decimal, uuid.UUID)
+
+
+def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """Return the functions that make plain values of a class's, and a class's of plain ones.
+
+    Dates, UUIDs, decimals and bytes stay as they are.
+
+    Raises:
+        TypeError: The class, or a type within it, can't be read.
+    """
+    package = package_of(model)
+    if package == "msgspec":
+        import msgspec  # noqa: PLC0415 - the user's model has it
+
+        return (
+            lambda value: msgspec.to_builtins(value, builtin_types=_KEPT),
+            lambda plain: msgspec.convert(plain, model, builtin_types=_KEPT),
+        )
+    if package == "pydantic":
+        import pydantic  # noqa: PLC0415 - the user's model has it
+
+        adapter = pydantic.TypeAdapter(model)
+
+        def from_plain(plain: Any) -> Any:
+            try:
+                return adapter.validate_python(plain)
+            except pydantic.ValidationError as error:
+                raise ValueError(pydantic_text(model, error)) from None
+
+        return lambda value: adapter.dump_python(value, by_alias=True), from_plain
+    write = ModelWriter().writer(model)
+    return write or _as_it_is, ModelReader(strict=False).reader(model)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
