@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pystreams import StreamsBuilder, Topology, serdes
+from pystreams import StreamsBuilder, Topology, ValueTransformerWithKey, serdes
 
 TEXT: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
 
@@ -13,14 +13,22 @@ def joined(value: str | None, other: str | None) -> str:
     return f"{value}/{other}"
 
 
+class WithKey(ValueTransformerWithKey[str, str, str]):
+    """Puts its key before a value."""
+
+    def transform(self, key: str, value: str | None) -> str | None:
+        return None if value is None else f"{key}:{value}"
+
+
 def table_joins() -> Topology:
-    """Three joins of two tables by their keys, one of them on a result of another."""
+    """Three joins of two tables by their keys, one of them on a result of another, transformed."""
     builder = StreamsBuilder()
     left, right = builder.table("left", **TEXT), builder.table("right", **TEXT)
     inner = left.join(right, joined, name="both", value_serde=serdes.STRING)
     inner.to_stream().to("both", **TEXT)
     left.left_join(right, joined).to_stream().to("lefts", **TEXT)
-    inner.outer_join(right, joined, name="all", value_serde=serdes.STRING).to_stream().to(
+    keyed = inner.transform_values(WithKey, name="keyed", value_serde=serdes.STRING)
+    keyed.outer_join(right, joined, name="all", value_serde=serdes.STRING).to_stream().to(
         "all", **TEXT
     )
     return builder.build()
