@@ -12,9 +12,13 @@ import pytest
 from tests.parity import golden
 from tests.parity.golden import Observations, Outcome, Produced
 from tests.parity.join_changelogs import as_logged_here, changelogs_with_duplicates
-from tests.parity.topologies import TOPOLOGIES
+from tests.parity.topologies import TOPOLOGIES as OF_ALL_RUNS
+from tests.parity.transformed_topologies import transformed_tables
 
 pytestmark = pytest.mark.parity
+
+# Backfills run the others too; this one asks for the number of its output's partitions.
+TOPOLOGIES = {**OF_ALL_RUNS, "transformed_tables": transformed_tables}
 
 each_topology = pytest.mark.parametrize("name", TOPOLOGIES)
 Outcomes = Callable[[str], tuple[Outcome, Outcome]]
