@@ -49,7 +49,7 @@ _STORES = 2
 _MOMENTS = 5
 _SIZE_MS = 10
 _OPEN_MS = 3_600_000
-_CLOSED_BY_A_RECORD = 100
+_CLOSED_BY_A_RECORD = 20
 _SCRAMBLE = 0x9E3779B97F4A7C15
 _UNSCRAMBLE = pow(_SCRAMBLE, -1, 1 << 64)
 _MASK = (1 << 64) - 1
@@ -78,7 +78,7 @@ class Finals:
     """
 
     def __init__(self, windows: int) -> None:
-        self._seen = bytearray(windows)
+        self._missing = bytearray(b"\x01") * windows
         self.count = 0
 
     def see(self, record: ProducedRecord) -> None:
@@ -93,9 +93,10 @@ class Finals:
             return
         scrambled = int.from_bytes(key[:_KEY_BYTES], "big")
         number = scrambled * _UNSCRAMBLE & _MASK
-        if number >= len(self._seen) or self._seen[number] or value != (1).to_bytes(8, "big"):
+        missing = self._missing
+        if number >= len(missing) or not missing[number] or value != (1).to_bytes(8, "big"):
             raise WrongOutputError(f"window {number} came with {value!r}, or for the second time")
-        self._seen[number] = 1
+        missing[number] = 0
         self.count += 1
 
 

@@ -178,10 +178,12 @@ def forget_flights(bootstrap_servers: str, ends: Mapping[int, int]) -> None:
 # --- counting -------------------------------------------------------------------------------------
 
 
-def backfill_arguments(bootstrap_servers: str, directory: Path) -> list[str]:
+def backfill_arguments(
+    bootstrap_servers: str, directory: Path, topology: str = TOPOLOGY
+) -> list[str]:
     """Return what `pystreams` is told to count the archive."""
     return [
-        *("backfill", TOPOLOGY),
+        *("backfill", topology),
         *("--from", f"parquet:{directory / 'archive'}"),
         *("--output", str(directory / "staged")),
         "--publish-outputs",
@@ -189,10 +191,10 @@ def backfill_arguments(bootstrap_servers: str, directory: Path) -> list[str]:
     ]
 
 
-def run_arguments(bootstrap_servers: str, directory: Path) -> list[str]:
+def run_arguments(bootstrap_servers: str, directory: Path, topology: str = TOPOLOGY) -> list[str]:
     """Return what `pystreams` is told to go on from there."""
     return [
-        *("run", TOPOLOGY),
+        *("run", topology),
         *("-c", f"bootstrap.servers={bootstrap_servers}"),
         *("-c", f"state.dir={directory / 'state'}"),
     ]
@@ -210,19 +212,25 @@ def backfill(bootstrap_servers: str, directory: Path) -> None:
         raise StalledError(f"pystreams backfill ended with exit code {code}")
 
 
-def run_live(bootstrap_servers: str, directory: Path) -> None:
-    """Run the application until all that is in its topics is counted, then stop it.
+def run_live(
+    bootstrap_servers: str,
+    directory: Path,
+    topology: str = TOPOLOGY,
+    application: str = APPLICATION,
+) -> None:
+    """Run an application until all that is in its topics is counted, then stop it.
 
     Raises:
         StalledError: It ended before, did nothing for two minutes, or did not stop in order.
     """
     log = directory / "run.log"
-    command = [sys.executable, "-m", "pystreams", *run_arguments(bootstrap_servers, directory)]
+    arguments = run_arguments(bootstrap_servers, directory, topology)
+    command = [sys.executable, "-m", "pystreams", *arguments]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        with reader(bootstrap_servers, APPLICATION) as consumer:
-            wait_until_counted(process, Progression(consumer, APPLICATION), log)
+        with reader(bootstrap_servers, application) as consumer:
+            wait_until_counted(process, Progression(consumer, application), log)
         process.terminate()
         if process.wait(timeout=STOPPED_WITHIN_S) != 0:
             raise StalledError(f"the application did not stop in order:\n{log.read_text()}")

@@ -1,4 +1,4 @@
-"""Load the flights of 2013 into Kafka: the input of `flights.py`.
+"""Load the flights of 2013 into Kafka: the input of `flights.py` and `flights_windows.py`.
 
     python examples/flights_loader.py [BOOTSTRAP_SERVERS]
 
@@ -59,6 +59,10 @@ TOPICS = {
     "flights-by-carrier": COMPACTED,
     "flights-by-route": COMPACTED,
     "flights-by-aircraft": KEPT,
+    # What `flights_windows.py` writes.
+    "aircraft-days": COMPACTED,
+    "delays-by-airport": COMPACTED,
+    "rushes-by-airport": COMPACTED,
 }
 
 

@@ -112,6 +112,7 @@ if TYPE_CHECKING:
         FixedKeyProcessor,
         Processor,
         ProcessorContext,
+        ProcessorWrapper,
         PunctuationType,
         ValueTransformerWithKey,
     )
@@ -261,6 +262,7 @@ _HOMES = {
         "FixedKeyProcessor",
         "Processor",
         "ProcessorContext",
+        "ProcessorWrapper",
         "PunctuationType",
         "ValueTransformerWithKey",
     ),
@@ -326,6 +328,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ProcessingGuarantee",
     "Processor",
     "ProcessorContext",
+    "ProcessorWrapper",
     "Produced",
     "ProductionError",
     "PunctuationType",

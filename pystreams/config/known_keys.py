@@ -75,7 +75,9 @@ UNSUPPORTED = {
         "choose the engine on the operation, through Materialized",
     ),
     "dsl.store.format": Unsupported(("default",), "headers are not kept in stores yet"),
-    "processor.wrapper.class": Unsupported((), "processors can't be wrapped yet"),
+    "processor.wrapper.class": Unsupported(
+        (), "give StreamsBuilder or Topology a processor_wrapper"
+    ),
     "upgrade.from": Unsupported((), "there is no older version to upgrade from"),
     "default.client.supplier": Unsupported((), "the Kafka clients can't be replaced"),
     "config.providers": Unsupported(("",), "pass secrets through the environment instead"),

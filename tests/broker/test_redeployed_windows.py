@@ -13,11 +13,11 @@ from tests.broker.reading import long, produce, read_all
 
 SIZE_MS = 10_000
 CODE = """
-from pystreams import EmitStrategy, StreamsBuilder, TimeWindows, serdes
+from pystreams import EmitStrategy, SessionWindows, StreamsBuilder, TimeWindows, serdes
 
 builder = StreamsBuilder()
 records = builder.stream("{source}", key_serde=serdes.STRING, value_serde=serdes.STRING)
-windowed = records.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace({size_ms}))
+windowed = records.group_by_key().windowed_by({windows}({size_ms}))
 counts = windowed.emit_strategy(EmitStrategy.{emit}()).count(name="{store}")
 counts.to_stream(lambda windowed, _: str(windowed.window.start)).to(
     "{out}", key_serde=serdes.STRING, value_serde=serdes.LONG
@@ -42,11 +42,14 @@ class Deployed:
         self.first_ms = (SystemClock().now_ms() - 3_600_000) // (4 * SIZE_MS) * (4 * SIZE_MS)
 
     def write(
-        self, *, emit: str = "on_window_update", size_ms: int = SIZE_MS, store: str = "counts"
+        self,
+        *,
+        emit: str = "on_window_update",
+        windows: str = "TimeWindows.of_size_with_no_grace",
+        store: str = "counts",
     ) -> None:
-        values = {"source": self.source, "out": self.out}
-        code = CODE.format(emit=emit, size_ms=size_ms, store=store, **values)
-        self.file.write_text(code)
+        values = {"source": self.source, "out": self.out, "size_ms": SIZE_MS}
+        self.file.write_text(CODE.format(emit=emit, windows=windows, store=store, **values))
 
     def feed(self, *times: int) -> None:
         records = [(b"k", b"v")] * len(times)
@@ -89,6 +92,34 @@ def test_final_results_asked_for_later_refuse_the_directory_until_the_cure_is_fo
         cured.stop()
 
     assert deployed.results()[len(before) :] == [(0, 2), (SIZE_MS, 2)]
+
+
+def test_windows_that_become_sessions_are_refused_and_cured_by_another_name(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """The changelog is of the former kind, too: what it has would be noise."""
+    deployed = Deployed(broker, unique_name, tmp_path)
+    deployed.source, deployed.out = create_topic("source"), create_topic("out")
+    sessions = "SessionWindows.of_inactivity_gap_with_no_grace"
+    with deployed.application as application:
+        deployed.write()
+        deployed.feed(0)
+        first = application.start()
+        first.wait_until(lambda: (0, 1) in deployed.results(), "an update")
+        first.stop()
+
+        deployed.write(windows=sessions)
+        deployed.feed(5 * SIZE_MS)
+        refused = application.start()
+        assert refused.ended() != 0
+        refusal: str = refused.lines("stopped by an error")[0]["error"]
+        assert "windows became sessions or sessions windows" in refusal
+        assert "give the store another name" in refusal
+
+        deployed.write(windows=sessions, store="sessions")
+        cured = application.start()
+        cured.wait_until(lambda: (5 * SIZE_MS, 1) in deployed.results(), "a session")
+        cured.stop()
 
 
 def directory_in(refusal: str) -> Path:

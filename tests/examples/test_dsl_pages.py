@@ -1,4 +1,4 @@
-"""The examples of pages in docs/dsl do what the pages say."""
+"""The examples of pages below docs/dsl do what the pages say."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ PAGES = Path(__file__).parents[2] / "docs" / "dsl"
 
 
 @pytest.mark.parametrize(
-    ("page", "examples"), [("stateless", 15), ("aggregations", 30), ("serdes", 25)]
+    ("page", "examples"),
+    [("stateless", 15), ("aggregations", 30), ("processors", 30), ("serdes", 25)],
 )
 def test_examples_of_the_page_run(page: str, examples: int) -> None:
     failed, tried = doctest.testfile(str(PAGES / f"{page}.md"), module_relative=False)

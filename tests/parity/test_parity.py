@@ -1,4 +1,4 @@
-"""15 topologies through pystreams and through Kafka Streams: the same names, records and stores."""
+"""16 topologies through pystreams and through Kafka Streams: the same names, records and stores."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ from tests.parity.stream_join_topologies import (
     left_stream_joins,
     outer_stream_joins,
 )
+from tests.parity.transformed_topologies import transformed_tables
 from tests.parity.values import amount, city, or_dash
 
 # Null keys and values are part of what is tested; the functions take them as they come.
@@ -583,6 +584,7 @@ TOPOLOGIES: dict[str, Callable[[Observations], Topology]] = {
         outer_stream_joins,
         process_with_state,
         processor_api,
+        transformed_tables,
         memory_and_serdes,
         named_nodes,
     )

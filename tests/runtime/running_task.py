@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pystreams import (
@@ -39,6 +39,8 @@ class RunningTask:
         directory: Path | None = None,
         committed: int | None = None,
         cache_enabled: bool = False,
+        metadata: str = "",
+        restored: Mapping[TopicPartition, Sequence[StaticMessage]] | None = None,
     ) -> None:
         plan = TopologyPlan(topology, "app")
         settings = TaskSettings(
@@ -58,7 +60,9 @@ class RunningTask:
         )
         self._next_offset = committed or 0
         self.task.open(directory or Path())
-        self.task.start(self._offsets(committed), 0)
+        for changelog, messages in (restored or {}).items():
+            self.task.state_manager.restore(changelog, messages)
+        self.task.start(self._offsets(committed, metadata), 0)
 
     def read(self, *records: tuple[str, str | None, int]) -> None:
         """Buffer records (key, value, timestamp) at the next offsets."""

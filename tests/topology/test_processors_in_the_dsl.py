@@ -149,3 +149,66 @@ def test_processor_may_use_the_store_of_an_aggregation(builder: StreamsBuilder, 
     stream.process(Ask, stores=["counts"]).to("out")
 
     assert pipe(drive, "x", "y") == [("a", "1"), ("a", "2")]
+
+
+class NumberingValues(FixedKeyProcessor[str, str, str]):
+    """Numbers the values of each key."""
+
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self.context = context
+        self.counts = context.get_state_store("counts")
+
+    def process(self, record: Record[str, str]) -> None:
+        number = (self.counts.get(record.key) or 0) + 1
+        self.counts.put(record.key, number)
+        self.context.forward(record.with_value(f"{number}. {record.value}"))
+
+
+class SharingSupplier:
+    """Brings the same store each time it is asked."""
+
+    counts = counts_store()
+
+    def __call__(self) -> NumberingValues:
+        return NumberingValues()
+
+    def stores(self) -> list[Any]:
+        return [self.counts]
+
+
+def test_process_values_uses_a_store_that_it_names(builder: StreamsBuilder, drive: Any) -> None:
+    builder.add_state_store(counts_store())
+    builder.stream("in").process_values(NumberingValues, stores=["counts"]).to("out")
+
+    assert pipe(drive, "x", "y") == [("a", "1. x"), ("a", "2. y")]
+
+
+def test_two_processors_share_the_store_that_both_their_suppliers_bring(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    once = builder.stream("in").process_values(SharingSupplier())
+    once.process_values(SharingSupplier()).to("out")
+
+    assert pipe(drive, "x", "y") == [("a", "2. 1. x"), ("a", "4. 3. y")]
+
+
+def test_suppliers_that_bring_two_stores_of_one_name_are_refused(builder: StreamsBuilder) -> None:
+    once = builder.stream("in").process(NumberingSupplier(), name="first")
+    once.process(NumberingSupplier(), name="second")
+
+    with pytest.raises(TopologyError, match="counts"):
+        builder.build()
+
+
+def test_the_key_that_a_table_becomes_a_stream_with_is_chosen_by_a_node_of_its_own(
+    builder: StreamsBuilder,
+) -> None:
+    builder.table("in").to_stream(lambda key, _: key, name="changes").to("out")
+
+    assert list(builder.build().nodes) == [
+        "KSTREAM-SOURCE-0000000001",
+        "KTABLE-SOURCE-0000000002",
+        "changes",
+        "KSTREAM-KEY-SELECT-0000000004",
+        "KSTREAM-SINK-0000000005",
+    ]

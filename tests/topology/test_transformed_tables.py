@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from pystreams import (
+    BufferConfig,
     FixedKeyProcessor,
     KTable,
     Materialized,
@@ -18,6 +19,8 @@ from pystreams import (
     RecordMetadata,
     Stores,
     StreamsBuilder,
+    Suppressed,
+    TimeWindows,
     TopologyError,
     ValueTransformerWithKey,
 )
@@ -103,6 +106,13 @@ class Forwards(ValueTransformerWithKey[str, str, str]):
     def transform(self, key: str, value: str | None) -> str:
         self.context.forward(Record(key, value, 0))
         return ""
+
+
+class Doubled(ValueTransformerWithKey[Any, int, int]):
+    """Needs no state."""
+
+    def transform(self, key: Any, value: int | None) -> int | None:
+        return None if value is None else 2 * value
 
 
 class FailsOnB(ValueTransformerWithKey[str, str, str]):
@@ -426,7 +436,7 @@ def test_a_record_that_a_transformer_fails_with_is_dropped_if_the_handler_says_s
 
 
 def test_names_are_those_of_kafka_streams(builder: StreamsBuilder, homes: KTable[str, str]) -> None:
-    homes.transform_values(Length, value_serde=LONG).transform_values(Counter, node_name="mine")
+    homes.transform_values(Exclaim).transform_values(Length, node_name="mine")
     homes.transform_values(Length, name="kept", value_serde=LONG)
 
     names = [name for name in builder.build().nodes if "TABLE" in name or name == "mine"]
@@ -434,5 +444,30 @@ def test_names_are_those_of_kafka_streams(builder: StreamsBuilder, homes: KTable
         "KTABLE-SOURCE-0000000002",
         "KTABLE-TRANSFORMVALUES-0000000003",
         "mine",
-        "KTABLE-TRANSFORMVALUES-0000000004",
+        "KTABLE-TRANSFORMVALUES-0000000005",
     ]
+
+
+def test_a_serde_that_is_missing_is_told_with_the_line_that_makes_the_values(
+    homes: KTable[str, str], drive: Any
+) -> None:
+    homes.transform_values(Length).to_stream().to("out", key_serde=STRING)
+
+    with pytest.raises(TopologyError, match=r"transform_values\(\.\.\.\) at .* makes new values"):
+        drive(default_value_serde=None)
+
+
+def test_results_of_windows_can_be_transformed_and_held_back(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    windows = TimeWindows.of_size_with_no_grace(10)
+    counts = builder.stream("homes").group_by_key().windowed_by(windows).count()
+    final = counts.transform_values(Doubled, value_serde=LONG).suppress(
+        Suppressed.until_window_closes(BufferConfig.unbounded())
+    )
+    final.to_stream(lambda windowed, _: windowed.key).to("out", value_serde=LONG)
+    driver = drive()
+
+    pipe(driver, ("A", "a", 1), ("A", "b", 2), ("B", "c", 10))
+
+    assert read(driver, LONG) == [("A", 4, 2)]

@@ -92,7 +92,11 @@ def x_of(time_ms: float) -> float:
 
 
 def picture(
-    minutes: int, records: Sequence[tuple[float, str]], bars: Sequence[Bar], step: int = 5
+    minutes: int,
+    records: Sequence[tuple[float, str]],
+    bars: Sequence[Bar],
+    *,
+    numbered: bool = False,
 ) -> str:
     """Return a picture: an axis with records on it, and bars below.
 
@@ -100,7 +104,7 @@ def picture(
         minutes: How long the axis is.
         records: Minute and style of each.
         bars: What stands below, in rows that don't overlap.
-        step: Minutes from one number at the axis to the next.
+        numbered: Whether numbers above the records say in which order they come.
     """
     drawn: list[str] = []
     ends: list[float] = []
@@ -121,12 +125,18 @@ def picture(
     ticks = "".join(
         f'<text class="tick" x="{x_of(minute * MINUTE_MS):g}" y="{TOP + 20}" '
         f'text-anchor="middle">{minute}</text>'
-        for minute in range(0, minutes + 1, step)
+        for minute in range(0, minutes + 1, 5)
     )
     dots = "".join(
         f'<circle class="{style}" cx="{x_of(minute * MINUTE_MS):g}" cy="{TOP}" r="5"/>'
         for minute, style in records
     )
+    if numbered:
+        dots += "".join(
+            f'<text x="{x_of(minute * MINUTE_MS):g}" y="{TOP - 11}" '
+            f'text-anchor="middle">{number}</text>'
+            for number, (minute, _) in enumerate(records, 1)
+        )
     height = TOP + 40 + max(len(ends), 1) * ROW
     width = end + 30
     return (
@@ -161,35 +171,32 @@ def hopping() -> str:
 
 def sliding() -> str:
     """Records that are at most ten minutes apart."""
-    minutes = [8, 12, 20]
+    minutes = [12, 16, 24]
     near = SlidingWindows.of_time_difference_with_no_grace(10 * MINUTE_MS)
     windows = counted(minutes, lambda grouped: grouped.windowed_by(near).count())
     return picture(35, [(minute, "record") for minute in minutes], bars_of(windows))
 
 
 def sessions() -> str:
-    """Pauses of at most five minutes; a late record makes two sessions one."""
+    """Pauses of at most five minutes; a record out of order makes two sessions one."""
     gap = SessionWindows.of_inactivity_gap_and_grace(5 * MINUTE_MS, 30 * MINUTE_MS)
     early = [1, 3, 7, 15, 17]
     before = counted(early, lambda grouped: grouped.windowed_by(gap).count())
     after = counted([*early, 11], lambda grouped: grouped.windowed_by(gap).count())
     bars = bars_of(before)
-    bars += [
-        Bar(window, f"{count}, with the late record", "grace") for window, count in after.items()
-    ]
+    bars += [Bar(window, f"{count}, with the last one", "grace") for window, count in after.items()]
     records = [(minute, "record") for minute in early]
-    return picture(30, [*records, (11, "late")], bars)
+    return picture(30, [*records, (11, "late")], bars, numbered=True)
 
 
 def grace() -> str:
-    """A window of ten minutes that takes late records for five more."""
+    """A window of ten minutes that takes records for five more."""
     bars = [
         Bar(Window(0, 10 * MINUTE_MS), "the window"),
         Bar(Window(10 * MINUTE_MS, 15 * MINUTE_MS), "grace", "grace"),
     ]
-    return picture(
-        20, [(2, "record"), (12, "record"), (8, "late"), (16, "record"), (5, "lost")], bars
-    )
+    records = [(2, "record"), (12, "record"), (8, "late"), (16, "record"), (5, "lost")]
+    return picture(20, records, bars, numbered=True)
 
 
 PICTURES: dict[str, Callable[[], str]] = {

@@ -178,6 +178,37 @@ class ValueTransformerWithKey(Generic[KIn, VIn, VOut]):
         """Release what `init` acquired."""
 
 
+ProcessorSupplier = Callable[[], Processor[Any, Any, Any, Any]]
+FixedKeyProcessorSupplier = Callable[[], FixedKeyProcessor[Any, Any, Any]]
+
+
+class ProcessorWrapper:
+    """Puts something around each processor of the user's, or in its place; override what is needed.
+
+    Given to a `StreamsBuilder` or a `Topology`, and asked once for each processor that is added. If
+    what it returns brings no stores, those that the given supplier brings are connected all the
+    same.
+
+    Differs from Kafka: operations of the DSL are no processors here and are not wrapped. And it is
+    an argument, not the configuration's `processor.wrapper.class`: a topology is built without one.
+    Spec: KIP-1112.
+    """
+
+    def wrap_processor_supplier(
+        self, processor_name: str, processor_supplier: ProcessorSupplier
+    ) -> ProcessorSupplier:
+        """Return the supplier to use for a node of `process` or `Topology.add_processor`."""
+        del processor_name
+        return processor_supplier
+
+    def wrap_fixed_key_processor_supplier(
+        self, processor_name: str, processor_supplier: FixedKeyProcessorSupplier
+    ) -> FixedKeyProcessorSupplier:
+        """Return the supplier to use for a node that must keep the key, as of `process_values`."""
+        del processor_name
+        return processor_supplier
+
+
 @runtime_checkable
 class ConnectsStores(Protocol):
     """A supplier that brings its own stores: they are added and connected to its processor."""

@@ -72,7 +72,7 @@ class TimeWindows:
         if self.advance_ms > self.size_ms:
             raise TopologyError(
                 f"TimeWindows: advance_ms {self.advance_ms} is more than size_ms {self.size_ms}: "
-                "records between two windows would be in none"
+                "records between two windows would be in none; make it at most the size"
             )
 
     @classmethod

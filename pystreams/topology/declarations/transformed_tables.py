@@ -79,15 +79,12 @@ def transformed_table(
             key_serde=table.key_serde,
             value_serde=None,
         )
-    if node_name is None:
-        # No number is used up when the name is given.
-        node_name = table.graph.names.node(naming.TABLE_TRANSFORM_VALUES)
-    naming.check_name(node_name, "a node")
-    checked_supplier(supplier, node_name, "transform")
-    check_store_names(stores, node_name)
+    name = table.graph.names.node_or(node_name, naming.TABLE_TRANSFORM_VALUES)
+    checked_supplier(supplier, name, "transform")
+    check_store_names(stores, name)
     kept_name = None if store is None else store.name
     node = TransformedNode(
-        node_name,
+        name,
         TableTransformValuesOperator(kept_name, supplier),
         None if store is None else store.builder(),
         table.node.versioned if store is None else store.versioned,
@@ -95,7 +92,7 @@ def transformed_table(
         above=table.node,
         supplier=supplier,
         connected=tuple(stores),
-        brought=stores_brought_by(supplier, node_name),
+        brought=stores_brought_by(supplier, name),
     )
     table.graph.add(node, table.node)
     return replace(

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import table_of_topic
 from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
@@ -42,13 +43,20 @@ class StreamsBuilder:
             windows, left and outer joins of streams, and joins with a grace period, unless they
             have one of their own. None leaves stream time to the records. See
             docs/dsl/idle-input.md.
+        processor_wrapper: Wraps the suppliers of all `process` and `process_values`.
 
     Raises:
         TopologyError: It is no such time.
     """
 
-    def __init__(self, *, idle_timeout_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        idle_timeout_ms: int | None = None,
+        processor_wrapper: ProcessorWrapper | None = None,
+    ) -> None:
         self._graph = StreamsGraph(checked_timeout(idle_timeout_ms, "StreamsBuilder"))
+        self._wrapper = processor_wrapper
 
     def stream(
         self,
@@ -130,7 +138,7 @@ class StreamsBuilder:
         Raises:
             TopologyError: The declarations contradict each other; names the node and the cure.
         """
-        topology = Topology()
+        topology = Topology(processor_wrapper=self._wrapper)
         self._graph.write(topology)
         return topology
 

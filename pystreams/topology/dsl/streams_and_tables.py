@@ -1286,9 +1286,9 @@ class TimeWindowedKStream(Generic[K, V]):
     """The records of a stream, grouped by key and cut into windows.
 
     Made by `KGroupedStream.windowed_by`. Each aggregation makes a table with a row for each key and
-    window, kept in a window store. A record without a key or value is dropped, and so is one whose
-    window is closed: stream time has passed its end and the grace period. Options are given as to
-    `KGroupedStream`.
+    window, kept in a window store. A record without a key is dropped, and so is one whose window is
+    closed: stream time has come to its end and the grace period. One without a value is aggregated
+    as any other, but dropped by sliding windows. Options are given as to `KGroupedStream`.
     """
 
     def __init__(self, groups: WindowedGroups) -> None:

@@ -22,7 +22,7 @@ from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.contracts.processor import ConnectsStores
+from pystreams.topology.contracts.processor import ConnectsStores, ProcessorWrapper
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, checked_supplier
 from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
 from pystreams.topology.graph.description import TopologyDescription, describe
@@ -38,7 +38,11 @@ from pystreams.topology.graph.nodes import (
     TopicNameExtractor,
 )
 from pystreams.topology.graph.source_topics import compiled_pattern, refuse_overlap
-from pystreams.topology.operators.user_processor import AnyProcessor, UserProcessorOperator
+from pystreams.topology.operators.user_processor import (
+    AnyProcessor,
+    UserProcessorOperator,
+    wrapped_supplier,
+)
 
 
 class Topology:
@@ -46,9 +50,13 @@ class Topology:
 
     Methods return the topology, so that calls chain. Not for use by several threads while it is
     being built; a built one is only read.
+
+    Args:
+        processor_wrapper: Wraps the suppliers of all processors that are added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, processor_wrapper: ProcessorWrapper | None = None) -> None:
+        self._wrapper = processor_wrapper
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
@@ -272,8 +280,11 @@ class Topology:
         fixed_key: bool,
     ) -> None:
         """Add a node that runs a processor of the user's, whose supplier has been checked."""
-        self.add_operator(name, UserProcessorOperator(supplier, fixed_key=fixed_key), parents)
-        for builder in stores_brought_by(supplier, name):
+        wrapped = supplier
+        if self._wrapper is not None:
+            wrapped = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
+        self.add_operator(name, UserProcessorOperator(wrapped, fixed_key=fixed_key), parents)
+        for builder in stores_brought_by(wrapped, name) or stores_brought_by(supplier, name):
             self.add_state_store(builder, name)
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:

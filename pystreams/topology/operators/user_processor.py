@@ -8,8 +8,8 @@ from typing import Any
 
 from pystreams.record import Headers, Record
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor
-from pystreams.topology.contracts.user_functions import check_processor
+from pystreams.topology.contracts.processor import FixedKeyProcessor, Processor, ProcessorWrapper
+from pystreams.topology.contracts.user_functions import check_processor, checked_supplier
 from pystreams.topology.operators.node_processor_context import NodeProcessorContext, supplied
 
 AnyProcessor = Processor[Any, Any, Any, Any] | FixedKeyProcessor[Any, Any, Any]
@@ -49,3 +49,17 @@ class UserProcessorOperator:
                 report_error(error, name)
 
         return step
+
+
+def wrapped_supplier(
+    wrapper: ProcessorWrapper, node: str, supplier: Callable[[], AnyProcessor], *, fixed_key: bool
+) -> Callable[[], AnyProcessor]:
+    """Return what a wrapper makes of a node's supplier.
+
+    Raises:
+        TopologyError: The result does not make a new processor at each call.
+    """
+    wrap: Callable[[str, Any], Callable[[], AnyProcessor]] = wrapper.wrap_processor_supplier
+    if fixed_key:
+        wrap = wrapper.wrap_fixed_key_processor_supplier
+    return checked_supplier(wrap(node, supplier), node)

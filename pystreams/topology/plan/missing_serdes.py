@@ -29,12 +29,19 @@ from pystreams.topology.operators.stateless import (
     SelectKeyOperator,
 )
 from pystreams.topology.operators.suppress import SuppressOperator
+from pystreams.topology.operators.transform_values import TableTransformValuesOperator
 from pystreams.topology.operators.user_processor import UserProcessorOperator
 
 _Part = Literal["key", "value"]
 
 _NEW_KEYS = (SelectKeyOperator, MapOperator, FlatMapOperator)
-_NEW_VALUES = (MapOperator, FlatMapOperator, MapValuesOperator, FlatMapValuesOperator)
+_NEW_VALUES = (
+    MapOperator,
+    FlatMapOperator,
+    MapValuesOperator,
+    FlatMapValuesOperator,
+    TableTransformValuesOperator,
+)
 _AGGREGATIONS = frozenset(("count", "reduce", "aggregate"))
 _JOINS = frozenset(("join", "left_join", "outer_join"))
 _PROCESSOR_API = frozenset(("add_state_store", "process", "process_values", "add_processor"))

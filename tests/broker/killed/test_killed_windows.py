@@ -30,12 +30,14 @@ from tests.broker.reading import delete_topics, high_watermarks, long, read_all,
 from tests.broker.waiting import DEADLINE_S
 
 KILLS = 2
-RECORDS_PER_S = 1000
+RECORDS_PER_S = 500
 CI_SEED = 16
 BEFORE_NOW_MS = 3_600_000
 """The broker deletes what it finds too old, and refuses what is too far ahead of its clock."""
 END_AFTER_MS = 60_000
 """How long after the last record's time the end comes, which closes all windows."""
+_ALL_READ_S = 300.0
+"""The results of many kills are some hundred thousand, and are read again and again."""
 
 Settings = dict[str, object]
 CACHED: Settings = {}
@@ -142,7 +144,7 @@ def wait_for_final_results(
         feed.end(END_AFTER_MS)
         return all(len(arena.results(result)) >= len(wanted[result]) for result in FINAL)
 
-    running.wait_until(complete, "all final results")
+    running.wait_until(complete, "all final results", deadline_s=_ALL_READ_S)
 
 
 def final_results(models: Sequence[WindowsModel]) -> dict[str, dict[Row, int]]:

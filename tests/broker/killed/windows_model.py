@@ -94,9 +94,13 @@ class WindowsModel:
                 self.sums[row] = self.sums.get(row, 0) + number
 
     def _add_to_sessions(self, key: str, number: int, time: int) -> None:
-        """Merge what is near; what has closed is near to nothing."""
+        """Merge what is near; what has closed is near to nothing.
+
+        A session that closes with the next millisecond is near to nothing either, as in Kafka
+        Streams: its store keeps it for gap and grace, less that millisecond.
+        """
         close_time = self.stream_time - GAP_MS - GRACE_MS
-        still_open = [row for row in self._open.get(key, ()) if row[2] >= close_time]
+        still_open = [row for row in self._open.get(key, ()) if row[2] > close_time]
         near = [row for row in still_open if row[1] - GAP_MS <= time <= row[2] + GAP_MS]
         start = min([time, *(row[1] for row in near)])
         end = max([time, *(row[2] for row in near)])

@@ -221,7 +221,8 @@ class RocksDBSegmentEngine(DatabaseEngine):
                 f"{self._database.directory} was written with {_layout_text(written)}, and is "
                 f"opened with {_layout_text(layout)}: the store's retention, its kind or "
                 f"when its results are sent on was changed. {_way_back(written, layout)}, or "
-                "delete the directory; the store is then restored from its changelog",
+                "delete the directory; the store is then restored from its changelog"
+                f"{_exception(written, layout)}",
             )
 
     def _sequence_number(self) -> int:
@@ -299,6 +300,16 @@ def _way_back(written: Mapping[bytes, bytes], layout: Mapping[bytes, bytes]) -> 
     if len(interval) == 8 and all(written.get(key) == layout.get(key) for key in others):
         return f"Keep the segments with segment_interval_ms={_LONG.unpack(interval)[0]}"
     return "Take that back"
+
+
+def _exception(written: Mapping[bytes, bytes], layout: Mapping[bytes, bytes]) -> str:
+    """Return when deleting the directory does not help: keys of another kind are noise."""
+    if written.get(_TIMESTAMPED_KEY) == layout[_TIMESTAMPED_KEY]:
+        return ""
+    return (
+        ". If windows became sessions or sessions windows, that does not fit either: give the "
+        "store another name"
+    )
 
 
 class SegmentsIterator:

@@ -29,6 +29,7 @@ public final class GoldenData {
             StreamJoinTopologies.outerStreamJoins(),
             ProcessorTopologies.processWithState(),
             ProcessorTopologies.processorApi(),
+            TransformedTopologies.transformedTables(),
             NamingTopologies.memoryAndSerdes(),
             NamingTopologies.namedNodes());
         for (final Scenario scenario : scenarios) {
