@@ -35,6 +35,8 @@ DELETED_OF_TEN = 2
 CHANGES_PER_S = 1000
 BATCH_EVERY_S = 0.02
 CI_SEED = 17
+ALL_READ_S = 300.0
+"""The changes of many kills are some hundred thousand, and are read again and again."""
 
 Table = dict[str, int]
 
@@ -198,7 +200,12 @@ def test_killed_application_ends_with_the_rows_of_the_joined_tables(
             }
             return f"rows of one alone: {rows}\n{last.tail()}"
 
-        wait_until(lambda: arena.tables() == wanted, "the model's rows", told=difference)
+        wait_until(
+            lambda: arena.tables() == wanted,
+            "the model's rows",
+            deadline_s=ALL_READ_S,
+            told=difference,
+        )
         last.stop()
 
         assert arena.tables() == wanted
