@@ -2,6 +2,9 @@
 
 `pytest -m sweep tests/broker/killed` kills 20 times, at moments of a new seed each time. The seed
 is printed; `KILL_SEED=... pytest ...` draws the same moments again.
+
+Without a record cache, and with the named rows told once more in the end: docs/joins.md says what
+joins of changing tables leave open, here as in Kafka Streams.
 """
 
 from __future__ import annotations
@@ -76,6 +79,16 @@ class ChangingTables:
     ) -> None:
         self._stop.set()
         self._thread.join()
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def tell_names_again(self) -> None:
+        """Write each named row again, or delete it once more, so that all who name it hear."""
+        for number in range(NAMES):
+            key = f"named {number}"
+            row = self.tables["named"].get(key)
+            for value in (row,) if row is not None else (0, None):
+                raw = None if value is None else value.to_bytes(8, "big")
+                self._producer.produce(f"{self._name}-named", raw, key.encode())
         assert self._producer.flush(DEADLINE_S) == 0
 
     def _write(self) -> None:
@@ -165,21 +178,21 @@ many = [pytest.mark.sweep, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(
-    ("guarantee", "cache_bytes", "kills"),
+    ("guarantee", "kills"),
     [
-        pytest.param("exactly_once", 0, KILLS, id="v1-few"),
-        pytest.param("exactly_once", 0, 20, id="v1", marks=many),
-        pytest.param("exactly_once_v2", 10 << 20, 20, id="v2-cached", marks=many),
+        pytest.param("exactly_once", KILLS, id="v1-few"),
+        pytest.param("exactly_once", 20, id="v1", marks=many),
+        pytest.param("exactly_once_v2", 20, id="v2", marks=many),
     ],
 )
 def test_killed_application_ends_with_the_rows_of_the_joined_tables(
-    arena: Arena, guarantee: str, cache_bytes: int, kills: int
+    arena: Arena, guarantee: str, kills: int
 ) -> None:
     began = time.monotonic()
     draw = seeded_draws(CI_SEED if kills == KILLS else None)
     settings: dict[str, object] = {
         "processing.guarantee": guarantee,
-        "statestore.cache.max.bytes": cache_bytes,
+        "statestore.cache.max.bytes": 0,
     }
     with arena.application(settings) as application:
         with ChangingTables(arena.servers, arena.name, draw.getrandbits(32)) as inputs:
@@ -200,6 +213,13 @@ def test_killed_application_ends_with_the_rows_of_the_joined_tables(
             }
             return f"rows of one alone: {rows}\n{last.tail()}"
 
+        wait_until(
+            lambda: arena.table("foreign-left") == wanted["foreign-left"],
+            "all that was written",
+            deadline_s=ALL_READ_S,
+            told=last.tail,
+        )
+        inputs.tell_names_again()
         wait_until(
             lambda: arena.tables() == wanted,
             "the model's rows",
