@@ -115,6 +115,13 @@ CASES = {
         VALUE,
         ("to(", "map_values(", "value_serde=... to to(...)"),
     ),
+    "to, of a table's new values": Case(
+        lambda b, _, cure: (
+            b.table("t", **KEY, **VALUE).map_values(upper).to_stream().to("out", **cure)
+        ),
+        VALUE,
+        ("to(", "map_values(", "value_serde=... to to(...)"),
+    ),
     "to_table": Case(
         lambda _, s, cure: s.select_key(value_of).to_table(name="t", **cure),
         KEY,

@@ -29,6 +29,7 @@ from pystreams.topology.operators.stateless import (
     SelectKeyOperator,
 )
 from pystreams.topology.operators.suppress import SuppressOperator
+from pystreams.topology.operators.tables import TableMapValuesOperator
 from pystreams.topology.operators.transform_values import TableTransformValuesOperator
 from pystreams.topology.operators.user_processor import UserProcessorOperator
 
@@ -40,6 +41,7 @@ _NEW_VALUES = (
     FlatMapOperator,
     MapValuesOperator,
     FlatMapValuesOperator,
+    TableMapValuesOperator,
     TableTransformValuesOperator,
 )
 _AGGREGATIONS = frozenset(("count", "reduce", "aggregate"))
