@@ -108,6 +108,7 @@ KINDS = {
                 ("fetch", "a"),
                 ("fetch_range", "a", "b"),
                 ("fetch_session", "a", 1, 5),
+                ("find_kept_sessions", 0, 9),
                 ("find_sessions", "a", 0, 9),
                 ("find_sessions_by_end", 0, 9),
                 ("find_sessions_range", "a", "b", 0, 9),
