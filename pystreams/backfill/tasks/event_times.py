@@ -127,10 +127,8 @@ class _Asking:
 
 def _deserializer(serde: Any, default: Any, topic: str) -> Callable[[bytes], Any]:
     """Return the function that reads keys or values, as the task would choose it."""
-    from pystreams.serdes import WrappingSerde
+    from pystreams.serdes import filled
 
-    if isinstance(serde, WrappingSerde):
-        serde = serde.with_default(default)
-    found = serde or default
+    found: Any = filled(serde, default)
     deserialize: Callable[[bytes], Any] = found.deserializer(topic)
     return deserialize

@@ -35,7 +35,7 @@ from pystreams.runtime.core.error_handlers import (
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.state.store_settings import StoreSettings
-from pystreams.serdes import Serde, WrappingSerde
+from pystreams.serdes import Serde, filled
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.operator import OperatorSettings
@@ -374,9 +374,7 @@ def _is_about_the_record(error: Exception) -> bool:
 def _serde_or_raise(
     serde: Serde[Any] | None, default: Serde[Any] | None, part: str, node: str
 ) -> Serde[Any]:
-    if isinstance(serde, WrappingSerde):
-        return serde.with_default(default)
-    chosen = serde or default
+    chosen = filled(serde, default)
     if chosen is None:
         message = (
             f"node {node!r} has no {part} serde: give it {part}_serde=..., or set "

@@ -188,12 +188,7 @@ class DeclaredStream:
 
     def check_same_builder(self, graph: StreamsGraph, node: GraphNode, operation: str) -> None:
         """Refuse to put together what comes from two builders."""
-        if graph is not self.graph:
-            message = (
-                f"can't {operation} {self.node.name!r} and {node.name!r}: they come from two "
-                "StreamsBuilders; make both with the same one"
-            )
-            raise TopologyError(message)
+        self.graph.check_same_builder(self.node, graph, node, operation)
 
 
 def behind(graph: StreamsGraph, node: RepartitionNode) -> DeclaredStream:

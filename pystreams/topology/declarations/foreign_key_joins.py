@@ -110,11 +110,7 @@ def join_by_foreign_key(
         materialized,
         call.node_name,
     )
-    if foreign.graph is not table.graph:
-        raise TopologyError(
-            f"can't join {table.node.name!r} and {foreign.node.name!r}: they come from two "
-            "StreamsBuilders; make both with the same one"
-        )
+    table.graph.check_same_builder(table.node, foreign.graph, foreign.node, "join")
     return _ForeignKeyJoin(table, foreign, described).declared()
 
 

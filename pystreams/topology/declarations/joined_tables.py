@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pystreams.errors import TopologyError
 from pystreams.topology.contracts.user_functions import with_or_without_key
 from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNeed, TableNode, Wanted
@@ -104,11 +103,7 @@ def join_tables(left: DeclaredTable, right: DeclaredTable, call: TableJoinCall) 
     )
     joiner = row_joiner(call.joiner, with_key=call.with_key)
     names = left.graph.names
-    if right.graph is not left.graph:
-        raise TopologyError(
-            f"can't join {left.node.name!r} and {right.node.name!r}: they come from two "
-            "StreamsBuilders; make both with the same one"
-        )
+    left.graph.check_same_builder(left.node, right.graph, right.node, "join")
     store = None
     if chosen is not None:
         store = TableStore.of(

@@ -62,6 +62,20 @@ class StreamsGraph:
             return self.idle_timeout_ms
         return None if own_ms == NEVER else own_ms
 
+    def check_same_builder(
+        self, node: GraphNode, graph: StreamsGraph, other: GraphNode, operation: str
+    ) -> None:
+        """Refuse to put together what comes from two builders.
+
+        Raises:
+            TopologyError: The other node is of another graph.
+        """
+        if graph is not self:
+            raise TopologyError(
+                f"can't {operation} {node.name!r} and {other.name!r}: they come from two "
+                "StreamsBuilders; make both with the same one"
+            )
+
     def add(self, node: GraphNode, *parents: GraphNode) -> None:
         """Declare a node after its parents, or once more after another one."""
         if node not in self._calls:

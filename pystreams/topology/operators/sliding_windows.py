@@ -99,7 +99,6 @@ class _SlidingAggregation:
         self._fetch = store.fetch
         self._backward_fetch = store.backward_fetch
         self._store = store
-        self._send_old_values = operator.send_old_values
         self._time = WindowTime(node, store, operator.late)
         self._final: FinalResults | None = None
         self._forwards = False
@@ -108,6 +107,7 @@ class _SlidingAggregation:
             task.on_init(self._keep)
         else:
             self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
+        self._reads_old = self._forwards and operator.send_old_values
         self._close_time = -1
         self._is_late = False
         self._changes: list[tuple[int, Any, Any, int]] = []
@@ -146,9 +146,9 @@ class _SlidingAggregation:
         if changes:
             # Of a record that failed half way: what its windows have got already.
             self._changes = []
-            send_old_values = self._send_old_values
+            reads_old = self._reads_old
             for start, new, old, changed_at in changes:
-                change = (new, old if send_old_values else None)
+                change = (new, old if reads_old else None)
                 windowed = Windowed(key, window_of(start, difference_ms))
                 self._forward(windowed, change, changed_at, headers)
         if self._is_late:
@@ -235,7 +235,7 @@ class _SlidingAggregation:
             return
         old, time = held
         new = self._aggregator(key, value, old)
-        if self._forwards and self._send_old_values:
+        if self._reads_old:
             # The aggregator may have changed what it was given.
             old, _ = self._again(key, start)
         time = max(time, timestamp)
@@ -245,7 +245,7 @@ class _SlidingAggregation:
 
     def _begin(self, key: Any, value: Any, timestamp: int, start: int) -> None:
         """Fold a record into a window that begins with nothing, unless that is closed."""
-        old = self._initializer() if self._forwards and self._send_old_values else None
+        old = self._initializer() if self._reads_old else None
         self._open(key, value, timestamp, start, self._initializer(), old)
 
     def _open(self, key: Any, value: Any, timestamp: int, start: int, begun: Any, old: Any) -> None:
