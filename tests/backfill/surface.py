@@ -16,8 +16,8 @@ import pystreams.topology
 from pystreams import StoreKind, StreamsBuilder, Topology
 from pystreams.topology.graph import nodes
 from pystreams.topology.graph.nodes import ProcessorNode
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.tables import DerivedTableOperator
+from pystreams.topology.operators.tables.changes import DerivedTableOperator
+from pystreams.topology.operators.tables.table_operator import TableOperator
 
 TOPOLOGY = pystreams.topology.__name__
 

@@ -22,7 +22,7 @@ from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.suppress.buffered_change import VERSION_3
 from pystreams.stores.kinds.suppress.buffered_change import packed as packed_change
 from pystreams.stores.kinds.suppress.kind import SuppressKind
-from pystreams.topology.operators.foreign_key_serdes import SubscriptionSerde, combined_key
+from pystreams.topology.operators.joins.foreign_key_serdes import SubscriptionSerde, combined_key
 from tests.backfill.logged_stores import KEYS, Logged, changelog, content, frame, logged
 from tests.every_store import BUILDERS
 from tests.stores.support import Message

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pystreams.serdes import LONG, STRING
-from pystreams.topology.operators.change_serde import ChangeSerde
+from pystreams.topology.operators.tables.change_serde import ChangeSerde
 
 EXAMPLES = [
     (("abc", None), b"abc\x01"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pystreams import KTable, Materialized, StreamsBuilder, TableJoined, TopologyError
 from pystreams.serdes import LONG, STRING
 from pystreams.testing import TopologyTestDriver
-from pystreams.topology.operators.foreign_key_serdes import (
+from pystreams.topology.operators.joins.foreign_key_serdes import (
     Instruction,
     Response,
     ResponseSerde,

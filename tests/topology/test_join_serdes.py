@@ -8,7 +8,7 @@ import pytest
 
 from pystreams import ConfigError
 from pystreams.serdes import LONG, STRING
-from pystreams.topology.operators.held_back_serdes import (
+from pystreams.topology.operators.joins.held_back_serdes import (
     LeftOrRightValue,
     LeftOrRightValueSerde,
     TimestampedKeyAndJoinSide,

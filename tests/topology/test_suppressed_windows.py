@@ -22,7 +22,7 @@ from pystreams import (
     Windowed,
     serdes,
 )
-from pystreams.topology.operators.suppress import SuppressOperator
+from pystreams.topology.operators.tables.suppress import SuppressOperator
 from tests.topology.test_suppress import TEXT, Driven, limited, unbounded
 
 Counts = KTable[Windowed[str], int]

@@ -19,7 +19,7 @@ from pystreams.backfill.plan.rows import HistoryMessage
 from pystreams.errors import StreamsError
 from pystreams.record import Headers, ProducedRecord
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
-from pystreams.topology.operators.foreign_key_join import (
+from pystreams.topology.operators.joins.foreign_key_join import (
     ForeignTableOperator,
     SubscriptionAnswerOperator,
     SubscriptionSendOperator,

@@ -32,7 +32,7 @@ from pystreams.runtime.cluster.committed_offsets import (
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX
 from pystreams.topology.graph.nodes import ProcessorNode, SinkNode
 from pystreams.topology.graph.subtopologies import Subtopology
-from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
+from pystreams.topology.operators.joins.foreign_key_join import SubscriptionSendOperator
 from pystreams.topology.plan.partition_plan import PartitionPlan, plan_partitions, topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
 

@@ -29,7 +29,7 @@ from pystreams.backfill.spark.shuffle_salts import salts_of
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.cluster.committed_offsets import with_numbers
-from pystreams.topology.operators.foreign_key_serdes import SubscriptionSerde
+from pystreams.topology.operators.joins.foreign_key_serdes import SubscriptionSerde
 
 _COLUMNS = (
     "kind",

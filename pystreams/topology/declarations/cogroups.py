@@ -34,11 +34,11 @@ from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.declarations.windowed_groups import AnyWindows, WindowedGroups
 from pystreams.topology.graph import naming
-from pystreams.topology.operators.aggregations import AggregateOperator
 from pystreams.topology.operators.fold import Fold
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import TableView
-from pystreams.topology.operators.tables import TableMergeOperator
+from pystreams.topology.operators.tables.aggregations import AggregateOperator
+from pystreams.topology.operators.tables.changes import TableMergeOperator
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import TableView
 from pystreams.topology.options.materialized import Materialized
 from pystreams.topology.options.operation_options import Repartitioned
 

@@ -18,10 +18,13 @@ from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
-from pystreams.topology.operators.aggregations import AggregateOperator, TableAggregateOperator
-from pystreams.topology.operators.change_serde import ChangeSerde
-from pystreams.topology.operators.results import ResultsOperator, fold_of
-from pystreams.topology.operators.table_operator import TableOperator
+from pystreams.topology.operators.tables.aggregations import (
+    AggregateOperator,
+    TableAggregateOperator,
+)
+from pystreams.topology.operators.tables.change_serde import ChangeSerde
+from pystreams.topology.operators.tables.results import ResultsOperator, fold_of
+from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.options.materialized import Materialized
 from pystreams.topology.options.operation_options import Grouped, Repartitioned
 

@@ -16,8 +16,7 @@ from pystreams.topology.declarations.graph_nodes import ProcessorGraphNode, Tabl
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.tables import (
+from pystreams.topology.operators.tables.changes import (
     DerivedTableOperator,
     TableFilterOperator,
     TableMapValuesOperator,
@@ -25,6 +24,7 @@ from pystreams.topology.operators.tables import (
     TableSourceOperator,
     TableToStreamOperator,
 )
+from pystreams.topology.operators.tables.table_operator import TableOperator
 from pystreams.topology.options.materialized import Materialized
 from pystreams.topology.options.operation_options import Consumed, Repartitioned
 

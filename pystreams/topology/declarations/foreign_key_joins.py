@@ -34,20 +34,20 @@ from pystreams.topology.declarations.joined_tables import TableJoinCall, row_joi
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import StreamPartitioner
-from pystreams.topology.operators.foreign_key_join import (
+from pystreams.topology.operators.joins.foreign_key_join import (
     ForeignTableOperator,
     ResponseOperator,
     SubscriptionAnswerOperator,
     SubscriptionReceiveOperator,
     SubscriptionSendOperator,
 )
-from pystreams.topology.operators.foreign_key_serdes import (
+from pystreams.topology.operators.joins.foreign_key_serdes import (
     Response,
     ResponseSerde,
     SubscriptionSerde,
 )
-from pystreams.topology.operators.table_table_join import RowJoiner
-from pystreams.topology.operators.tables import TableSourceOperator
+from pystreams.topology.operators.joins.table_table_join import RowJoiner
+from pystreams.topology.operators.tables.changes import TableSourceOperator
 from pystreams.topology.options.materialized import Materialized, table_options
 from pystreams.topology.options.table_joined import TableJoined
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.results import ResultsOperator
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import DerivedView, StoreView, TableView
-from pystreams.topology.operators.tables import DerivedTableOperator, TableSourceOperator
+from pystreams.topology.operators.tables.changes import DerivedTableOperator, TableSourceOperator
+from pystreams.topology.operators.tables.results import ResultsOperator
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import DerivedView, StoreView, TableView
 
 
 @dataclass(frozen=True, slots=True)

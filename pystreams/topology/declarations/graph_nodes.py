@@ -18,7 +18,7 @@ from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.declarations.graph_node import GraphNode, Place, TableNode
 from pystreams.topology.graph.nodes import RepartitionTopic, StreamPartitioner, TopicNameExtractor
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.grace_join import GraceJoinOperator
+from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stateless import (
     BranchOperator,
     DropNullKeysOperator,

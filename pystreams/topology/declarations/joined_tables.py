@@ -12,14 +12,14 @@ from pystreams.topology.declarations.graph_node import Place, TableNeed, TableNo
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.table_table_join import (
+from pystreams.topology.operators.joins.table_table_join import (
     JoinedView,
     RowJoiner,
     TableJoin,
     TableJoinMergeOperator,
     TableJoinSideOperator,
 )
-from pystreams.topology.operators.table_view import StoreView, TableView
+from pystreams.topology.operators.tables.table_view import StoreView, TableView
 from pystreams.topology.options.materialized import Materialized, optional_table_options
 
 

@@ -35,17 +35,17 @@ from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.operators.held_back_serdes import (
+from pystreams.topology.operators.joins.held_back_serdes import (
     LeftOrRightValueSerde,
     TimestampedKeyAndJoinSideSerde,
 )
-from pystreams.topology.operators.outer_join import OuterJoinOperator
-from pystreams.topology.operators.stateless import PassThroughOperator
-from pystreams.topology.operators.stream_stream_join import (
+from pystreams.topology.operators.joins.outer_join import OuterJoinOperator
+from pystreams.topology.operators.joins.stream_stream_join import (
     JoinWindowOperator,
     PairJoiner,
     StreamStreamJoinOperator,
 )
+from pystreams.topology.operators.stateless import PassThroughOperator
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.stream_joined import StreamJoined

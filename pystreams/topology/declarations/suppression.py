@@ -24,8 +24,8 @@ from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.idle_time import checked_timeout
-from pystreams.topology.operators.suppress import SuppressedView, SuppressOperator
-from pystreams.topology.operators.table_view import TableView
+from pystreams.topology.operators.tables.suppress import SuppressedView, SuppressOperator
+from pystreams.topology.operators.tables.table_view import TableView
 from pystreams.topology.options.suppressed import BufferConfig, BufferFullStrategy, Suppressed
 
 

@@ -16,8 +16,8 @@ from pystreams.topology.declarations.graph_node import GraphNode, TableNeed, Tab
 from pystreams.topology.declarations.graph_nodes import GraceJoinNode, ProcessorGraphNode
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.graph import naming
-from pystreams.topology.operators.grace_join import GraceJoinOperator
-from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
+from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
+from pystreams.topology.operators.joins.stream_table_join import StreamTableJoinOperator
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.operation_options import Joined
 

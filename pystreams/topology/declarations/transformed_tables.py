@@ -17,8 +17,8 @@ from pystreams.topology.declarations.graph_node import Place, TableNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.topology import Topology, stores_brought_by
-from pystreams.topology.operators.table_view import StoreView, TableView
-from pystreams.topology.operators.transform_values import (
+from pystreams.topology.operators.tables.table_view import StoreView, TableView
+from pystreams.topology.operators.tables.transform_values import (
     TableTransformValuesOperator,
     TransformedView,
     TransformerSupplier,

@@ -45,11 +45,11 @@ from pystreams.topology.graph import naming
 from pystreams.topology.operators.fold import Fold, counting, reducing
 from pystreams.topology.operators.idle_time import NEVER, checked_timeout
 from pystreams.topology.operators.late_records import NOBODY, Late, LateRecords
-from pystreams.topology.operators.results import ResultsOperator, fold_of
-from pystreams.topology.operators.session_windows import SessionWindowOperator
-from pystreams.topology.operators.sliding_windows import SlidingWindowOperator
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.time_windows import TimeWindowOperator
+from pystreams.topology.operators.tables.results import ResultsOperator, fold_of
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
+from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
+from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
 from pystreams.topology.options.materialized import Materialized
 
 AnyWindows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows

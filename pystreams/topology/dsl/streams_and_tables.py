@@ -54,10 +54,10 @@ from pystreams.topology.declarations.transformed_tables import transformed_table
 from pystreams.topology.declarations.windowed_groups import WindowedGroups
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.nodes import TopicNameExtractor
-from pystreams.topology.operators import aggregations as aggregate
 from pystreams.topology.operators import stateless
 from pystreams.topology.operators.fold import Fold, beginning
 from pystreams.topology.operators.printing import PrintOperator
+from pystreams.topology.operators.tables import aggregations as aggregate
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
 from pystreams.topology.options.materialized import (

@@ -19,8 +19,8 @@ from pystreams.serdes import BYTES, Serde, WrappingSerde
 from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.distinct import DistinctOperator
-from pystreams.topology.operators.foreign_key_join import SubscriptionSendOperator
-from pystreams.topology.operators.grace_join import GraceJoinOperator
+from pystreams.topology.operators.joins.foreign_key_join import SubscriptionSendOperator
+from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
 from pystreams.topology.operators.stateless import (
     FlatMapOperator,
     FlatMapValuesOperator,
@@ -28,9 +28,9 @@ from pystreams.topology.operators.stateless import (
     MapValuesOperator,
     SelectKeyOperator,
 )
-from pystreams.topology.operators.suppress import SuppressOperator
-from pystreams.topology.operators.tables import TableMapValuesOperator
-from pystreams.topology.operators.transform_values import TableTransformValuesOperator
+from pystreams.topology.operators.tables.changes import TableMapValuesOperator
+from pystreams.topology.operators.tables.suppress import SuppressOperator
+from pystreams.topology.operators.tables.transform_values import TableTransformValuesOperator
 from pystreams.topology.operators.user_processor import UserProcessorOperator
 
 _Part = Literal["key", "value"]

@@ -23,8 +23,8 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import (
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import (
     Change,
     LateChange,
     Lookup,

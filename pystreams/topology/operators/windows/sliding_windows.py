@@ -44,9 +44,9 @@ from pystreams.topology.contracts.windows import EmitStrategy, SlidingWindows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import must_forward
-from pystreams.topology.operators.window_emission import FinalResults, WindowTime
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import must_forward
+from pystreams.topology.operators.windows.window_emission import FinalResults, WindowTime
 
 _Held = tuple[Any, int]
 """An aggregate and the time (ms) of its last record."""

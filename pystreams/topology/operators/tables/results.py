@@ -19,8 +19,8 @@ from pystreams.topology.aggregations.aggregation import Aggregation
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import Change, LateChange
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import Change, LateChange
 
 
 @dataclass(frozen=True, slots=True)

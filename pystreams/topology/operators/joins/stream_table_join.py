@@ -13,7 +13,7 @@ from typing import Any
 
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.table_view import TableView
+from pystreams.topology.operators.tables.table_view import TableView
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from pystreams.stores.kinds.suppress.buffered_change import NO_ORIGIN
 from pystreams.stores.kinds.suppress.store import SuppressionBuffer
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import Change, Lookup, LookupAsOf, TableView
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import Change, Lookup, LookupAsOf, TableView
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from pystreams.stores.kinds.buffer.store import TimeOrderedBuffer
 from pystreams.stores.kinds.buffer.waiting_record import InBytes, Waiting, WaitingMessage
 from pystreams.topology.contracts.operator import STREAM_TIME_PREFIX, NodeContext, Step
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.stream_table_join import StreamTableJoinOperator
+from pystreams.topology.operators.joins.stream_table_join import StreamTableJoinOperator
 
 
 @dataclass(frozen=True, slots=True)

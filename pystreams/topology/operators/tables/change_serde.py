@@ -17,7 +17,7 @@ from typing import Any
 
 from pystreams.errors import ConfigError
 from pystreams.serdes import Serde
-from pystreams.topology.operators.table_view import Change
+from pystreams.topology.operators.tables.table_view import Change
 
 _OLD_ONLY, _NEW_ONLY, _BOTH = 0, 1, 2
 _FIRST_FLAG_WITH_LATEST = 3

@@ -27,7 +27,7 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.foreign_key_serdes import (
+from pystreams.topology.operators.joins.foreign_key_serdes import (
     FOREIGN_KEY_SUFFIX,
     PRIMARY_KEY_SUFFIX,
     VALUE_HASH_SUFFIX,
@@ -38,7 +38,7 @@ from pystreams.topology.operators.foreign_key_serdes import (
     hash_of,
     primary_key_in,
 )
-from pystreams.topology.operators.table_view import Change, LateChange, TableView
+from pystreams.topology.operators.tables.table_view import Change, LateChange, TableView
 
 _UNSUBSCRIBE = Instruction.DELETE_KEY_NO_PROPAGATE
 _UNSUBSCRIBE_AND_ANSWER = Instruction.DELETE_KEY_AND_PROPAGATE

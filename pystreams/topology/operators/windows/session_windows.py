@@ -31,8 +31,8 @@ from pystreams.topology.contracts.windows import EmitStrategy, SessionWindows
 from pystreams.topology.operators.fold import Fold
 from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
 from pystreams.topology.operators.late_records import NOBODY, LateRecords
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.window_emission import FinalResults, WindowTime
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.windows.window_emission import FinalResults, WindowTime
 
 Sessions = list[tuple[Windowed[Any], Any]]
 """Sessions with their results, in order of time."""

@@ -25,8 +25,8 @@ from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.contracts.processor import ValueTransformerWithKey
 from pystreams.topology.contracts.user_functions import check_processor
 from pystreams.topology.operators.node_processor_context import NodeProcessorContext, supplied
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import (
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import (
     Change,
     LateChange,
     Lookup,

@@ -37,12 +37,12 @@ from pystreams.errors import SerializationError
 from pystreams.record import Headers
 from pystreams.stores.kinds.list.store import ListValueStore
 from pystreams.topology.contracts.operator import NodeContext, Step
-from pystreams.topology.operators.held_back_serdes import (
+from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
+from pystreams.topology.operators.joins.held_back_serdes import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
 )
-from pystreams.topology.operators.idle_time import NOTHING_WAITS, go_on_while_idle
-from pystreams.topology.operators.stream_stream_join import JoinTime, PairJoiner
+from pystreams.topology.operators.joins.stream_stream_join import JoinTime, PairJoiner
 
 HeldBack = ListValueStore[TimestampedKeyAndJoinSide, LeftOrRightValue]
 

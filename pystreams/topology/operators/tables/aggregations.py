@@ -23,8 +23,8 @@ from typing import Any
 from pystreams.record import Headers
 from pystreams.topology.contracts.operator import NodeContext, Step
 from pystreams.topology.operators.fold import Fold
-from pystreams.topology.operators.table_operator import TableOperator
-from pystreams.topology.operators.table_view import Change, table_access
+from pystreams.topology.operators.tables.table_operator import TableOperator
+from pystreams.topology.operators.tables.table_view import Change, table_access
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]

@@ -1,0 +1,1 @@
+"""Joins: streams with streams, streams with tables, tables with tables and by foreign keys."""

@@ -1,0 +1,1 @@
+"""Aggregations of windows: by time, sliding, sessions; what closes one, and what is sent then."""
