@@ -98,7 +98,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 no broker, 70 a bug, 130 Ctrl-C.",
 )
-@click.version_option(package_name="pystreams", message="pystreams %(version)s")
+@click.version_option(package_name="pystreams-kafka", message="pystreams %(version)s")
 def pystreams() -> None:
     """Kafka Streams for Python: exactly-once stream processing with local state."""
 

@@ -162,8 +162,8 @@ def run(
     With --backfill an application that has not run yet, and has more than a million records to
     read, is brought up to date on Spark first. The outputs of that history are written too, as a
     live run would have written them. Stopped midway and started again, it continues. An application
-    that has run, or was backfilled, just runs. Needs pip install 'pystreams[spark]', and Java 17 or
-    21.
+    that has run, or was backfilled, just runs. Needs pip install 'pystreams-kafka[spark]', and
+    Java 17 or 21.
 
     \b
     Exit codes:
