@@ -71,6 +71,10 @@ def length(value: str) -> int:
     return len(value)
 
 
+async def asked(value: str) -> int:
+    return len(value)
+
+
 def doubled(value: int) -> int:
     return value * 2
 
