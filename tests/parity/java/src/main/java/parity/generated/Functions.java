@@ -161,7 +161,8 @@ final class Functions {
             final String name, final Object key, final Object value) {
         return switch (name) {
             case "first" -> Optional.of(Set.of(0));
-            case "open" -> weight(key) % 2 != 0 ? Optional.empty() : Optional.of(Set.of(0));
+            case "open" -> key != null && weight(key) % 2 != 0
+                ? Optional.empty() : Optional.of(Set.of(0));
             case "drop_some" -> Optional.of(
                 (weight(key) + weight(value)) % 3 == 0 ? Set.of() : Set.of(0));
             default -> throw unknown(name);
