@@ -33,7 +33,7 @@ def test_records_without_a_key_are_dropped_on_both_sides_and_told(
     for topic in ("left", "right"):
         driver.create_input_topic(topic, STRING, STRING).pipe_input(None, "x")
 
-    assert driver.create_output_topic("out", STRING, STRING).is_empty
+    assert driver.create_output_topic("out", STRING, STRING).is_empty()
     assert caplog.text.count("reason='null key'") == 2
 
 
