@@ -1,8 +1,6 @@
 """The topology: a graph of named nodes and stores, built by hand or by the DSL.
 
-Invariants:
-- Names of nodes are unique; parents are added before their children, so that the order of
-  insertion is a topological order. Sub-topologies are numbered by it.
+Invariants, beside those of the graph (`node_graph`):
 - A store belongs to one sub-topology: nodes that share a store are in the same one.
 - Internal topics are held without the application's prefix, which only the plan knows.
 
@@ -17,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.kernel.user_tracebacks import UsersCall, users_call
 from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
@@ -27,9 +24,9 @@ from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, chec
 from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
 from pystreams.topology.graph.description import TopologyDescription, describe
 from pystreams.topology.graph.naming import check_name
+from pystreams.topology.graph.node_graph import NodeGraph
 from pystreams.topology.graph.nodes import (
     CopartitionGroup,
-    Node,
     ProcessorNode,
     RepartitionTopic,
     SinkNode,
@@ -45,7 +42,7 @@ from pystreams.topology.operators.user_processor import (
 )
 
 
-class Topology:
+class Topology(NodeGraph):
     """A graph of sources, processors, sinks and stores (the Processor API).
 
     Methods return the topology, so that calls chain. Not for use by several threads while it is
@@ -56,15 +53,8 @@ class Topology:
     """
 
     def __init__(self, *, processor_wrapper: ProcessorWrapper | None = None) -> None:
+        super().__init__()
         self._wrapper = processor_wrapper
-        self._nodes: dict[str, Node] = {}
-        self._children: dict[str, list[str]] = {}
-        self._stores: dict[str, StoreBuilder] = {}
-        self._repartition_topics: dict[str, RepartitionTopic] = {}
-        self._copartition_groups: list[CopartitionGroup] = []
-        self._calls: dict[str, UsersCall] = {}
-        self._store_calls: dict[str, UsersCall] = {}
-        self._declared_by: UsersCall | None = None
 
     # ------------------------------------------------------------------ what a user calls
 
@@ -118,9 +108,7 @@ class Topology:
         for other in self._nodes.values():
             if isinstance(other, SourceNode):
                 refuse_overlap(other, source)
-        self._nodes[name] = source
-        self._calls[name] = self._declared_by or users_call()
-        self._children[name] = []
+        self._place(source)
         return self
 
     def add_processor(
@@ -186,8 +174,7 @@ class Topology:
             value_serde=value_serde,
             partitioner=partitioner,
         )
-        self._nodes[name] = SinkNode(name, topic, parents, key_serde, value_serde, partitioner)
-        self._link(name, parents)
+        self._place(SinkNode(name, topic, parents, key_serde, value_serde, partitioner))
         return self
 
     def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
@@ -201,11 +188,7 @@ class Topology:
                 not exist.
         """
         check_store_builder(builder, "add_state_store")
-        present = self._stores.get(builder.name)
-        if present is not None and present is not builder:
-            raise self._two_stores(builder.name, processors)
-        self._stores[builder.name] = builder
-        self._store_calls.setdefault(builder.name, self._declared_by or users_call())
+        self._place_store(builder, processors)
         for processor in processors:
             self.connect_processor_and_state_stores(processor, builder.name)
         return self
@@ -241,10 +224,6 @@ class Topology:
 
     # ------------------------------------------------------------------ what the DSL calls
 
-    def declare_for(self, call: UsersCall | None) -> None:
-        """Ascribe what is added from now on to a call of the user's; None ends that."""
-        self._declared_by = call
-
     def add_operator(
         self,
         name: str,
@@ -265,10 +244,7 @@ class Topology:
         """
         self._check_new(name)
         self._check_parents(name, tuple(parents))
-        self._nodes[name] = ProcessorNode(
-            name, operator, tuple(parents), looks_into=frozenset(looks_into)
-        )
-        self._link(name, parents)
+        self._place(ProcessorNode(name, operator, tuple(parents), looks_into=frozenset(looks_into)))
         self.connect_processor_and_state_stores(name, *stores)
 
     def add_user_processor(
@@ -301,82 +277,6 @@ class Topology:
     def add_copartition_group(self, group: CopartitionGroup) -> None:
         """Require that the topics of some source nodes have equal partition counts."""
         self._copartition_groups.append(group)
-
-    # ------------------------------------------------------------------ what the plan reads
-
-    @property
-    def nodes(self) -> dict[str, Node]:
-        """All nodes by name, parents before children."""
-        return self._nodes
-
-    @property
-    def stores(self) -> dict[str, StoreBuilder]:
-        """All stores by name, in the order they were added."""
-        return self._stores
-
-    @property
-    def repartition_topics(self) -> dict[str, RepartitionTopic]:
-        """Internal repartition topics by unprefixed name."""
-        return self._repartition_topics
-
-    def call_of(self, node: str) -> UsersCall:
-        """Return the user's call that declared a node."""
-        return self._calls[node]
-
-    def call_of_store(self, store: str) -> UsersCall:
-        """Return the user's call that declared a store."""
-        return self._store_calls[store]
-
-    @property
-    def copartition_groups(self) -> list[CopartitionGroup]:
-        """Which source nodes' topics must have equal partition counts."""
-        return self._copartition_groups
-
-    def children(self, name: str) -> list[str]:
-        """Return the names of a node's children, in the order they were added."""
-        return self._children[name]
-
-    # ------------------------------------------------------------------ checks
-
-    def _link(self, name: str, parents: Iterable[str]) -> None:
-        self._calls[name] = self._declared_by or users_call()
-        self._children[name] = []
-        for parent in parents:
-            self._children[parent].append(name)
-
-    def _check_new(self, name: str) -> None:
-        check_name(name, "a node")
-        if name in self._nodes:
-            raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
-
-    def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
-        if not parents:
-            raise TopologyError(f"node {name!r} has no parent: name the nodes it reads from")
-        for parent in parents:
-            if not isinstance(parent, str):
-                raise TopologyError(
-                    f"node {name!r}: {parent!r} is no node's name: give each parent's name"
-                )
-            node = self._nodes.get(parent)
-            if node is None:
-                message = f"node {name!r} names the parent {parent!r}, which does not exist (yet)"
-                raise TopologyError(message)
-            if isinstance(node, SinkNode):
-                raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
-
-    def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
-        """Return the error of two builders of one name; names the processors of both."""
-        users = [
-            node.name
-            for node in self._nodes.values()
-            if isinstance(node, ProcessorNode) and store in node.stores
-        ]
-        named = ", ".join(map(repr, (*users, *processors)))
-        used_by = f" (processors {named})" if named else ""
-        return TopologyError(
-            f"two different state stores are named {store!r}{used_by}: rename one of them; to "
-            "share a store, make one builder, and give that same object wherever it is added"
-        )
 
 
 def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:
