@@ -32,6 +32,7 @@ from pystreams.runtime.core.error_handlers import (
     ask,
     where,
 )
+from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -61,6 +62,7 @@ class TaskSettings:
             polled; False if it does not say.
         operators: What operators need of the configuration.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
     """
 
@@ -74,6 +76,7 @@ class TaskSettings:
     read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
     operators: OperatorSettings = field(default_factory=OperatorSettings)
     topic_entries: Callable[[str], bytes] = lambda _: b""
+    global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -216,6 +219,12 @@ class OperatorContext:
             self.report_error(error, schedule.node)
 
     # ------------------------------------------------------------------ what operators call
+
+    def global_store(self, name: str) -> Any:
+        """Return a view of a global store; None if there is none of the name."""
+        if name not in self._plan.topology.global_stores:
+            return None
+        return self._settings.global_stores.view(name)
 
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of the task can do."""

@@ -31,11 +31,23 @@ def source_queue(
     task_id, topic = operators.task_id, partition.topic
     node = plan.source_of_topic(topic)
     assert node is not None, f"task {task_id} was given {partition}, which it never reads"
+    source = next(source for source in sources if source.node is node)
+    return queue_of_source(partition, source, operators, settings)
+
+
+def queue_of_source(
+    partition: TopicPartition,
+    source: CompiledSource,
+    operators: OperatorContext,
+    settings: TaskSettings,
+) -> RecordQueue:
+    """Return an empty queue of a partition that a compiled source reads."""
+    node, topic = source.node, partition.topic
     return RecordQueue(
-        task_id=task_id,
+        task_id=operators.task_id,
         partition=partition,
         node=node.name,
-        step=next(source.step for source in sources if source.node is node),
+        step=source.step,
         deserializers=(
             operators.key_serde(node.key_serde, node.name).deserializer(topic),
             operators.value_serde(node.value_serde, node.name).deserializer(topic),

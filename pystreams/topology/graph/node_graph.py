@@ -8,6 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
 from pystreams.stores.store_builder import StoreBuilder
@@ -29,6 +31,7 @@ class NodeGraph:
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
+        self._global_stores: dict[str, str] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._copartition_groups: list[CopartitionGroup] = []
         self._calls: dict[str, UsersCall] = {}
@@ -59,6 +62,11 @@ class NodeGraph:
     def call_of_store(self, store: str) -> UsersCall:
         """Return the user's call that declared a store."""
         return self._store_calls[store]
+
+    @property
+    def global_stores(self) -> Mapping[str, str]:
+        """The topic of each global store, by the store's name, in the order they were added."""
+        return self._global_stores
 
     @property
     def copartition_groups(self) -> list[CopartitionGroup]:
@@ -109,6 +117,18 @@ class NodeGraph:
                 raise TopologyError(message)
             if isinstance(node, SinkNode):
                 raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
+            if self._is_global(node):
+                raise TopologyError(
+                    f"node {name!r} can't read from {parent!r}: what comes to a global store goes "
+                    "no further; look the store up from another processor, or read the topic once "
+                    "more as a stream under another name"
+                )
+
+    def _is_global(self, node: Node) -> bool:
+        """Return whether a node reads or fills a global store."""
+        if isinstance(node, SourceNode):
+            return node.is_global
+        return any(self._is_global(self._nodes[parent]) for parent in node.parents)
 
     def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
         """Return the error of two builders of one name; names the processors of both."""
