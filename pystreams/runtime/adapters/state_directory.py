@@ -5,6 +5,8 @@
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
       0_1/.lock  0_1/...                    one directory a task
       0_1.removed-<uuid>/                   one that is being removed
+      global/                               global stores of the first process
+      global-<n>/                           the same of further ones: each has all of them
 
 Several processes of an application may share the directory. Each takes the first identity that
 is free and keeps it for its life, so that after a restart it is the same member of the group with
@@ -37,6 +39,7 @@ _log = get_logger("pystreams.state")
 
 PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"
+GLOBAL = "global"
 
 _DIRECTORY_MODE = 0o750
 _REMOVED = ".removed-"
@@ -124,6 +127,16 @@ class StateDirectory:
             if held is not None:
                 held[0].stamp()
                 held[0].release()
+
+    def global_directory(self) -> Path:
+        """Return the directory of this process's global stores, made if needed.
+
+        Raises:
+            StateDirectoryError: It can't be made.
+        """
+        directory = self.directory / (f"{GLOBAL}-{self.slot}" if self.slot else GLOBAL)
+        self._attempt(partial(directory.mkdir, _DIRECTORY_MODE, exist_ok=True))
+        return directory
 
     def task_ids(self) -> list[TaskId]:
         """Return the tasks that have a directory on the disk, in order."""

@@ -20,10 +20,12 @@ from typing import Any, NoReturn
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, PresentRecord, TaskTime
+from pystreams.runtime.core.global_stores import ReadOnlyGlobalStore
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.source_queue import queue_of_source
 from pystreams.runtime.state.global_state import GLOBAL_TASK_ID, GlobalStateManager
+from pystreams.stores.contracts.state_store import StateStore
 from pystreams.topology.contracts.extractors import fail_on_invalid_timestamp
 from pystreams.topology.plan.compiler import CompiledSource, compile_subtopology
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -61,6 +63,7 @@ class GlobalTask:
         self._settings = replace(settings, timestamp_extractor=fail_on_invalid_timestamp)
         self._operators = self._new_context()
         self._queues: dict[TopicPartition, RecordQueue] = {}
+        self._sources: dict[str, CompiledSource] = {}
         self._dropped_before = 0
 
     def open(self, directory: Path) -> None:
@@ -80,17 +83,23 @@ class GlobalTask:
         self._stop_processors()
         self.time.now_ms, self.record.message = now_ms, None
         self._operators = operators = self._new_context()
-        sources: dict[str, CompiledSource] = {}
-        for part in self._plan.global_subtopologies:
-            for source in compile_subtopology(self._plan, part, operators):
-                sources[source.node.topics[0]] = source
-        self._queues = {
-            partition: queue_of_source(
-                partition, sources[partition.topic], operators, self._settings
-            )
-            for partition in self.state.partitions()
+        self._sources = {
+            source.node.topics[0]: source
+            for part in self._plan.global_subtopologies
+            for source in compile_subtopology(self._plan, part, operators)
         }
+        self._queues = {partition: self._queue(partition) for partition in self.state.partitions()}
         operators.init_processors()
+
+    def take_partitions(self, counts: Mapping[str, int]) -> list[TopicPartition]:
+        """Take partitions that topics have got since; return them.
+
+        Args:
+            counts: Partition counts of topics.
+        """
+        new = self.state.take_partitions(counts)
+        self._queues.update({partition: self._queue(partition) for partition in new})
+        return new
 
     def process(
         self, partition: TopicPartition, messages: Sequence[ConsumedMessage], now_ms: int
@@ -136,6 +145,10 @@ class GlobalTask:
 
     # ------------------------------------------------------------------ inside
 
+    def _queue(self, partition: TopicPartition) -> RecordQueue:
+        source = self._sources[partition.topic]
+        return queue_of_source(partition, source, self._operators, self._settings)
+
     def _stop_processors(self) -> None:
         self._dropped_before = self.dropped_records
         self._queues = {}
@@ -143,7 +156,7 @@ class GlobalTask:
         operators.close_processors()
 
     def _new_context(self) -> OperatorContext:
-        return _GlobalContext(
+        context = _GlobalContext(
             GLOBAL_TASK_ID,
             self._plan,
             self._settings,
@@ -151,10 +164,24 @@ class GlobalTask:
             self.time,
             self.state.processors_store,
         )
+        context.state_directory = self.state.directory
+        context.stores_of_process = self.state.stores()
+        return context
 
 
 class _GlobalContext(OperatorContext):
-    """The context of what fills global stores: nothing has a stream time there, or is scheduled."""
+    """The context of what fills global stores: nothing has a stream time there, or is scheduled.
+
+    Attributes:
+        stores_of_process: All global stores by name.
+    """
+
+    stores_of_process: Mapping[str, StateStore]
+
+    def global_store(self, name: str) -> Any:
+        """Return a view of another global store, filled or not; None if there is none."""
+        store = self.stores_of_process.get(name)
+        return None if store is None else ReadOnlyGlobalStore(store)
 
     def schedule(self, node: str, *_: Any, **__: Any) -> NoReturn:
         """Refuse.

@@ -77,6 +77,9 @@ class GlobalStateManager:
         counts: Partition count of at least these topics.
         settings: What all stores are opened with.
         record: The record that is being processed.
+
+    Attributes:
+        directory: Their directory, once they are open.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class GlobalStateManager:
         # There is nobody to forward to, so that a record cache would hold back for nothing.
         self._environment = replace(settings.environment, cache_enabled=False)
         self._record = record
-        self._directory = Path()
+        self.directory = Path()
         self._stores: dict[str, _GlobalStore] = {}
         for builder, topic in stores:
             self._stores[builder.name] = _GlobalStore(
@@ -107,7 +110,7 @@ class GlobalStateManager:
         Raises:
             StateStoreError: A store can't be opened; those already open are closed again.
         """
-        self._directory = directory
+        self.directory = directory
         try:
             for found in self._stores.values():
                 self._open(found)
@@ -118,6 +121,21 @@ class GlobalStateManager:
     def partitions(self) -> list[TopicPartition]:
         """Return all that is read."""
         return [partition for found in self._stores.values() for partition in found.partitions]
+
+    def take_partitions(self, counts: Mapping[str, int]) -> list[TopicPartition]:
+        """Read partitions that topics have got since, too; return them.
+
+        Args:
+            counts: Partition counts of topics.
+        """
+        new: list[TopicPartition] = []
+        for found in self._stores.values():
+            known = len(found.partitions)
+            added = range(known, counts.get(found.topic, known))
+            partitions = tuple(TopicPartition(found.topic, number) for number in added)
+            found.partitions += partitions
+            new += partitions
+        return new
 
     def begin(
         self, held: Mapping[TopicPartition, OffsetRange], topic_ids: Mapping[str, str]
@@ -210,7 +228,7 @@ class GlobalStateManager:
             StateStoreContext(
                 environment=self._environment,
                 task_id=GLOBAL_TASK_ID,
-                task_directory=self._directory,
+                task_directory=self.directory,
                 changelog=None,
                 changelog_topic=found.topic,
                 changelog_identity=found.identity,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from pystreams.errors import TopologyError
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.nodes import (
     Node,
@@ -66,6 +67,17 @@ class TopologyPlan:
     def changelog_topic(self, store: str) -> str:
         """Return the topic that holds a store's changes."""
         return f"{self.application_id}-{store}-changelog"
+
+    def spec_of(self, store: str) -> StoreSpec:
+        """Return what a store is.
+
+        Raises:
+            TopologyError: There is none of that name.
+        """
+        known = self.topology.stores
+        if store not in known:
+            raise TopologyError(f"there is no state store {store!r}; there are: {sorted(known)}")
+        return known[store].spec
 
     # ------------------------------------------------------------------ topics
 
