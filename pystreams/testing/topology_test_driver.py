@@ -29,10 +29,11 @@ from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
@@ -91,6 +92,7 @@ class TopologyTestDriver:
         self._offsets: dict[str, int] = {}
         self._tasks: list[StreamTask] = []
         self._global_task: GlobalTask | None = None
+        self._event_loop = EventLoop()
         self._stores = DriverStores(topology.stores, self.get_all_state_stores)
         try:
             if self._plan.global_subtopologies:
@@ -257,6 +259,7 @@ class TopologyTestDriver:
         if self._global_task is not None:
             self._global_task.commit()
             self._global_task.close()
+        self._event_loop.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -307,6 +310,7 @@ class TopologyTestDriver:
         return task_settings(
             self._config,
             num_partitions=lambda _: 1,
+            async_calls=self._event_loop.calls,
             build=_build_in_memory if self._state_directory is None else build_as_asked,
             global_stores=GlobalStores(self._global_store),
         )
@@ -351,7 +355,7 @@ class TopologyTestDriver:
                 progress = True
 
     def _commit(self, task: StreamTask) -> None:
-        task.flush_caches()
+        task.settle()
         for output in task.outputs():
             self._capture(output)
         task.post_commit()

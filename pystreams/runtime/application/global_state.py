@@ -16,7 +16,7 @@ from pystreams.errors import StoreNotAvailableError, StreamsError
 from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.loop.global_stream_thread import GlobalParts, GlobalStreamThread
 from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
@@ -70,6 +70,12 @@ class GlobalState:
         running.start()
         thread.filled.wait()
         return thread.error is None and not self._stop.is_set()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether global stores are all there is to the topology, and they are filled."""
+        filled = self._thread is not None and self._thread.filled.is_set()
+        return filled and not self._plan.subtopologies
 
     def stop(self) -> None:
         """Ask the thread to end."""

@@ -23,6 +23,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
@@ -100,11 +101,11 @@ class KafkaStreams:
         self._global = GlobalState(self._plan, self._fail)
         self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
+        self._event_loop = EventLoop()
         self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
         self._started = False
-        self._without_tasks = False
         self._finished = threading.Event()
         self._error: StreamsError | None = None
 
@@ -129,8 +130,9 @@ class KafkaStreams:
             return State.PENDING_ERROR
         if self._stop.is_set():
             return State.PENDING_SHUTDOWN
-        settled = bool(self._threads) and all(thread.settled for thread in self._threads)
-        return State.RUNNING if settled or self._without_tasks else State.REBALANCING
+        started = bool(self._threads) or self._global.is_all
+        settled = started and all(thread.settled for thread in self._threads)
+        return State.RUNNING if settled else State.REBALANCING
 
     def start(self) -> None:
         """Start the threads; returns at once.
@@ -285,9 +287,8 @@ class KafkaStreams:
             alive_threads=sum(running.is_alive() for running in self._running_threads),
             failed_threads=sum(thread.error is not None for thread in threads),
         )
-        for thread in threads:
-            metrics.update(thread.metrics())
-        metrics.update(self._global.metrics())
+        for part in (*threads, self._global):
+            metrics.update(part.metrics())
         return metrics
 
     def _tasks_with(self, store: str) -> list[StreamTask]:
@@ -347,6 +348,7 @@ class KafkaStreams:
                 task_settings=task_settings(
                     config,
                     num_partitions=topics.num_partitions,
+                    async_calls=self._event_loop.calls,
                     recording=recording_of(config, self._clock),
                     topic_entries=inputs.entries,
                     global_stores=self._global.stores,
@@ -367,14 +369,11 @@ class KafkaStreams:
                 self._run_threads(parts, cleaner)
         finally:
             self._global.close()
+            self._event_loop.close()
             directory.close()
 
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
-        if not self._plan.subtopologies:
-            self._without_tasks = True
-            self._stop.wait()
-            return
-        count = self._config.num_stream_threads
+        count = 0 if self._global.is_all else self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
         self._running_threads = running = [
             threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
@@ -384,6 +383,8 @@ class KafkaStreams:
             thread.start()
         if self._stop.is_set():
             self.close(0)
+        if self._global.is_all:
+            self._stop.wait()
         for thread in running:
             while thread.is_alive():
                 thread.join(cleaner.interval_s)

@@ -21,9 +21,10 @@ from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
 from pystreams.record import ConsumedMessage, PresentRecord, TaskTime
 from pystreams.runtime.core.global_stores import ReadOnlyGlobalStore
-from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.source_queue import queue_of_source
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.global_state import GLOBAL_TASK_ID, GlobalStateManager
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.topology.contracts.extractors import fail_on_invalid_timestamp
