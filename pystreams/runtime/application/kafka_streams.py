@@ -1,8 +1,7 @@
 """`KafkaStreams`: one application instance, its threads and its state.
 
-A supervisor thread prepares the topics, lets the global stores be filled, starts the stream
-threads, removes state of tasks that
-moved away while it waits for them, and closes what they shared. When one stream thread fails, the
+A supervisor thread prepares topics and global stores, starts the stream threads, removes state of
+tasks that moved away while it waits for them, and closes what they shared. When a thread fails, the
 others are stopped (SHUTDOWN_CLIENT).
 """
 
@@ -287,8 +286,9 @@ class KafkaStreams:
             alive_threads=sum(running.is_alive() for running in self._running_threads),
             failed_threads=sum(thread.error is not None for thread in threads),
         )
-        for part in (*threads, self._global):
-            metrics.update(part.metrics())
+        for thread in threads:
+            metrics.update(thread.metrics())
+        metrics.update(self._global.metrics())
         return metrics
 
     def _tasks_with(self, store: str) -> list[StreamTask]:
