@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from pystreams import KafkaStreams, KeyQuery, PositionBound, State, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
 from tests.broker.application import Application, Running
 from tests.broker.conftest import CreateTopic
@@ -173,3 +174,51 @@ def test_topic_created_again_is_told_and_read_anew(scene: Scene) -> None:
         assert filled(restarted) == 1
         assert scene.answers(restarted, "second", 2) == ["p1 other", "p2 None"]
         restarted.stop()
+
+
+def test_processes_that_share_a_state_directory_have_the_table_each(scene: Scene) -> None:
+    with scene.application.running("--processes", "2") as running:
+        running.wait_for("global stores filled", count=2)
+        scene.order("both", "p1", "p2")
+        assert scene.answers(running, "both", 2) == ["p1 name 1", "p2 name 2"]
+        running.stop()
+    found = {path.name for path in scene.application.state_directory.glob("global*")}
+    assert found == {"global", "global-1"}
+
+
+def test_topology_of_a_global_table_alone_runs_and_is_queried(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    servers, topic = broker.bootstrap_servers, create_topic("people", partitions=3)
+    produce(servers, topic, PEOPLE)
+    builder = StreamsBuilder()
+    builder.global_table(topic, name="people", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+        "processing.guarantee": "exactly_once_v2",
+    }
+    with KafkaStreams(builder.build(), config) as streams:
+        wait_until(
+            lambda: streams.state is State.RUNNING, "running", told=lambda: str(streams.error)
+        )
+        people = streams.store("people")
+        assert people.get("p1").value == "name 1"
+        assert len(list(people.all())) == len(PEOPLE)
+        result = streams.query(KeyQuery("p2"), store="people")
+        assert result.only_value() == "name 2"
+        assert result.global_result is not None
+        assert result.partition_results == {}
+        produce(servers, topic, [(b"new", b"later")])
+        wait_until(lambda: people.get("new"), "the new row")
+        later = streams.query(
+            KeyQuery("new"), store="people", position_bound=PositionBound.at(result.position)
+        )
+        assert later.only_value() == "later"
+        assert any(
+            dict(name.tags).get("task-id") == "-1_-1" and value == len(PEOPLE) + 1
+            for name, value in streams.metrics().items()
+            if name.name == "records-consumed-total"
+        )
+    assert streams.state is State.NOT_RUNNING

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from pystreams import (
     Materialized,
@@ -21,6 +23,7 @@ from pystreams import (
 )
 from pystreams.errors import FatalStreamsError, ProcessingError, SerializationError, StateStoreError
 from pystreams.ids import TopicPartition
+from pystreams.record import OutputBuffer
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
@@ -226,6 +229,80 @@ def test_partition_that_the_topic_gets_later_is_read(tmp_path: Path) -> None:
     follow(process)
 
     assert len(table_of(process)) == 21
+    process.stop()
+
+
+def test_aborted_rows_are_none_and_markers_do_not_keep_the_stores_from_being_filled(
+    tmp_path: Path,
+) -> None:
+    app = Lookups(tmp_path)
+    process = app.process(topology=looking_up())
+    app.people(a="Ava")
+    producer: Any = process.clients.producer("writer", "writer")
+    producer.init_transactions()
+    for value, ends in ((b"never", producer.abort_transaction), (b"Bo", None)):
+        producer.begin_transaction()
+        output = OutputBuffer("people", 0)
+        output.records.append((b"b", value, app.clock.now_ms(), ()))
+        producer.send(output)
+        producer.flush()
+        if ends is not None:
+            ends()
+        else:
+            producer.commit_transaction({}, None)
+    app.broker.settle()
+    process.start()
+
+    assert table_of(process) == {"a": "Ava", "b": "Bo"}
+    process.stop()
+
+
+def test_open_transaction_of_a_writer_is_not_waited_for(tmp_path: Path) -> None:
+    app = Lookups(tmp_path)
+    process = app.process(topology=looking_up())
+    app.people(a="Ava")
+    producer = process.clients.producer("writer", "writer")
+    producer.init_transactions()
+    producer.begin_transaction()
+    output = OutputBuffer("people", app.broker.partition_for("people", b"a").partition)
+    output.records.append((b"a", b"later", app.clock.now_ms(), ()))
+    producer.send(output)
+    producer.flush()
+    process.start()
+
+    assert table_of(process) == {"a": "Ava"}
+    process.stop()
+
+
+def test_broker_that_does_not_answer_at_first_is_asked_again(tmp_path: Path) -> None:
+    app = Lookups(tmp_path)
+    app.people(a="Ava")
+    process = app.process(topology=looking_up())
+    quiet = app.faults.rates
+    with capture_logs() as logs:
+        for _ in range(10):
+            app.faults.rates = replace(quiet, no_answer=0.5, empty_poll=0.5, short_poll=0.5)
+            process.start()
+            app.faults.rates = quiet
+            assert table_of(process) == {"a": "Ava"}
+            process.stop()
+
+    assert any(line["event"] == "topics of global stores are waited for" for line in logs)
+
+
+def test_damaged_store_is_told_and_read_anew(tmp_path: Path) -> None:
+    app = Lookups(tmp_path)
+    app.people(a="Ava", b="Bo")
+    process = app.process(topology=looking_up())
+    process.start()
+    process.stop()
+    files = process.disk.files(tmp_path / "p0" / "global" / "rocksdb" / "people")
+    files.metadata[b"changelog_id"] = b"short"
+    with capture_logs() as logs:
+        process.start()
+
+    assert any(line["event"].startswith("global store is read anew") for line in logs)
+    assert (filled_with(process), table_of(process)) == (2, {"a": "Ava", "b": "Bo"})
     process.stop()
 
 

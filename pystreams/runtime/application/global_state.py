@@ -1,7 +1,7 @@
 """The global stores of one client: its `GlobalStreamThread`, and what is read of them meanwhile.
 
 Everything read of a topic is committed there. So readers see all that was processed of it, at
-either isolation level.
+either isolation level. Differs from Kafka, where `query` does not answer for global stores.
 """
 
 from __future__ import annotations

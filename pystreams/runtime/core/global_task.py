@@ -5,9 +5,9 @@ it is told to. A record goes the same way while the stores are filled for the fi
 afterwards: it is deserialized and processed, so that a processor of the user's, and the handlers of
 errors, are asked of every record once.
 
-Source: Kafka Streams' `GlobalStateUpdateTask`; KIP-813, KIP-1216. Differs from Kafka, which copies
-a global table's records unread into its store while it is filled, those that can't be deserialized
-included.
+Source: Kafka Streams' `GlobalStateUpdateTask`; KIP-813. Differs from Kafka, which copies a global
+table's records unread into its store while it is filled, those that can't be deserialized included,
+and passes over those without a key.
 """
 
 from __future__ import annotations

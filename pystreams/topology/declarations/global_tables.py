@@ -3,7 +3,8 @@
 Each process reads a global table's topic whole, into a store that all its threads look into. So it
 is nobody's input: it has no partitions to be co-partitioned, and its updates go nowhere but there.
 
-Source: Kafka Streams' `InternalStreamsBuilder.globalTable`, `KStreamImpl.globalTableJoin`.
+Source: Kafka Streams' `InternalStreamsBuilder.globalTable`, `KStreamImpl.globalTableJoin`. Differs
+from Kafka: options that change nothing are refused.
 """
 
 from __future__ import annotations
