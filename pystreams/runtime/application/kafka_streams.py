@@ -34,6 +34,7 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.queries.local_stores import local_store, views_of
@@ -112,6 +113,11 @@ class KafkaStreams:
     def config(self) -> StreamsConfig:
         """The configuration."""
         return self._config
+
+    @property
+    def topology(self) -> Topology:
+        """What it runs."""
+        return self._plan.topology
 
     @property
     def error(self) -> StreamsError | None:
@@ -260,6 +266,10 @@ class KafkaStreams:
             position_bound or PositionBound.unbounded(),
         )
         return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
+
+    def metadata_for_local_threads(self) -> list[ThreadMetadata]:
+        """Return what the stream threads and their tasks are doing."""
+        return [thread.metadata() for thread in self._threads]
 
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
