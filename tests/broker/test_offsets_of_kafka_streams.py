@@ -42,7 +42,7 @@ def test_partition_times_that_kafka_streams_has_committed_are_known_after_a_chan
 
     builder = StreamsBuilder()
     bytes_of: dict[str, Any] = {"key_serde": serdes.BYTES, "value_serde": serdes.BYTES}
-    builder.stream(topic, timestamp_extractor=extract, **bytes_of).foreach(lambda *_: None)  # type: ignore[call-overload]
+    builder.stream(topic, timestamp_extractor=extract, **bytes_of).foreach(lambda *_: None)
     config = {
         "application.id": unique_name,
         "bootstrap.servers": servers,
