@@ -51,7 +51,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
-    "topology.optimization": Unsupported(("none",), "topologies run as they are written"),
     "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
     "processing.exception.handler.global.enabled": Unsupported(
         ("false",), "global stores are not supported yet"

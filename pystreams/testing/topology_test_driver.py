@@ -43,6 +43,7 @@ from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.optimization_check import check_optimizations
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 K = TypeVar("K")
@@ -75,6 +76,7 @@ class TopologyTestDriver:
     ) -> None:
         self._config = _config(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
+        check_optimizations(topology, self._config.topology_optimization)
         check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory

@@ -49,6 +49,7 @@ from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.engines.shared_memory import configure_shared_memory
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.optimization_check import check_optimizations
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.client")
@@ -92,6 +93,7 @@ class KafkaStreams:
     ) -> None:
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
+        check_optimizations(topology, self._config.topology_optimization)
         check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
         self._clients = clients or ConfluentClients(self._config)
         self._clock = clock or SystemClock()

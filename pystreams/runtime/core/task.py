@@ -34,6 +34,7 @@ from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
+from pystreams.runtime.core.source_records import sources_of_stores
 from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
 from pystreams.runtime.state.state_manager import ProcessorStateManager
@@ -92,6 +93,7 @@ class StreamTask:
             plan.stores_fed_by_stores(subtopology),
             self.record,
             lambda: self.time.stream_time,
+            sources_of_stores(plan, subtopology, task_id, self.partitions, settings),
         )
         self._operators = self._new_context()
         self._dropped_before = 0
@@ -130,8 +132,7 @@ class StreamTask:
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
         queues = [self._queue(partition) for partition in self.partitions]
         for queue in queues:
-            offset = committed.get(queue.partition)
-            if offset is not None:
+            if (offset := committed.get(queue.partition)) is not None:
                 queue.next_offset = offset.next_offset
                 queue.partition_time = decode_partition_time(offset.metadata)
         next_offsets = {key: offset.next_offset for key, offset in committed.items()}
@@ -261,11 +262,11 @@ class StreamTask:
             SerializationError: A result can't be serialized and the handler says to fail.
         """
         record, time = self.record, self.time
+        self.state_manager.input_comes()
         if room_bytes is not None:
             self.state_manager.growth.give_room(room_bytes)
         taken, steps = run.take(len(run) if count is None else count)
-        self._taken, self._left = taken, iter(taken)
-        given = len(taken)
+        self._taken, self._left, given = taken, iter(taken), len(taken)
         for (key, value, timestamp, headers, message), step in zip(self._left, steps, strict=False):
             record.message = message
             if timestamp > time.stream_time:
@@ -343,7 +344,7 @@ class StreamTask:
     @tells_damage
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
-        self.state_manager.commit()
+        self.state_manager.commit(self._group.next_offsets())
         self._operators.commit_requested = False
         self._uncommitted_work = False
 

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
 from pystreams.stores.store_builder import StoreBuilder
@@ -23,13 +24,19 @@ from pystreams.topology.graph.nodes import (
 
 
 class NodeGraph:
-    """Nodes, stores and internal topics, each with the user's call that declared it."""
+    """Nodes, stores and internal topics, each with the user's call that declared it.
+
+    Attributes:
+        optimizations: What `StreamsBuilder.build` was told to use; None for a topology by hand.
+    """
 
     def __init__(self) -> None:
+        self.optimizations: frozenset[TopologyOptimization] | None = None
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
+        self._source_changelogs: dict[str, str] = {}
         self._copartition_groups: list[CopartitionGroup] = []
         self._calls: dict[str, UsersCall] = {}
         self._store_calls: dict[str, UsersCall] = {}
@@ -51,6 +58,11 @@ class NodeGraph:
     def repartition_topics(self) -> dict[str, RepartitionTopic]:
         """Internal repartition topics by unprefixed name."""
         return self._repartition_topics
+
+    @property
+    def source_changelogs(self) -> dict[str, str]:
+        """Stores that are restored from a topic that is read, with the source node that does."""
+        return self._source_changelogs
 
     def call_of(self, node: str) -> UsersCall:
         """Return the user's call that declared a node."""

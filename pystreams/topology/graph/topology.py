@@ -16,6 +16,7 @@ from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.stores.spec_builder import without_changelog
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.operator import Operator
@@ -193,6 +194,50 @@ class Topology(NodeGraph):
             self.connect_processor_and_state_stores(processor, builder.name)
         return self
 
+    def add_read_only_state_store(
+        self,
+        builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Callable[[], AnyProcessor],
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Add a store that is filled from a topic, and restored from there: it has no changelog.
+
+        Other processors that are connected to it read it; they must be in the partitions of its
+        keys. The topic should be compacted.
+
+        Args:
+            builder: Of the store; its changelog is turned off.
+            source_name: The name of the node that reads the topic.
+            topic: The topic.
+            processor_name: The name of the node that keeps the store.
+            supplier: Makes its processors. They must put each record as it is, a null value as a
+                deletion: a store that is restored gets the topic's records without them.
+            key_serde: How the topic's keys are read; the configured default when None.
+            value_serde: How its values are read; the configured default when None.
+            timestamp_extractor: Where event time comes from; the configured one when None.
+
+        Raises:
+            TopologyError: A name is taken, the topic is read already, or an argument is wrong.
+        """
+        check_store_builder(builder, "add_read_only_state_store")
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+        )
+        self.add_processor(processor_name, supplier, source_name)
+        self.add_state_store(without_changelog(builder), processor_name)
+        self.restore_from_source(builder.name, source_name)
+        return self
+
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
         """Let a processor use stores.
 
@@ -273,6 +318,10 @@ class Topology(NodeGraph):
             )
             raise TopologyError(message)
         self._repartition_topics[topic.name] = topic
+
+    def restore_from_source(self, store: str, source: str) -> None:
+        """Let the topic that a source node reads be the changelog of a store."""
+        self._source_changelogs[store] = source
 
     def add_copartition_group(self, group: CopartitionGroup) -> None:
         """Require that the topics of some source nodes have equal partition counts."""
