@@ -52,9 +52,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
     "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
-    "processing.exception.handler.global.enabled": Unsupported(
-        ("false",), "global stores are not supported yet"
-    ),
     "errors.dead.letter.queue.topic.name": Unsupported(
         (), "dead letter queues are not supported yet: write to a topic from an exception handler"
     ),
@@ -98,11 +95,18 @@ WITHOUT_EFFECT = {
 }
 """Keys accepted with any value and ignored: they change neither results nor safety."""
 
-PREFIXES = ("main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.", "topic.")
+PREFIXES = (
+    "main.consumer.",
+    "restore.consumer.",
+    "global.consumer.",
+    "consumer.",
+    "producer.",
+    "admin.",
+    "topic.",
+)
 """Prefixes of keys that are passed on: to the clients, or to internal topics."""
 
 UNSUPPORTED_PREFIXES = {
-    "global.consumer.": "global stores are not supported yet",
     "client.tag.": _STANDBY,
 }
 

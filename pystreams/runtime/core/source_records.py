@@ -16,8 +16,8 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers, StaticMessage
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.managed_store import StoreSource
 from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder

@@ -12,7 +12,7 @@ Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
@@ -38,6 +38,7 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from pystreams.topology.declarations import held_values
 from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
@@ -45,6 +46,11 @@ from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
 from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
+from pystreams.topology.declarations.global_tables import (
+    DeclaredGlobalTable,
+    join_global_table,
+)
+from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
@@ -147,6 +153,103 @@ class KStream(Generic[K, V]):
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         operator = stateless.MapValuesOperator(mapper, with_key=with_key)
         return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[K], list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[True],
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def map_values_batch(
+        self,
+        mapper: Callable[..., Iterable[V2]],
+        *,
+        with_key: bool = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Replace values many at a time: one call for the records that are there anyway.
+
+        For what is cheaper by the hundred: numpy, pandas, a model's predictions. Nothing is waited
+        for, and records go on in their order. Of a batch that fails each record is tried alone, so
+        that `processing.exception.handler` is asked about the ones at fault: the mapper must have
+        no effects.
+
+        Args:
+            mapper: Called with a list of values; returns as many.
+            with_key: Call the mapper with (keys, values), two lists.
+            max_batch: How many records a call gets at most, 1 or more.
+            name: Names the node.
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or `max_batch` is no such number.
+        """
+        operator = held_values.in_batches(mapper, with_key=with_key, max_batch=max_batch)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name))
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[V], Awaitable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[K, V], Awaitable[V2]],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    def map_values_async(
+        self,
+        mapper: Callable[..., Awaitable[V2]],
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]:
+        """Replace each value by what an async function answers: calls to other services.
+
+        Many calls are under way at a time, in one event loop beside the stream threads. A commit
+        waits for those it covers, and a record whose call was not committed is asked for again
+        after a crash: what a call does elsewhere may be done twice. One that fails, after its
+        retries, goes to `processing.exception.handler`.
+
+        Args:
+            mapper: An `async def` function of (value).
+            with_key: Call the mapper with (key, value).
+            name: Names the node.
+            options: `max_in_flight` (calls a task has under way, 100 by default); `timeout_ms` (a
+                call's, 5000); `retries` (0) and `retry_backoff_ms` (100, doubled each time);
+                `ordered` (True: results come in the order of the records; False: only those of one
+                key do, and none waits for a slow call of another).
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or an option is out of range.
+        """
+        operator = held_values.awaited(mapper, options, with_key=with_key)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
@@ -434,32 +537,60 @@ class KStream(Generic[K, V]):
         **options: Unpack[StreamJoinedOptions[K, V, VOther]],
     ) -> KStream[K, V2]: ...
 
+    @overload
     def join(
         self,
-        other: KTable[K, VOther] | KStream[K, VOther],
-        joiner: Callable[..., V2],
-        windows: JoinWindows | None = None,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[V, VOther], V2],
         *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[K, V, VOther], V2],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther] | GlobalKTable[Any, VOther],
+        *functions: Any,
         with_key: bool = False,
         joined: Any = None,
         **options: Any,
     ) -> KStream[K, V2]:
-        """Join each record with the table's row of its key, or with another stream's records.
+        """Join each record with a row of a table, or with another stream's records.
 
-        With a table: a record is joined with the row there is when it arrives, and dropped if there
-        is none; updates of the table produce nothing by themselves. With a stream: with each record
-        of its key that is in the window around it, whichever arrives first.
+            stream.join(table, joiner)
+            stream.join(global_table, key_selector, joiner)
+            stream.join(other_stream, joiner, windows)
 
-        The topics of both must have equal numbers of partitions. Options are those of `Joined` with
-        a table, of `StreamJoined` with a stream.
+        With a table: a record is joined with the row there is of its key when it arrives, and
+        dropped if there is none; updates of the table produce nothing by themselves. With a global
+        table the record says which row, by any key. With a stream: with each record of its key
+        that is in the window around it, whichever arrives first.
+
+        The topics of both must have equal numbers of partitions, but for a global table's. Options
+        are those of `Joined` with a table, of `StreamJoined` with a stream, `name` with a global
+        table.
 
         Args:
-            other: The table or the stream.
-            joiner: Called with (value, other's value); returns the new value.
-            windows: How far apart in time records of two streams may be; not for a table.
-            with_key: Call the joiner with (key, value, other's value).
+            other: The table, the global table or the stream.
+            functions: The joiner, called with (value, other's value), returns the new value. Before
+                it, for a global table, the `key_selector`: called with (key, value), it returns the
+                key of the row, None for no row. After it, for a stream, the `windows`: how far
+                apart in time records may be.
+            with_key: Call the joiner with (key, value, other's value); the key is this stream's.
         """
-        call = JoinCall("join", joiner, windows, with_key, joined, options)
+        call = _join_call("join", other, functions, (with_key, joined), options)
         return self._join(other, call)
 
     @overload
@@ -508,12 +639,32 @@ class KStream(Generic[K, V]):
         **options: Unpack[StreamJoinedOptions[K, V, VOther]],
     ) -> KStream[K, V2]: ...
 
+    @overload
     def left_join(
         self,
-        other: KTable[K, VOther] | KStream[K, VOther],
-        joiner: Callable[..., V2],
-        windows: JoinWindows | None = None,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[V, VOther | None], V2],
         *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[K, V, VOther | None], V2],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def left_join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther] | GlobalKTable[Any, VOther],
+        *functions: Any,
         with_key: bool = False,
         joined: Any = None,
         **options: Any,
@@ -524,7 +675,7 @@ class KStream(Generic[K, V]):
         beyond the end of their window and the grace period. The first look after that joins them;
         `outer.join.emit.interval.ms` says how often there is one.
         """
-        call = JoinCall("left_join", joiner, windows, with_key, joined, options)
+        call = _join_call("left_join", other, functions, (with_key, joined), options)
         return self._join(other, call)
 
     @overload
@@ -570,8 +721,10 @@ class KStream(Generic[K, V]):
     def _join(self, other: object, call: JoinCall) -> KStream[Any, Any]:
         if isinstance(other, KStream):
             return KStream(join_streams(self._declared, other._declared, call))
+        if isinstance(other, GlobalKTable) and call.kind != "outer_join":
+            return KStream(join_global_table(self._declared, other._declared, call))
         if not isinstance(other, KTable) or call.kind == "outer_join":
-            which = "KStream" if call.kind == "outer_join" else "KTable or a KStream"
+            which = "KStream" if call.kind == "outer_join" else "KTable, GlobalKTable or KStream"
             raise TopologyError(
                 f"{call.kind}: a stream is joined with a {which} here, not {other!r}"
             )
@@ -981,6 +1134,23 @@ class KTable(Generic[K, V]):
                 f"{call.kind}: table_joined is for joins with foreign_key=...: leave it out"
             )
         return KTable(join_tables(self._declared, other._declared, call))
+
+
+class GlobalKTable(Generic[K, V]):
+    """A table that every process has whole, for streams to be joined with by any key.
+
+    Made by `StreamsBuilder.global_table`. It is read from its topic before anything else is
+    processed, then kept up to date beside the processing: which of its updates a record meets is
+    not a matter of timestamps. It can be joined with and queried, and nothing else.
+    """
+
+    def __init__(self, declared: DeclaredGlobalTable) -> None:
+        self._declared = declared
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """Name of the store, to query it by; None unless `name=...` was given."""
+        return self._declared.queryable_store_name
 
 
 class KGroupedStream(Generic[K, V]):
@@ -1663,6 +1833,32 @@ class BranchedKStream(Generic[K, V]):
         kept = stream if chain is None else chain(stream)
         if kept is not None:
             self._branches[branch.node.name] = kept
+
+
+def _join_call(
+    kind: Literal["join", "left_join"],
+    other: object,
+    given: tuple[Any, ...],
+    with_key_and_joined: tuple[bool, Any],
+    options: dict[str, Any],
+) -> JoinCall:
+    """Return what a call says whose arguments go by what is joined; some may be keywords.
+
+    Raises:
+        TopologyError: There are too many, or no joiner.
+    """
+    names = ("key_selector", "joiner") if isinstance(other, GlobalKTable) else ("joiner", "windows")
+    if len(given) > len(names) or any(name in options for name in names[: len(given)]):
+        raise TopologyError(f"{kind}: takes {' and '.join(names)} after what is joined, once each")
+    found = dict(zip(names, given, strict=False))
+    for name in ("key_selector", "joiner", "windows"):
+        if name in options:
+            found[name] = options.pop(name)
+    joiner = found.get("joiner")
+    if joiner is None:
+        raise TopologyError(f"{kind}: takes a joiner, a function of both values")
+    windows, key_selector = found.get("windows"), found.get("key_selector")
+    return JoinCall(kind, joiner, windows, *with_key_and_joined, options, key_selector)
 
 
 def _check_windows(windows: object) -> None:

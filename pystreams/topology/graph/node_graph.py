@@ -8,6 +8,8 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
@@ -35,6 +37,7 @@ class NodeGraph:
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
+        self._global_stores: dict[str, str] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
         self._source_changelogs: dict[str, str] = {}
         self._copartition_groups: list[CopartitionGroup] = []
@@ -71,6 +74,11 @@ class NodeGraph:
     def call_of_store(self, store: str) -> UsersCall:
         """Return the user's call that declared a store."""
         return self._store_calls[store]
+
+    @property
+    def global_stores(self) -> Mapping[str, str]:
+        """The topic of each global store, by the store's name, in the order they were added."""
+        return self._global_stores
 
     @property
     def copartition_groups(self) -> list[CopartitionGroup]:
@@ -121,6 +129,36 @@ class NodeGraph:
                 raise TopologyError(message)
             if isinstance(node, SinkNode):
                 raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
+            if self._is_global(node):
+                raise TopologyError(
+                    f"node {name!r} can't read from {parent!r}: what comes to a global store goes "
+                    "no further; look the store up from another processor, or read the topic once "
+                    "more as a stream under another name"
+                )
+
+    def _is_global(self, node: Node) -> bool:
+        """Return whether a node reads or fills a global store."""
+        if isinstance(node, SourceNode):
+            return node.is_global
+        return any(self._is_global(self._nodes[parent]) for parent in node.parents)
+
+    def _check_stores(self, processor: str, stores: tuple[str, ...]) -> None:
+        for store in stores:
+            if not isinstance(store, str):
+                raise TopologyError(
+                    f"processor {processor!r}: {store!r} is no store's name: give its name"
+                )
+            if store in self._global_stores:
+                raise TopologyError(
+                    f"processor {processor!r}: state store {store!r} is a global one, which every "
+                    "processor can read without being connected to it: leave it out here"
+                )
+            if store not in self._stores:
+                message = (
+                    f"processor {processor!r} uses state store {store!r}, which does not exist: "
+                    f"add it first with add_state_store(...); known: {sorted(self._stores)}"
+                )
+                raise TopologyError(message)
 
     def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
         """Return the error of two builders of one name; names the processors of both."""

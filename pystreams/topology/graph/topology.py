@@ -20,9 +20,13 @@ from pystreams.stores.spec_builder import without_changelog
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.contracts.processor import ConnectsStores, ProcessorWrapper
+from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, checked_supplier
-from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
+from pystreams.topology.graph.declaration_checks import (
+    check_store_builder,
+    check_values,
+    stores_brought_by,
+)
 from pystreams.topology.graph.description import TopologyDescription, describe
 from pystreams.topology.graph.naming import check_name
 from pystreams.topology.graph.node_graph import NodeGraph
@@ -106,10 +110,7 @@ class Topology(NodeGraph):
             timestamp_extractor=timestamp_extractor,
             offset_reset=offset_reset,
         )
-        for other in self._nodes.values():
-            if isinstance(other, SourceNode):
-                refuse_overlap(other, source)
-        self._place(source)
+        self._place_source(source)
         return self
 
     def add_processor(
@@ -196,7 +197,7 @@ class Topology(NodeGraph):
 
     def add_read_only_state_store(
         self,
-        builder: StoreBuilder,
+        store_builder: StoreBuilder,
         source_name: str,
         topic: str,
         processor_name: str,
@@ -212,7 +213,7 @@ class Topology(NodeGraph):
         keys. The topic should be compacted.
 
         Args:
-            builder: Of the store; its changelog is turned off.
+            store_builder: Of the store; its changelog is turned off.
             source_name: The name of the node that reads the topic.
             topic: The topic.
             processor_name: The name of the node that keeps the store.
@@ -225,7 +226,7 @@ class Topology(NodeGraph):
         Raises:
             TopologyError: A name is taken, the topic is read already, or an argument is wrong.
         """
-        check_store_builder(builder, "add_read_only_state_store")
+        check_store_builder(store_builder, "add_read_only_state_store")
         self.add_source(
             source_name,
             topic,
@@ -234,8 +235,8 @@ class Topology(NodeGraph):
             timestamp_extractor=timestamp_extractor,
         )
         self.add_processor(processor_name, supplier, source_name)
-        self.add_state_store(without_changelog(builder), processor_name)
-        self.restore_from_source(builder.name, source_name)
+        self.add_state_store(without_changelog(store_builder), processor_name)
+        self.restore_from_source(store_builder.name, source_name)
         return self
 
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
@@ -248,19 +249,51 @@ class Topology(NodeGraph):
         if not isinstance(node, ProcessorNode):
             message = f"can't connect a state store to {processor!r}: no processor has that name"
             raise TopologyError(message)
-        for store in stores:
-            if not isinstance(store, str):
-                raise TopologyError(
-                    f"processor {processor!r}: {store!r} is no store's name: give its name"
-                )
-            if store not in self._stores:
-                message = (
-                    f"processor {processor!r} uses state store {store!r}, which does not exist: "
-                    f"add it first with add_state_store(...); known: {sorted(self._stores)}"
-                )
-                raise TopologyError(message)
+        self._check_stores(processor, stores)
         connected = tuple(dict.fromkeys((*node.stores, *stores)))
         self._nodes[processor] = replace(node, stores=connected)
+        return self
+
+    def add_global_store(
+        self,
+        store_builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Callable[[], AnyProcessor],
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+    ) -> Topology:
+        """Add a store that each process fills from the whole of a topic, with a processor.
+
+        All processors can read it, without being connected to it; the one given here alone writes.
+        It is filled to the topic's end before anything else is processed, at the first start from
+        the beginning, and has no changelog: the topic is one. Records have their own timestamps.
+
+        Args:
+            store_builder: The store's builder.
+            source_name: Name of the node that reads the topic.
+            topic: The topic; no other source may read it.
+            processor_name: Name of the processor's node.
+            supplier: Makes the processor. It forwards nothing and schedules nothing. Of what it
+                brings with `stores()` nothing is added.
+            key_serde: How keys are read; the configured default when None.
+            value_serde: How values are read; likewise.
+
+        Raises:
+            TopologyError: A name is taken, the topic is read already, or an argument is of a wrong
+                type.
+        """
+        check_store_builder(store_builder, "add_global_store")
+        check_name(topic, f"the topic of source {source_name!r}")
+        where = f"source {source_name!r}"
+        check_values(where, key_serde=key_serde, value_serde=value_serde)
+        checked_supplier(supplier, processor_name)
+        source = SourceNode(source_name, (topic,), None, key_serde, value_serde, is_global=True)
+        self.add_global_operator(
+            source, processor_name, self._user_operator(processor_name, supplier), store_builder
+        )
         return self
 
     def describe(self) -> TopologyDescription:
@@ -301,12 +334,33 @@ class Topology(NodeGraph):
         fixed_key: bool,
     ) -> None:
         """Add a node that runs a processor of the user's, whose supplier has been checked."""
-        wrapped = supplier
-        if self._wrapper is not None:
-            wrapped = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
-        self.add_operator(name, UserProcessorOperator(wrapped, fixed_key=fixed_key), parents)
-        for builder in stores_brought_by(wrapped, name) or stores_brought_by(supplier, name):
+        operator = self._user_operator(name, supplier, fixed_key=fixed_key)
+        self.add_operator(name, operator, parents)
+        brought = stores_brought_by(operator.supplier, name) or stores_brought_by(supplier, name)
+        for builder in brought:
             self.add_state_store(builder, name)
+
+    def add_global_operator(
+        self, source: SourceNode, name: str, operator: Operator, store: StoreBuilder
+    ) -> None:
+        """Add a global store with its source, and the node that fills it.
+
+        Args:
+            source: The source; it says that it is global.
+            name: Name of the node below it.
+            operator: What that does.
+            store: The store's builder.
+        """
+        self._check_new(source.name)
+        self._check_new(name)
+        if name == source.name:
+            raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
+        if store.name in self._stores:
+            raise self._two_stores(store.name, (name,))
+        self._place_source(source)
+        self._place(ProcessorNode(name, operator, (source.name,), (store.name,)))
+        self._place_store(store, (name,))
+        self._global_stores[store.name] = source.topics[0]
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """Declare that a topic name (used by a sink and a source) is an internal one."""
@@ -327,17 +381,17 @@ class Topology(NodeGraph):
         """Require that the topics of some source nodes have equal partition counts."""
         self._copartition_groups.append(group)
 
+    def _place_source(self, source: SourceNode) -> None:
+        """Add a source, unless another one reads one of its topics."""
+        for other in self._nodes.values():
+            if isinstance(other, SourceNode):
+                refuse_overlap(other, source)
+        self._place(source)
 
-def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:
-    """Return the builders of the stores that a node's supplier brings.
-
-    Raises:
-        TopologyError: What its `stores()` returns are no store builders.
-    """
-    # A class that is its own supplier has `stores` as a method of its objects, if at all.
-    if not isinstance(supplier, ConnectsStores) or isinstance(supplier, type):
-        return ()
-    builders = tuple(supplier.stores() or ())
-    for builder in builders:
-        check_store_builder(builder, f"stores() of the supplier of processor {node!r}")
-    return builders
+    def _user_operator(
+        self, name: str, supplier: Callable[[], AnyProcessor], *, fixed_key: bool = False
+    ) -> UserProcessorOperator:
+        """Return what runs a processor of the user's, perhaps one that is wrapped."""
+        if self._wrapper is not None:
+            supplier = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
+        return UserProcessorOperator(supplier, fixed_key=fixed_key)
