@@ -56,7 +56,7 @@ class LoadedTopology:
         Raises:
             TopologyError: It was built by the user, and in another way.
         """
-        from pystreams.topology.plan.optimization_check import check_optimizations
+        from pystreams.topology.plan.configuration_check import check_optimizations
 
         wanted = config.topology_optimization
         topology = self.topology

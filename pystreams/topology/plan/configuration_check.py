@@ -1,12 +1,23 @@
-"""Whether a topology was built as its configuration says."""
+"""Whether a topology is one that its configuration can run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from pystreams.config import TopologyOptimization
+from pystreams.config import StreamsConfig, TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.missing_serdes import check_serdes
+
+
+def check_configured(topology: Topology, config: StreamsConfig) -> None:
+    """Refuse a topology that a configuration can't run.
+
+    Raises:
+        TopologyError: A serde is missing, or it was built without what is configured.
+    """
+    check_optimizations(topology, config.topology_optimization)
+    check_serdes(topology, config.default_key_serde, config.default_value_serde)
 
 
 def check_optimizations(topology: Topology, wanted: Collection[TopologyOptimization]) -> None:
