@@ -324,7 +324,8 @@ class Restorer:
             restore.end_offset = max(restore.end_offset, restore.next_offset)
             restore.next_offset, restore.anew = restore.beginning, True
             return False
-        restore.next_offset = offset_of(messages[-1]) + 1
+        last_offset = offset_of(messages[-1])
+        restore.next_offset = last_offset + 1
         restore.restored += len(messages)
         if changelog in self._restores:
             self._restored_records += len(messages)
