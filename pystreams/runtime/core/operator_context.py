@@ -34,6 +34,7 @@ from pystreams.runtime.core.error_handlers import (
 )
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.serdes import Serde, filled
 from pystreams.stores.contracts.spec import StoreKind
@@ -87,7 +88,8 @@ class OperatorContext:
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         store: Returns a store of the task by name.
-        end_run: Called when a stream-time punctuation is scheduled: it is due after this record.
+        end_run: Called when nothing may come after this record but what is due then: a stream-time
+            punctuation, or what is unfinished.
 
     Attributes:
         application_id: The application's id.
@@ -101,6 +103,7 @@ class OperatorContext:
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         idle_input: Who is told of a silent input.
+        unfinished: What operators have left for later.
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
     """
@@ -130,6 +133,7 @@ class OperatorContext:
         self.punctuations = PunctuationQueue()
         self.idle_input = IdleInput()
         self.on_idle_input = self.idle_input.watch
+        self.unfinished = UnfinishedWork()
         self.commit_requested = False
         self.dropped_records = 0
         self._drop_warnings = DropWarnings(task_id, record, time)
@@ -317,6 +321,11 @@ class OperatorContext:
         return self.punctuations.schedule(
             node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )
+
+    def go_on_later(self, go_on: Callable[[], None]) -> None:
+        """Go on with something before the next record, and after a commit if one is due."""
+        self.unfinished.add(go_on)
+        self._end_run()
 
     def request_commit(self) -> None:
         """Ask for a commit."""

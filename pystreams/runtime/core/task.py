@@ -28,6 +28,7 @@ from pystreams.runtime.cluster.committed_offsets import (
     decode_partition_time,
     encode_partition_time,
 )
+from pystreams.runtime.core.earlier_lives import EarlierLives
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
@@ -94,8 +95,7 @@ class StreamTask:
             lambda: self.time.stream_time,
         )
         self._operators = self._new_context()
-        self._dropped_before = 0
-        self._sent_before: dict[str, int] = {}
+        self._before = EarlierLives()
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
@@ -151,8 +151,7 @@ class StreamTask:
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
         self._operators.close_processors()
-        self._dropped_before = self.dropped_records
-        self._sent_before = self._sent(self._operators.outputs())
+        self._before.end_with(self.dropped_records, self._operators.outputs())
         self.state_manager.dropped.count = 0
         for queue in self._group.queues.values():
             queue.dropped = 0
@@ -214,30 +213,36 @@ class StreamTask:
         """Records dropped since the task was made: by operations, stores, handlers, extractors."""
         in_queues = sum(queue.dropped for queue in list(self._group.queues.values()))
         in_tasks = self._operators.dropped_records + self.state_manager.dropped.count
-        return self._dropped_before + in_tasks + in_queues
+        return self._before.dropped + in_tasks + in_queues
 
     def produced_records(self) -> dict[str, int]:
         """Return how many records were handed to the producer, by topic; safe from any thread."""
         changelogs = self.state_manager.changelog_buffers()
-        return self._sent([*changelogs, *self._operators.outputs()])
+        return self._before.sent_with([*changelogs, *self._operators.outputs()])
 
     def ready(self, now_ms: int) -> bool:
-        """Return whether a record may be processed now."""
-        return self.state is TaskState.RUNNING and self._group.ready(now_ms)
+        """Return whether something may be processed now."""
+        return self.state is TaskState.RUNNING and (self.unfinished or self._group.ready(now_ms))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether of what was processed something is left, to be done before all else."""
+        return bool(self._operators.unfinished)
 
     @property
     def at_rest(self) -> bool:
         """Whether nothing is processed before more records come, however often it is asked."""
-        return self.state is not TaskState.RUNNING or self._group.at_rest
+        resting = self._group.at_rest and not self.unfinished
+        return resting or self.state is not TaskState.RUNNING
 
     def next_run(self, limit: int) -> Run | None:
-        """Return the records to process next, or None without any; `limit` is 1 or more.
+        """Return what to process next, or None; `limit` is 1 record or more.
 
         A run ends early with the record that makes a stream-time punctuation due.
         """
-        run = self._group.next_run(limit)
+        run = self._operators.unfinished or self._group.next_run(limit)
         due_ms = self._operators.punctuations.next_due_ms(PunctuationType.STREAM_TIME)
-        if run is None or due_ms is None:
+        if run is None or due_ms is None or self.unfinished:
             return run
         records = run.length_to_time(due_ms)
         return run if records == len(run) else self._group.next_run(records)
@@ -254,7 +259,7 @@ class StreamTask:
 
         Returns:
             How many were processed: fewer when the room was used up, or when one of them
-            scheduled a stream-time punctuation, which is due right after it.
+            scheduled a stream-time punctuation, which is due right after it, or was not finished.
 
         Raises:
             ProcessingError: The user's code raised and the handler says to fail.
@@ -263,6 +268,9 @@ class StreamTask:
         record, time = self.record, self.time
         if room_bytes is not None:
             self.state_manager.growth.give_room(room_bytes)
+        if run is self._operators.unfinished:
+            record.message = None
+            self._operators.unfinished.go_on()
         taken, steps = run.take(len(run) if count is None else count)
         self._taken, self._left = taken, iter(taken)
         given = len(taken)
@@ -288,9 +296,9 @@ class StreamTask:
     # ------------------------------------------------------------------ punctuation
 
     def punctuate_stream_time(self) -> int:
-        """Fire what stream time has made due; return how many fired."""
+        """Fire what stream time has made due by what is finished; return how many fired."""
         stream_time = self.time.stream_time
-        if stream_time < 0:
+        if stream_time < 0 or self.unfinished:
             return 0
         return self._fire(PunctuationType.STREAM_TIME, stream_time)
 
@@ -359,13 +367,6 @@ class StreamTask:
             self.state_manager.store,
             self._end_run,
         )
-
-    def _sent(self, outputs: Sequence[OutputBuffer]) -> dict[str, int]:
-        """Return what was sent before the last rollback and out of these buffers, by topic."""
-        sent = dict(self._sent_before)
-        for output in outputs:
-            sent[output.topic] = sent.get(output.topic, 0) + output.sent_records
-        return sent
 
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the record it is at, at no cost to others.

@@ -70,6 +70,10 @@ V = TypeVar("V")
 
 KEPT_KEYS = 1000
 """How many keys in order are read at once; memory holds twice as many at most."""
+PORTION_BYTES = 1 << 20
+"""How much leaves at once."""
+_LEAST_BYTES = 1 << 10
+"""What each change counts in that, at least; many small ones take room as well."""
 NEVER = sys.maxsize
 """The earliest time of an empty buffer."""
 _NOT_KNOWN = -sys.maxsize
@@ -175,7 +179,9 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         self._changed[raw_key] = (prior, time, size_bytes), timestamp
 
     def leave_while(self, is_due: Callable[[int], bool]) -> Iterator[tuple[bytes, BufferedChange]]:
-        """Let changes go, earliest first and those of one time in order of key bytes.
+        """Let a portion of changes go, earliest first and those of one time in order of key bytes.
+
+        Afterwards `earliest_time` is that of the first one that is left.
 
         Args:
             is_due: Called with the time (ms) of the first one that is left, before it goes.
@@ -184,10 +190,10 @@ class SuppressionBuffer(TypedStateStore[K, V]):
             The key's bytes and the change. It is still buffered until the next one is asked for, so
             that who looks into the table meanwhile sees what it was.
         """
-        upcoming = self._upcoming
+        upcoming, room_bytes = self._upcoming, PORTION_BYTES
         while upcoming or self._read_on():
             in_order = upcoming[0]
-            if not is_due(time_of(in_order)):
+            if room_bytes <= 0 or not is_due(time_of(in_order)):
                 break
             key = key_of(in_order)
             stored = self._buffer.get(keyed(key))
@@ -200,6 +206,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
             self.totals.records -= 1
             self.totals.counted_bytes -= counted_bytes(key, stored)
             self._changed[key] = None, change.timestamp
+            room_bytes -= max(len(stored), _LEAST_BYTES)
         self.earliest_time = time_of(upcoming[0]) if upcoming else NEVER
 
     def typed(self, key: bytes, change: BufferedChange) -> tuple[K, tuple[V | None, V | None]]:
