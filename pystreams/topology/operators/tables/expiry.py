@@ -55,6 +55,13 @@ class TableExpiry:
             self._tell([(key, old)])
         return found
 
+    def put(self, key: Any, value: Any, timestamp: int) -> None:
+        """Write a row; the one it replaces, if it is over, is told to be gone before."""
+        self._rows.move_to(timestamp)
+        if self._rows.has_expired:
+            self.get(key)
+        self._store.put_with_timestamp(key, value, timestamp)
+
     def _begin(self) -> None:
         """Go on with what was left when the task ended, and with what another ttl makes due."""
         self._rows.saw(self._task.committed_number(self._committed_name, _NEVER))

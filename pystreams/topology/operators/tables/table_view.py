@@ -161,7 +161,7 @@ def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -
     kind = node.task.store_kind(store_name)
     if kind.expires_rows:
         expiry = TableExpiry(node, store, forwards=forwards, send_old_values=send_old_values)
-        return TableStoreAccess(expiry.get, store.put_with_timestamp, node.forward, forwards)
+        return TableStoreAccess(expiry.get, expiry.put, node.forward, forwards)
     if kind.keeps_versions:
         put, forward = _versioned_access(store, node.forward)
         return TableStoreAccess(store.get_with_timestamp, put, forward, forwards)
