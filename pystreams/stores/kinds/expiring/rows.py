@@ -50,6 +50,9 @@ PORTION_BYTES = 1 << 20
 """How much leaves at once."""
 _LEAST_BYTES = 1 << 10
 """What each row counts in that, at least; many small ones take room as well."""
+_STALE_ENTRIES = 10_000
+"""How many entries that lead to nothing go at once, beside those rows: how many there are depends
+on when commits were, and what leaves in a portion must not."""
 NEVER = sys.maxsize
 _NOT_KNOWN = -sys.maxsize
 
@@ -201,20 +204,23 @@ class ExpiringRows(LiveRows):
         Yields:
             Key and row of each, when it has been deleted.
         """
-        buffer, upcoming, room_bytes = self._buffer, self._upcoming, PORTION_BYTES
+        buffer, upcoming = self._buffer, self._upcoming
+        room_bytes, stale_entries = PORTION_BYTES, _STALE_ENTRIES
         due = self.stream_time - self._ttl_ms
         while (entry := upcoming.first()) is not None:
             time, key = indexed_time(entry), indexed_key(entry)
-            if room_bytes <= 0 or time >= due:
+            if room_bytes <= 0 or not stale_entries or time >= due:
                 break
             upcoming.leave()
             if buffer.dirty_get(entry, ABSENT) is not None:
                 write_entry(buffer, entry, present=False)
             stored = buffer.get(ROW + key)
-            room_bytes -= max(len(stored or b""), _LEAST_BYTES)
-            if stored is not None and max(timestamp_of(stored), 0) == time:
-                self._delete(key)
-                yield key, stored
+            if stored is None or max(timestamp_of(stored), 0) != time:
+                stale_entries -= 1
+                continue
+            room_bytes -= max(len(stored), _LEAST_BYTES)
+            self._delete(key)
+            yield key, stored
         self._earliest_time = NEVER if entry is None else indexed_time(entry)
 
     def leave_as_read(self) -> tuple[bytes, bytes] | None:
