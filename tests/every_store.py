@@ -139,7 +139,8 @@ class WriteEverywhere(Processor[str, str, str, int]):
         count = (stores["plain"].get(key) or 0) + 1
         stores["plain"].put(key, count)
         stores["timestamped"].put_with_timestamp(key, count, time)
-        stores["expiring"].put(f"{key}{count}", count)
+        stores["expiring"].put(key, count)
+        stores["expiring"].put(f"{key}{time}", count)
         start = time // 1000 * 1000
         stores["window"].put(key, count, start)
         stores["timestamped-window"].put_with_timestamp(key, count, time, start)
