@@ -263,8 +263,7 @@ class Stores:
             supplier: Where the bytes live.
             key_serde: The keys'.
             value_serde: The values'.
-            ttl_ms: How long a row lives, in stream time: it is deleted once a record was written
-                that is later than the row's by more than that. None for ever. Not in Kafka Streams.
+            ttl_ms: How long a row lives, in stream time; None for ever. Not in Kafka Streams.
 
         Raises:
             TopologyError: The supplier is not of a key-value store, or is of a timestamped one;
@@ -285,13 +284,13 @@ class Stores:
     ) -> StoreSpecBuilder:
         """Return a builder of a timestamped store; serdes of None are the configured defaults.
 
-        Over a plain persistent supplier the store works, but timestamps are read back as -1.
+        Over a plain persistent supplier timestamps are read back as -1, unless rows expire.
 
         Args:
             supplier: Where the bytes live.
             key_serde: The keys'.
             value_serde: The values'.
-            ttl_ms: As of `key_value_store_builder`; timestamps are then kept over any supplier.
+            ttl_ms: As of `key_value_store_builder`.
 
         Raises:
             TopologyError: The supplier is not of a key-value store; `ttl_ms` is below 1, or its

@@ -350,6 +350,7 @@ REFUSED: dict[str, Callable[[StreamsBuilder], Any]] = {
     "a store of limited size": lambda _: Materialized(
         ttl_ms=TTL_MS, supplier=Stores.lru_map("s", 5)
     ),
+    "a global table": lambda b: b.global_table("in", materialized=kept(), **TEXT),
     "windows": lambda b: (
         b.stream("in")
         .group_by_key()
