@@ -48,7 +48,7 @@ class ExpiringModel(Model):
     def put_at(self, key: str, value: Any, time: int) -> None:
         self.stream_time = max(self.stream_time, time)
         super().put(key, value)
-        self.times[key] = time
+        self.times[key] = max(time, 0)
         for other in list(self.values):
             if self.times[other] < self.stream_time - TTL_MS:
                 del self.values[other]

@@ -3,8 +3,8 @@
     00 | int64 time | key      nothing: the index
     01 | key                   int64 timestamp | value, as in every timestamped store
 
-Times are milliseconds; in the index one below 0, which stands for an unknown timestamp, counts as
-0. Example, the key "a" (61) with the value "v" (76) written at 50:
+Times are milliseconds; one below 0, which stands for an unknown timestamp, counts as 0. Example,
+the key "a" (61) with the value "v" (76) written at 50:
 
     00 0000000000000032 61
     01 61                      0000000000000032 76
@@ -50,9 +50,9 @@ def indexed_key(entry: bytes) -> bytes:
 
 
 def timestamp_of(stored: bytes) -> int:
-    """Return the timestamp (ms) of a row."""
+    """Return the timestamp (ms) of a row; 0 for one that is not known."""
     timestamp: int = unpack_long(stored)[0]
-    return timestamp
+    return max(0, timestamp)
 
 
 def row_changes(messages: Sequence[ConsumedMessage], saw: Callable[[int], None]) -> Changes:

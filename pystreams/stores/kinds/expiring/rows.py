@@ -179,10 +179,13 @@ class ExpiringRows(LiveRows):
         record: PresentRecord,
     ) -> None:
         """Write a row with its timestamp (ms), or delete it; see `BufferedKeyValueStore.write`."""
-        self.move_to(timestamp)
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        if self._earliest_time < self.stream_time - self._ttl_ms:
+            self.on_expiry(True)
         buffer = self._buffer
         before = self._known(key)
-        if before is not None and (stored is None or timestamp_of(before) != timestamp):
+        if before is not None and (stored is None or timestamp_of(before) != max(timestamp, 0)):
             write_entry(buffer, index_key(timestamp_of(before), key), present=False)
             before = None
         if stored is not None:
@@ -195,7 +198,7 @@ class ExpiringRows(LiveRows):
                     self._earliest_time = min(self._earliest_time, max(timestamp, 0))
         self._last_read = None, None
         buffer.write(ROW + key, stored, plain, timestamp, record)
-        if stored is not None and timestamp < self.stream_time - self._ttl_ms:
+        if stored is not None and max(timestamp, 0) < self.stream_time - self._ttl_ms:
             self.on_expiry(False)
 
     def leave(self) -> Iterator[tuple[bytes, bytes]]:
@@ -215,7 +218,7 @@ class ExpiringRows(LiveRows):
             if buffer.dirty_get(entry, ABSENT) is not None:
                 write_entry(buffer, entry, present=False)
             stored = buffer.get(ROW + key)
-            if stored is None or max(timestamp_of(stored), 0) != time:
+            if stored is None or timestamp_of(stored) != time:
                 stale_entries -= 1
                 continue
             room_bytes -= max(len(stored), _LEAST_BYTES)
