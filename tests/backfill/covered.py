@@ -140,6 +140,21 @@ def suppressions() -> Topology:
     return builder.build()
 
 
+def expiring_tables() -> Topology:
+    """Tables and an aggregation whose rows expire, one behind the other; sums over them."""
+    builder = StreamsBuilder()
+    kept: Any = {"ttl_ms": 20_000, **TEXT}
+    table = builder.table("left", materialized=Materialized(name="kept", **kept), **TEXT)
+    lengths = table.group_by(lambda _, value: ("all", len(value)), **COUNT)
+    lengths.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("sums", **COUNT)
+    doubled = table.map_values(
+        lambda value: 2 * value, name="doubled", **(kept | {"ttl_ms": 9_000})
+    )
+    counts = builder.stream("right", **TEXT).group_by_key().count(name="counted", ttl_ms=5_000)
+    doubled.outer_join(counts, lambda a, b: f"{a}{b}").to_stream().to("joined", **TEXT)
+    return builder.build()
+
+
 def two_repartitions(wide_partitions: int = 5, narrow_partitions: int = 2) -> Topology:
     """Three partitions become five, and five become two, with a count after each."""
     builder = StreamsBuilder()
@@ -310,6 +325,7 @@ CASES: dict[str, Case] = {
     "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
     "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
     "table_joins": Case(table_joins, LEFT + RIGHT, BOTH),
+    "expiring_tables": Case(expiring_tables, LEFT + RIGHT, {**BOTH, "sums": 2, "joined": 2}),
     "foreign_key_joins": Case(foreign_key_joins, at_own_times(LEFT + RIGHT), BOTH),
     "foreign_keys_of_late_rows": Case(foreign_key_joins, LEFT + RIGHT, BOTH),
     "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),
