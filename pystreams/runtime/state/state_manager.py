@@ -103,9 +103,8 @@ class ProcessorStateManager:
         self.positions = StorePositions(restored, fed_by_stores)
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
         self._bytes = StoreBytes(settings.ledger, measured)
-        through = [
-            managed for managed in self._by_changelog.values() if not managed.store.transactional
-        ]
+        logged = self._by_changelog.values()
+        through = [managed for managed in logged if not managed.store.transactional]
         self._writing_through = [managed for managed in through if not managed.from_source]
         self._written_by_sources = [managed for managed in through if managed.from_source]
 
@@ -186,6 +185,10 @@ class ProcessorStateManager:
         return {
             changelog: managed.next_offset() for changelog, managed in self._by_changelog.items()
         }
+
+    def store_of(self, changelog: TopicPartition) -> str:
+        """Return the name of the store that a changelog is of."""
+        return self._by_changelog[changelog].builder.name
 
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""

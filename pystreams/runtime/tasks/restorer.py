@@ -32,6 +32,7 @@ from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.changelog_restore import ChangelogRestore, offset_of
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 
 _log = get_logger("pystreams.restore")
 
@@ -61,6 +62,7 @@ class Restorer:
         consumer: Makes the restore consumer, when first needed.
         admin: Tells what changelogs hold.
         clock: For rates in the log.
+        listener: Told of what is restored to the end, or None.
     """
 
     def __init__(
@@ -68,7 +70,9 @@ class Restorer:
         consumer: Callable[[], RestoreConsumerPort],
         admin: AdminPort,
         clock: Clock,
+        listener: StateRestoreListener | None = None,
     ) -> None:
+        self._listener = listener or StateRestoreListener()
         self._make_consumer = consumer
         self._consumer: RestoreConsumerPort | None = None
         self._admin = admin
@@ -164,6 +168,10 @@ class Restorer:
                 to_offset=restore.end_offset,
                 records=restore.remaining_records,
             )
+            store = state.store_of(changelog)
+            self._listener.on_restore_start(
+                changelog, store, restore.next_offset, restore.end_offset
+            )
         return False
 
     def follow(self, state: ProcessorStateManager) -> None:
@@ -235,7 +243,10 @@ class Restorer:
             if restore.state is state
         ]
         for reads, changelog in gone:
-            del reads[changelog]
+            restore = reads.pop(changelog)
+            if reads is self._restores:
+                store = state.store_of(changelog)
+                self._listener.on_restore_suspended(changelog, store, restore.restored)
         if gone:
             self._assign()
 
@@ -313,10 +324,13 @@ class Restorer:
             restore.end_offset = max(restore.end_offset, restore.next_offset)
             restore.next_offset, restore.anew = restore.beginning, True
             return False
-        restore.next_offset = offset_of(messages[-1]) + 1
+        last_offset = offset_of(messages[-1])
+        restore.next_offset = last_offset + 1
         restore.restored += len(messages)
         if changelog in self._restores:
             self._restored_records += len(messages)
+            store = restore.state.store_of(changelog)
+            self._listener.on_batch_restored(changelog, store, last_offset, len(messages))
         return True
 
     def _finish(self, changelog: TopicPartition, restore: ChangelogRestore) -> None:
@@ -329,6 +343,8 @@ class Restorer:
             records=restore.restored,
             seconds=round(seconds, 3),
         )
+        store = restore.state.store_of(changelog)
+        self._listener.on_restore_end(changelog, store, restore.restored)
 
     def _assign(self) -> None:
         if self._consumer is None:
