@@ -28,6 +28,7 @@ LONG_MODULES: dict[str, str] = {
 # Above 7 parameters: why they can't be grouped.
 MANY_PARAMETERS: dict[str, str] = {
     "pystreams/backfill/execution/backfill.py:run": "a user's one call, by keyword",
+    "pystreams/topology/graph/topology.py:add_read_only_state_store": "Kafka Streams' own",
 }
 
 # Names that say nothing about what is inside.

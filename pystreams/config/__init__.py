@@ -13,9 +13,10 @@ from pystreams.config.guarantee import (
     GroupProtocol,
     IsolationLevel,
     ProcessingGuarantee,
+    TopologyOptimization,
 )
 from pystreams.config.resolution import Source
-from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig
+from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig, optimizations_of
 
 __all__ = [
     "KEY_DEFINITIONS",
@@ -27,6 +28,8 @@ __all__ = [
     "ProcessingGuarantee",
     "Source",
     "StreamsConfig",
+    "TopologyOptimization",
     "from_environment",
+    "optimizations_of",
     "read_config_file",
 ]

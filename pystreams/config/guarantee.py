@@ -48,3 +48,14 @@ class ChangelogLossPolicy(Enum):
     """The store is wiped, and restored from what the changelog holds."""
     EMPTY = "empty"
     """The store is wiped, and the changelog told that it is empty."""
+
+
+class TopologyOptimization(Enum):
+    """A way to run the same topology with fewer topics or stores. Spec: KIP-295, KIP-862."""
+
+    REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
+    """A table read from a topic has no changelog: it is restored from that topic."""
+    MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
+    """What is grouped or joined several times after one change of keys is repartitioned once."""
+    SINGLE_STORE_SELF_JOIN = "single.store.self.join"
+    """A stream that is joined with itself keeps its records once."""

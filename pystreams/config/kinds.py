@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -104,6 +104,29 @@ def one_of(choices: type[E], unsupported: Mapping[str, str] | None = None) -> Ki
         raise ValueError(f"is none of: {valid}")
 
     return Kind("string", valid, parse)
+
+
+def some_of(choices: type[E]) -> Kind:
+    """Return the kind of sets of an enum's values: "none", "all", or several with commas."""
+    by_text = {str(choice.value): choice for choice in choices}
+    valid = f"none, all, or some of {', '.join(by_text)}, separated by commas"
+
+    def parse(value: object) -> frozenset[Enum]:
+        listed = value.split(",") if isinstance(value, str) else value
+        if not isinstance(listed, Iterable):
+            raise ValueError(f"is not: {valid}")  # noqa: TRY004 - one exception for all of them
+        written: set[Any] = {item.strip() if isinstance(item, str) else item for item in listed}
+        if not written and not isinstance(value, str):
+            return frozenset()
+        if written in ({"none"}, {"all"}):
+            return frozenset(choices) if "all" in written else frozenset()
+        found = {item if isinstance(item, choices) else by_text.get(item) for item in written}
+        chosen = frozenset(item for item in found if item is not None)
+        if not chosen or len(chosen) < len(found):
+            raise ValueError(f"is not: {valid}")
+        return chosen
+
+    return Kind("list", valid, parse)
 
 
 def callable_or_name(names: Mapping[str, str], signature: str) -> Kind:

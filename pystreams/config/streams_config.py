@@ -23,6 +23,7 @@ from pystreams.config.guarantee import (
     GroupProtocol,
     IsolationLevel,
     ProcessingGuarantee,
+    TopologyOptimization,
 )
 from pystreams.config.kinds import (
     BOOLEAN,
@@ -31,6 +32,7 @@ from pystreams.config.kinds import (
     SERVERS,
     callable_or_name,
     one_of,
+    some_of,
     text,
     whole_number,
 )
@@ -214,6 +216,14 @@ class StreamsConfig:
         -1,
         "Replicas of the internal topics; -1 uses the broker's default.",
         importance=_MEDIUM,
+    )
+    topology_optimization: frozenset[TopologyOptimization] = key(
+        some_of(TopologyOptimization),
+        frozenset(),
+        """What `StreamsBuilder.build(config)` may do to need fewer topics and stores, see
+        docs/dsl/optimization.md. Changing it over existing state is another topology.""",
+        importance=_MEDIUM,
+        default_text="none",
     )
     changelog_loss_policy: ChangelogLossPolicy = key(
         one_of(ChangelogLossPolicy),
@@ -452,3 +462,19 @@ class StreamsConfig:
 
 KEY_DEFINITIONS = definitions_of(StreamsConfig)
 """Every key that `StreamsConfig` holds."""
+
+
+def optimizations_of(
+    config: StreamsConfig | Mapping[str, Any] | None,
+) -> frozenset[TopologyOptimization]:
+    """Return what a configuration, which may hold that key alone, says of `topology.optimization`.
+
+    Raises:
+        ConfigError: It is none that there is.
+    """
+    if isinstance(config, StreamsConfig):
+        return config.topology_optimization
+    given = {} if config is None else config
+    found = {key: given[key] for key in ("topology.optimization",) if key in given}
+    needed = {"application.id": "none", "bootstrap.servers": "none:1"}
+    return StreamsConfig.of({**needed, **found}).topology_optimization

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pystreams.errors import TopologyError
 from pystreams.stores.build import build_store
 from pystreams.stores.contracts.spec import EngineFactory, StoreEngine, StoreKind, StoreSpec
+from pystreams.stores.store_builder import StoreBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,3 +116,10 @@ class StoreSpecBuilder:
     def build(self) -> StateStore:
         """Return a new store, not yet open."""
         return build_store(self.spec)
+
+
+def without_changelog(builder: StoreBuilder) -> StoreBuilder:
+    """Return the builder of the same store without a changelog; one of a user's own as it is."""
+    if isinstance(builder, StoreSpecBuilder):
+        return builder.with_logging_disabled()
+    return builder

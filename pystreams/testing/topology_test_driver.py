@@ -47,7 +47,7 @@ from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.configuration_check import check_configured
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 K = TypeVar("K")
@@ -80,7 +80,7 @@ class TopologyTestDriver:
     ) -> None:
         self._config = _config(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
-        check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
+        check_configured(topology, self._config)
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory
         self._temporary: TemporaryDirectory[str] | None = None

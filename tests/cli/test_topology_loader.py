@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from pystreams.cli.application.topology_loader import LoadedTopology, LoadingError, load_topology
+from pystreams.config import StreamsConfig
+from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,3 +239,42 @@ def test_an_attribute_of_another_type_is_refused(write: Write, code: str) -> Non
 
 def test_a_function_with_parameters_is_refused(write: Write) -> None:
     assert "missing 1 required positional argument" in refusal(write("def topology(x): ..."))
+
+
+TABLE = """
+from pystreams import serdes
+from pystreams.topology.dsl.builder import StreamsBuilder
+
+def make(topic):
+    made = StreamsBuilder()
+    options = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    made.table(topic, name="rows", **options)
+    return made
+"""
+
+
+def optimized() -> StreamsConfig:
+    return StreamsConfig.of(
+        {
+            "application.id": "shop",
+            "bootstrap.servers": "none:1",
+            "topology.optimization": "reuse.ktable.source.topics",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "ending", ["builder = make('orders')", "def topology():\n    return make('orders')"]
+)
+def test_a_builder_is_built_with_the_configuration(write: Write, ending: str) -> None:
+    loaded = load_topology(write(TABLE + ending))
+
+    assert loaded.topology.source_changelogs == {}
+    assert set(loaded.built_with(optimized()).topology.source_changelogs) == {"rows"}
+
+
+def test_a_topology_that_was_built_otherwise_than_configured_is_refused(write: Write) -> None:
+    loaded = load_topology(write(TABLE + "topology = make('orders').build()"))
+
+    with pytest.raises(TopologyError, match="name the StreamsBuilder itself, or return it"):
+        loaded.built_with(optimized())

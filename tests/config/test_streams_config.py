@@ -187,7 +187,7 @@ def test_all_problems_are_told_at_once_with_their_place() -> None:
         ("state.dir", 3, "is not the path of a directory"),
         ("client.id", 3, "is not text"),
         ("num.standby.replicas", 1, "standby tasks are not supported yet"),
-        ("topology.optimization", "all", "is not supported"),
+        ("topology.optimization", "all, merge.repartition.topics", "is not: none, all, or some of"),
         ("enable.transactional.statestores", "false", "Materialized(transactional=False)"),
         ("fetch.min.bytes", 1, "keys of the Kafka clients need a prefix"),
         ("statestore_cache_max_byte", 1, "did you mean statestore.cache.max.bytes?"),

@@ -202,7 +202,6 @@ _SKIP_CACHE = (
 )
 
 MISSING: dict[str, str] = {
-    "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.metrics": "metrics of your own go to a registry of your own",
     "Stores.persistentSessionStoreWithHeaders": _HEADERS,
     "Stores.persistentTimestampedKeyValueStoreWithHeaders": _HEADERS,

@@ -189,7 +189,7 @@ class CrashRun:
         for name, files in self.stores():
             if name in self.left_out or not trusted(files):
                 continue
-            offset = offset_of(name, files)
+            offset = offset_of(self.changelog_of(name), files)
             logged = self.logged(name)
             if up_to_the_end and logged:
                 assert offset >= logged[-1].message_offset, f"store {name} is behind"
@@ -208,7 +208,11 @@ class CrashRun:
 
     def logged(self, store: str) -> list[StaticMessage]:
         """Return the committed records of a store's changelog."""
-        return self.app.broker.log(changelog_of(store)).committed_records()
+        return self.app.broker.log(self.changelog_of(store)).committed_records()
+
+    def changelog_of(self, store: str) -> TopicPartition:
+        """Return what a store is restored from."""
+        return TopicPartition(f"app-{store}-changelog", 0)
 
     def check_open_stores(self) -> None:
         """See that stores that were restored, or that all is committed to, are so."""
@@ -248,13 +252,9 @@ def held_in_memory(store: Any) -> StoreFiles:
     return held
 
 
-def changelog_of(store: str) -> TopicPartition:
-    return TopicPartition(f"app-{store}-changelog", 0)
-
-
-def offset_of(store: str, files: StoreFiles) -> int:
+def offset_of(changelog: TopicPartition, files: StoreFiles) -> int:
     """Return the changelog offset a store says it is at; -1 for none."""
-    packed = files.metadata.get(str(changelog_of(store)).encode())
+    packed = files.metadata.get(str(changelog).encode())
     return -1 if packed is None else int.from_bytes(packed, "big")
 
 

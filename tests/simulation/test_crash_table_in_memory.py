@@ -14,7 +14,7 @@ import pytest
 
 from pystreams.stores.dirty_map import write_through
 from tests.every_store import BUILDERS, IN_MEMORY, NEWEST_KEYS, WriteInMemory, cached
-from tests.simulation.crash_run import CrashRun, changelog_of, die_at_each_step, steps_of
+from tests.simulation.crash_run import CrashRun, die_at_each_step, steps_of
 
 pytestmark = pytest.mark.simulation
 
@@ -44,7 +44,7 @@ class InMemoryRun(CrashRun):
         if "newest" in self.left_out:
             return
         held = dict(self.newest().engine_range(None, None))
-        assert held == self.app.broker.log(changelog_of("newest")).compacted()
+        assert held == self.app.broker.log(self.changelog_of("newest")).compacted()
         assert len(held) <= NEWEST_KEYS
         assert held.keys() == set(self.newest()._uses)
 

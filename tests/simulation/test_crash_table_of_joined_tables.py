@@ -42,7 +42,7 @@ def both(number: int, other: int | None) -> int:
     return number * 1000 + (NOTHING if other is None else other)
 
 
-def joining(engine: StoreEngine) -> Topology:
+def joining(engine: StoreEngine, optimization: str = "none") -> Topology:
     builder = StreamsBuilder()
 
     def send(table: KTable[str, int], result: str) -> None:
@@ -60,7 +60,7 @@ def joining(engine: StoreEngine) -> Topology:
         named, both, foreign_key=name_in, name="foreign", store_type=engine, **TYPES
     )
     send(foreign, "foreign")
-    return builder.build()
+    return builder.build({"topology.optimization": optimization})
 
 
 def stores_of(topology: Topology) -> Mapping[str, StoreSpecBuilder]:

@@ -102,10 +102,9 @@ def is_ahead(name: str, files: StoreFiles, reference: CrashRun) -> bool:
 
     Until a crash all runs write the same records, so that the reference says what came after.
     """
-    offset = offset_of(name, files)
-    logged = reference.app.broker.log(
-        TopicPartition(f"app-{name}-changelog", 0)
-    ).committed_records()
+    changelog = TopicPartition(f"app-{name}-changelog", 0)
+    offset = offset_of(changelog, files)
+    logged = reference.app.broker.log(changelog).committed_records()
     first = [message for message in logged if message.message_offset <= offset]
     expected, oldest_live = replayed(name, first)
     spec = BUILDERS[name].spec
@@ -123,7 +122,7 @@ def check_stores_after_the_restart(run: CrashRun) -> None:
     for _, name, files in run.process.disk.stores():
         changelog = TopicPartition(f"app-{name}-changelog", 0)
         logged = run.app.broker.log(changelog).committed_records()
-        assert offset_of(name, files) >= logged[-1].message_offset, f"store {name} is behind"
+        assert offset_of(changelog, files) >= logged[-1].message_offset, f"store {name} is behind"
         expected, oldest_live = replayed(name, logged)
         held = live(files, oldest_live)
         if name == "duplicates":

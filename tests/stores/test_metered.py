@@ -76,7 +76,7 @@ KINDS = {
         READS
         | {
             "delete": [("delete", "a")],
-            "get": [("get", "a"), ("get_with_timestamp", "a")],
+            "get": [("get", "a"), ("get_with_timestamp", "a"), ("sent_with_timestamp", "a")],
             "put": [("put", "a", TIMED), ("put_with_timestamp", "a", 1, 5)],
             "put-all": [("put_all", [("a", TIMED)])],
             "put-if-absent": [("put_if_absent", "a", TIMED)],

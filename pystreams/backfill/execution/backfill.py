@@ -40,7 +40,7 @@ from pystreams.config import StreamsConfig
 from pystreams.kernel.clock import SystemClock
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.configuration_check import check_configured
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class Backfill:
         publishing: PublishingSettings | None = None,
         admin: AdminPort | None = None,
     ) -> None:
-        check_serdes(topology, config.default_key_serde, config.default_value_serde)
+        check_configured(topology, config)
         self.path = local_path(output)
         self._plan = TopologyPlan(topology, config.application_id)
         self._config = config

@@ -85,6 +85,12 @@ def _check(plan: TopologyPlan, name: str) -> None:
     if builder is None:
         known = ", ".join(sorted(plan.topology.stores)) or "none"
         raise TopologyError(f"the topology has no store {name!r} (it has: {known})")
+    source = plan.topology.source_changelogs.get(name)
+    if source is not None:
+        raise TopologyError(
+            f"store {name!r} has no changelog of its own: it holds what source {source!r} reads, "
+            "so read that topic instead"
+        )
     if not builder.logging:
         raise TopologyError(
             f"store {name!r} has no changelog (with_logging_disabled): what it holds is in its "

@@ -14,6 +14,7 @@ from pystreams.backfill.publishing.hand_over import (
 from pystreams.backfill.publishing.publication import Publication, PublishingCommand
 from pystreams.backfill.publishing.topic_retention import TopicRetention, logged_stores
 from pystreams.ids import TopicPartition, firsts_of
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.cluster.topic_ids import known_ids
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import plan_partitions
@@ -197,6 +198,26 @@ class PublishingChecks:
                     f"the history of {partition} goes up to offset {end}, and the partition holds "
                     f"{held.beginning} to {held.high_watermark}: the application could not go on "
                     f"there without a gap. {_AFTER_A_GAP[self._publication.command]}"
+                )
+        self._check_source_changelogs(ranges)
+
+    def _check_source_changelogs(self, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
+        """Refuse a history of which the topic has lost a part that a table is restored from."""
+        topics = {
+            topic: store
+            for part in self._plan.subtopologies
+            for store, topic in self._plan.source_changelogs(part).items()
+        }
+        for task in self._publication.tasks:
+            for partition, history in sorted(task.histories.items()):
+                store, held = topics.get(partition.topic), ranges.get(partition)
+                if store is None or held is None or history.start >= held.beginning:
+                    continue
+                raise PublishingRefusedError(
+                    f"store {store!r} is restored from {partition}, which begins at offset "
+                    f"{held.beginning} by now, and the history at {history.start}: rows in between "
+                    "would be lost. Build the topology without reuse.ktable.source.topics, and run "
+                    f"the {self._publication.command} again in another directory"
                 )
 
 

@@ -144,6 +144,7 @@ def plan_move(old: TopologyPlan, new: TopologyPlan, num_partitions: Mapping[str,
     moving = [part for part in parts if not part.keeps_partitions]
     for part in moving:
         _refuse_subscribers(old, part)
+        _refuse_source_changelogs(old, part)
         if part.changelogs:
             _refuse_own_partitioners(old, part)
     return MovePlan(old, new, partitions, parts)
@@ -220,6 +221,19 @@ def _refuse_subscribers(plan: TopologyPlan, part: MovedSubtopology) -> None:
                 "other one's may change), or build the state anew with `pystreams backfill`, under "
                 "the new application.id"
             )
+
+
+def _refuse_source_changelogs(plan: TopologyPlan, part: MovedSubtopology) -> None:
+    """Refuse stores that are restored from a source topic: their rows stay where they are."""
+    sources = plan.source_changelogs(plan.subtopologies[part.id])
+    for store, topic in sorted(sources.items()):
+        raise RescaleRefusedError(
+            f"sub-topology {part.id} would get {part.new_tasks} tasks instead of {part.old_tasks}, "
+            f"and store {store!r} is restored from topic {topic!r}, where the rows of old keys "
+            "stay in their old partitions: other tasks would miss them. Write the topic anew into "
+            "one with more partitions and process that under another application.id, or build the "
+            "topology without reuse.ktable.source.topics and process its input anew"
+        )
 
 
 def _refuse_own_partitioners(plan: TopologyPlan, part: MovedSubtopology) -> None:

@@ -22,10 +22,12 @@ def load_application(options: ApplicationOptions) -> tuple[LoadedTopology, Strea
 
     Raises:
         LoadingError: As `load_topology`.
+        TopologyError: The user has built it otherwise than the configuration says.
         StreamsError: As `configuration`.
     """
     loaded = load_topology(options.topology)
-    return loaded, configuration(options, loaded)
+    config = configuration(options, loaded)
+    return loaded.built_with(config), config
 
 
 def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> StreamsConfig:

@@ -2,8 +2,8 @@
 
 A file is imported the way Python runs a script (its directory first on the path), a module the way
 `python -m` does (the working directory first). The attribute may be a topology, a builder, or a
-function without parameters that returns either. A module may also hold `config`, a dict: the
-weakest source of configuration.
+function without parameters that returns either; a builder is built with the configuration. A module
+may also hold `config`, a dict: the weakest source of configuration.
 """
 
 # ruff: noqa: BLE001 - the user's code may raise anything; what it raised is shown, not swallowed.
@@ -15,7 +15,7 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,8 @@ from pystreams.errors import StreamsError, TopologyError
 from pystreams.kernel.user_tracebacks import is_users
 
 if TYPE_CHECKING:
+    from pystreams.config import StreamsConfig
+    from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.graph.topology import Topology
 
 _PREFERRED_NAMES = ("topology", "builder")
@@ -40,11 +42,28 @@ class LoadedTopology:
     Attributes:
         name: The file's stem, or the last part of the module's name.
         config: The module's `config`; empty when it has none.
+        builder: The builder it was made with, if that is what the reference led to.
     """
 
     topology: Topology
     name: str
     config: Mapping[str, Any]
+    builder: StreamsBuilder | None = None
+
+    def built_with(self, config: StreamsConfig) -> LoadedTopology:
+        """Return it as a configuration wants it built.
+
+        Raises:
+            TopologyError: It was built by the user, and in another way.
+        """
+        from pystreams.topology.plan.configuration_check import check_optimizations
+
+        wanted = config.topology_optimization
+        topology = self.topology
+        if self.builder is not None and wanted:
+            topology = self.builder.build(config)
+        check_optimizations(topology, wanted)
+        return replace(self, topology=topology)
 
 
 def load_topology(reference: str) -> LoadedTopology:
@@ -60,9 +79,10 @@ def load_topology(reference: str) -> LoadedTopology:
     location, attribute = _split(reference)
     module = _import_file(Path(location)) if _is_path(location) else _import_module(location)
     found = _attribute_of(module, attribute, location) if attribute else _only_one(module, location)
-    topology = _topology_of(found, f"{location}:{attribute}" if attribute else location)
+    where = f"{location}:{attribute}" if attribute else location
+    topology, builder = _topology_of(found, where)
     name = Path(location).stem if _is_path(location) else location.rpartition(".")[2]
-    return LoadedTopology(topology, name, _config_of(module, location))
+    return LoadedTopology(topology, name, _config_of(module, location), builder)
 
 
 def directory_of(reference: str) -> Path:
@@ -160,16 +180,18 @@ def _only_one(module: ModuleType, location: str) -> object:
     )
 
 
-def _topology_of(found: object, where: str) -> Topology:
-    """Call a function, build a builder."""
+def _topology_of(found: object, where: str) -> tuple[Topology, StreamsBuilder | None]:
+    """Call a function, build a builder; return that builder, too."""
     from pystreams.topology.dsl.builder import StreamsBuilder
     from pystreams.topology.graph.topology import Topology
 
+    builder = None
     try:
         if isinstance(found, FunctionType):
             found = found()
         if isinstance(found, StreamsBuilder):
-            found = found.build()
+            builder = found
+            found = builder.build()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -179,7 +201,7 @@ def _topology_of(found: object, where: str) -> Topology:
             f"{where} is of type {type(found).__name__}: it must be a Topology, a StreamsBuilder, "
             "or a function without parameters that returns one"
         )
-    return found
+    return found, builder
 
 
 def _config_of(module: ModuleType, location: str) -> Mapping[str, Any]:

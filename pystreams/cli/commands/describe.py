@@ -13,6 +13,7 @@ from pystreams.errors import ConfigError, TopologyError
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
+    from pystreams.config import StreamsConfig
 
 
 @click.command()
@@ -25,9 +26,9 @@ def describe(topology: str, *, mermaid: bool) -> None:
     into Markdown on many forges. Nothing is run, no broker is needed.
     """
     with streams_errors_as_exit_codes():
-        loaded = load_topology(topology)
+        loaded, config = _as_configured(load_topology(topology))
         description = loaded.topology.describe()
-        missing = _missing_serdes(loaded)
+        missing = "" if config is None else _missing_serdes(loaded, config)
     if mermaid:
         from pystreams.cli.display.mermaid import to_mermaid
 
@@ -40,10 +41,9 @@ def describe(topology: str, *, mermaid: bool) -> None:
         )
 
 
-def _missing_serdes(loaded: LoadedTopology) -> str:
-    """Return where serdes are missing, as far as the configuration is known here; "" if nowhere."""
+def _as_configured(loaded: LoadedTopology) -> tuple[LoadedTopology, StreamsConfig | None]:
+    """Return it as the configuration has it built, as far as that is known here; else as it is."""
     from pystreams.config import Source, StreamsConfig, from_environment
-    from pystreams.topology.plan.missing_serdes import check_serdes
 
     sources = [
         Source("environment", from_environment(os.environ)),
@@ -53,7 +53,14 @@ def _missing_serdes(loaded: LoadedTopology) -> str:
     try:
         config = StreamsConfig.from_sources(sources)
     except ConfigError:
-        return ""  # What is wrong with it is for `pystreams run` to tell.
+        return loaded, None  # What is wrong with it is for `pystreams run` to tell.
+    return loaded.built_with(config), config
+
+
+def _missing_serdes(loaded: LoadedTopology, config: StreamsConfig) -> str:
+    """Return where serdes are missing; "" if nowhere."""
+    from pystreams.topology.plan.missing_serdes import check_serdes
+
     try:
         check_serdes(loaded.topology, config.default_key_serde, config.default_value_serde)
     except TopologyError as error:

@@ -215,6 +215,7 @@ def run(
     with streams_errors_as_exit_codes():
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
+        loaded = loaded.built_with(config)
         _check_serdes(loaded, config)
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options, http))

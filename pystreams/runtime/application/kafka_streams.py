@@ -49,7 +49,7 @@ from pystreams.stores.contracts.position import PositionBound
 from pystreams.stores.contracts.queries import Query
 from pystreams.stores.engines.shared_memory import configure_shared_memory
 from pystreams.topology.graph.topology import Topology
-from pystreams.topology.plan.missing_serdes import check_serdes
+from pystreams.topology.plan.configuration_check import check_configured
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.client")
@@ -92,7 +92,7 @@ class KafkaStreams(EmbeddedClient):
         super().__init__()
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
-        check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
+        check_configured(topology, self._config)
         self._clients = clients or ConfluentClients(self._config)
         self._clock = clock or SystemClock()
         self._client_id = self._config.client_id or self._config.application_id

@@ -107,6 +107,14 @@ class PartitionGroup:
         records = len(queue)
         return QueueRun(queue, min(records, limit)) if records else None
 
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Return the offset of the first unprocessed record of each partition that has one."""
+        return {
+            partition: queue.next_offset
+            for partition, queue in self.queues.items()
+            if queue.next_offset is not None
+        }
+
     def stream_time(self) -> int:
         """Return the highest timestamp taken from any queue (ms), -1 before the first."""
         return max((queue.partition_time for queue in self._ordered), default=-1)

@@ -30,6 +30,7 @@ from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
+from pystreams.runtime.core.source_records import sources_of_stores
 from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.task_counts import TaskCounts
 from pystreams.runtime.core.task_settings import TaskSettings
@@ -73,8 +74,7 @@ class StreamTask:
         known_lag: Callable[[TopicPartition], int | None],
     ) -> None:
         self.task_id = task_id
-        self.record = PresentRecord()
-        self.time = TaskTime()
+        self.record, self.time = PresentRecord(), TaskTime()
         self.partitions = tuple(sorted(partitions))
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
@@ -88,6 +88,7 @@ class StreamTask:
             plan.stores_fed_by_stores(subtopology),
             self.record,
             lambda: self.time.stream_time,
+            sources_of_stores(plan, subtopology, task_id, self.partitions, settings),
         )
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._operators = self._new_context()
@@ -231,8 +232,7 @@ class StreamTask:
         Args:
             run: What `next_run` has returned.
             count: How many of its records; None for all.
-            room_bytes: End with the record that makes the stores write more than that; None for
-                no such end.
+            room_bytes: End with the record that makes the stores write more than that, if given.
 
         Returns:
             How many were processed: fewer when the room was used up, or when one of them
@@ -243,14 +243,14 @@ class StreamTask:
             SerializationError: A result can't be serialized and the handler says to fail.
         """
         record, time = self.record, self.time
+        self.state_manager.input_comes()
         if room_bytes is not None:
             self.state_manager.growth.give_room(room_bytes)
         if run is self._operators.unfinished:
             record.message = None
             self._operators.unfinished.go_on()
         taken, steps = run.take(len(run) if count is None else count)
-        self._taken, self._left = taken, iter(taken)
-        given = len(taken)
+        self._taken, self._left, given = taken, iter(taken), len(taken)
         for (key, value, timestamp, headers, message), step in zip(self._left, steps, strict=False):
             record.message = message
             if timestamp > time.stream_time:
@@ -334,7 +334,7 @@ class StreamTask:
     @tells_damage
     def post_commit(self) -> None:
         """Make the stores durable; called after the Kafka commit."""
-        self.state_manager.commit()
+        self.state_manager.commit(self._group.next_offsets())
         self._operators.commit_requested = False
         self._uncommitted_work = False
 

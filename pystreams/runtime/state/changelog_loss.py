@@ -72,6 +72,8 @@ class ChangelogCheck:
             ChangelogLossError: The store is the last copy, and nobody has decided about it.
         """
         managed, directory = self.managed, self.directory
+        if managed.from_source:
+            return self._first_of_source(held)
         position, store = managed.next_offset(), managed.builder.name
         decision = read_decision(directory, store)
         if decision is None:
@@ -105,6 +107,30 @@ class ChangelogCheck:
         else:
             forget_decision(directory, store)
         return held.beginning
+
+    def _first_of_source(self, held: OffsetRange) -> int:
+        """Return where a store is restored from a source topic: it is what that topic is now."""
+        position = self.managed.next_offset()
+        if position is None:
+            return held.beginning
+        if self.managed.identity.is_another or position > held.high_watermark:
+            self.rebuild()
+            _log.warning(
+                "state store is rebuilt from its source topic",
+                **self._where,
+                reason="the topic was deleted and created again",
+            )
+            return held.beginning
+        if position < held.beginning:
+            _log.warning(
+                "source topic has lost records that the state store has not seen",
+                **self._where,
+                offsets_gone=held.beginning,
+                next_offset=position,
+                reason="retention did it, or somebody by hand: a topic that is read as a table "
+                "needs cleanup.policy=compact",
+            )
+        return max(position, held.beginning)
 
     def _why_not_continued(self, next_offset: int, held: OffsetRange) -> str | None:
         """Return why its changelog can't continue the store; tell if it has lost its beginning."""

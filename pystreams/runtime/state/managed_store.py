@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pystreams.config import ChangelogLossPolicy
+from pystreams.errors import StateStoreError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import OutputBuffer
+from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.state.checkpointed_offsets import StoreCheckpoint
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.metered import StoreMeters, as_processors_see_it
 from pystreams.stores.contracts.state_store import ChangelogIdentity
 from pystreams.stores.store_builder import StoreBuilder
+
+ReadsSource = Callable[[Sequence[ConsumedMessage]], Sequence[ConsumedMessage]]
+"""Returns what a store would have been given of a batch of its source topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSource:
+    """The topic that a table is read from, which may be the changelog of its store.
+
+    Attributes:
+        other: What the store has offsets of if it was restored the other way: from a changelog of
+            its own, or from the topic.
+        reads: How it is restored from the topic; None where it has a changelog.
+    """
+
+    other: TopicPartition
+    reads: ReadsSource | None
 
 
 class ManagedStore:
@@ -22,11 +42,14 @@ class ManagedStore:
         changelog_topic: Topic its serdes are bound to: that of its changelog, if it is logged.
         task_id: Whose store it is.
         settings: What it is made and measured with.
-        logged: Whether it has a changelog.
+        logged: Whether it has a changelog of its own.
+        source: The topic it is filled from, if that could be what it is restored from.
 
     Attributes:
         store: The store, not yet open.
-        changelog: Its changelog partition, or None when it is not logged.
+        changelog: What it is restored from, or None when there is nothing.
+        reads_source: Makes changelog records of those of a source topic; None unless it is
+            restored from that.
         output: Where it appends changelog records, or None when it is not logged.
         meters: What is measured on it.
         processors_store: The store as processors see it: its methods timed at DEBUG.
@@ -47,6 +70,7 @@ class ManagedStore:
         settings: StoreSettings,
         *,
         logged: bool,
+        source: StoreSource | None = None,
     ) -> None:
         self.builder = builder
         self.changelog_topic = changelog_topic
@@ -60,10 +84,13 @@ class ManagedStore:
         self.damages = 0
         self.logs_anew: ChangelogLossPolicy | None = None
         self.identity = ChangelogIdentity()
-        if not logged:
+        self.source = source
+        self.reads_source = None if source is None else source.reads
+        if not logged and self.reads_source is None:
             return
         self.changelog = TopicPartition(changelog_topic, task_id.partition)
-        self.output = OutputBuffer(*self.changelog, is_changelog=True, task_id=task_id)
+        if logged:
+            self.output = OutputBuffer(*self.changelog, is_changelog=True, task_id=task_id)
         if not self.store.manages_offsets():
             self.checkpoint = StoreCheckpoint(
                 builder.name,
@@ -77,6 +104,11 @@ class ManagedStore:
         """Whether its changelog has a retention, after which it forgets records by itself."""
         return expires(self.builder)
 
+    @property
+    def from_source(self) -> bool:
+        """Whether it is restored from a source topic, which holds more than it has seen."""
+        return self.reads_source is not None
+
     def committed_offset(self) -> int | None:
         """Return the offset of the last changelog record in the store's data, or None."""
         if self.checkpoint is not None:
@@ -87,6 +119,63 @@ class ManagedStore:
         """Return the offset after it, at which the store's changelog goes on."""
         last_offset = self.committed_offset()
         return None if last_offset is None else last_offset + 1
+
+    def restore(self, messages: Sequence[ConsumedMessage]) -> None:
+        """Apply a batch of what it is restored from; one of a source topic as it was processed."""
+        if self.reads_source is None or not messages:
+            self.store.restore(messages)
+            return
+        records = self.reads_source(messages)
+        if records:
+            self.store.restore(records)
+            return
+        changelog, last_offset = self.changelog, messages[-1].offset()
+        assert changelog is not None, "it is restored from a topic"
+        assert last_offset is not None, "a consumed message has an offset"
+        self.store.commit({changelog: last_offset})
+
+    def reached_offset(self, next_offsets: Mapping[TopicPartition, int]) -> int | None:
+        """Return the offset that its data will hold with the next commit; None for nothing new.
+
+        Args:
+            next_offsets: Of the input, as they were committed.
+        """
+        if self.output is not None:
+            assert not self.output.records, "changelog records must be sent before a store commits"
+            if self.output.last_offset is not None:
+                return self.output.last_offset
+            return self.committed_offset() if self.may_be_written_unlogged() else None
+        assert self.changelog is not None, "it is restored from a topic"
+        next_offset = next_offsets.get(self.changelog)
+        return next_offset - 1 if next_offset else self.committed_offset()
+
+    def committed(self, last_offset: int) -> None:
+        """Take note that its data was committed, with an offset."""
+        if self.output is not None:
+            self.output.last_offset = None
+        self.ahead = False
+        self.damages = 0
+        if self.checkpoint is not None:
+            self.checkpoint.moved(last_offset)
+
+    def was_restored_otherwise(self) -> bool:
+        """Return whether it is of a time when `topology.optimization` said something else.
+
+        Raises:
+            StateStoreError: It has a changelog now, which lacks what is in the store.
+        """
+        source = self.source
+        if source is None or self.store.committed_offset(source.other) is None:
+            return False
+        if self.from_source:
+            return True
+        raise StateStoreError(
+            self.builder.name,
+            f"it was restored from topic {source.other.topic!r} so far, and now has a changelog, "
+            f"{self.changelog_topic!r}, which lacks what it holds: topology.optimization has lost "
+            "reuse.ktable.source.topics. Set that again; or run `pystreams reset`, or take another "
+            "application.id, and process the input anew",
+        )
 
     def holds_uncommitted(self) -> bool:
         """Return whether a store that is not transactional was written to since the commit."""

@@ -15,9 +15,10 @@ Source: Kafka Streams' `ProcessorStateManager`. Spec: KIP-1035, KIP-892 "Atomic 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pystreams.errors import StateStoreCorruptedError, StateStoreError
@@ -35,7 +36,7 @@ from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.bytes_ledger import StoreBytes
 from pystreams.runtime.state.changelog_loss import ChangelogCheck
 from pystreams.runtime.state.checkpointed_offsets import holds_state
-from pystreams.runtime.state.managed_store import ManagedStore
+from pystreams.runtime.state.managed_store import ManagedStore, StoreSource
 from pystreams.runtime.state.old_task_checkpoint import take_in_task_checkpoint
 from pystreams.runtime.state.store_positions import StorePositions
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -60,6 +61,7 @@ class ProcessorStateManager:
         fed_by_stores: Stores that hear of some input only through other stores of the task.
         record: The record that the task is processing, if it processes any.
         stream_time: Returns the highest timestamp (ms) that the task has seen.
+        sources: Of stores that are filled from one topic: that topic.
 
     Attributes:
         task_id: The task.
@@ -79,6 +81,7 @@ class ProcessorStateManager:
         fed_by_stores: Collection[str] = (),
         record: PresentRecord = NO_RECORD,
         stream_time: Callable[[], int] = no_stream_time,
+        sources: Mapping[str, StoreSource] = MappingProxyType({}),
     ) -> None:
         self.task_id = task_id
         self.restored_records = 0
@@ -87,21 +90,23 @@ class ProcessorStateManager:
         self.growth = GrowthWatch()
         self._record = record
         self._stream_time = stream_time
-        logged_stores = {builder.name for builder, _, logged in stores if logged}
-        self.positions = StorePositions(logged_stores, fed_by_stores)
         self.directory = Path()
         self._stores: dict[str, ManagedStore] = {}
         self._by_changelog: dict[TopicPartition, ManagedStore] = {}
         for builder, topic, logged in stores:
-            managed = ManagedStore(builder, topic, task_id, settings, logged=logged)
+            source = sources.get(builder.name)
+            managed = ManagedStore(builder, topic, task_id, settings, logged=logged, source=source)
             self._stores[builder.name] = managed
             if managed.changelog is not None:
                 self._by_changelog[managed.changelog] = managed
+        restored = [managed.builder.name for managed in self._by_changelog.values()]
+        self.positions = StorePositions(restored, fed_by_stores)
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
         self._bytes = StoreBytes(settings.ledger, measured)
-        self._writing_through = [
-            managed for managed in self._by_changelog.values() if not managed.store.transactional
-        ]
+        logged = self._by_changelog.values()
+        through = [managed for managed in logged if not managed.store.transactional]
+        self._writing_through = [managed for managed in through if not managed.from_source]
+        self._written_by_sources = [managed for managed in through if managed.from_source]
 
     def open(self, task_directory: Path) -> None:
         """Open all stores.
@@ -171,6 +176,10 @@ class ProcessorStateManager:
         check = ChangelogCheck(self.task_id, self.directory, self.settings, managed, rebuild)
         return check.first_offset_to_restore(held)
 
+    def is_source(self, changelog: TopicPartition) -> bool:
+        """Return whether what a store is restored from is input: it is, as far as committed."""
+        return self._by_changelog[changelog].from_source
+
     def restore_positions(self) -> dict[TopicPartition, int | None]:
         """Return for each changelog the next offset to restore, None for its beginning."""
         return {
@@ -184,7 +193,7 @@ class ProcessorStateManager:
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""
         managed = self._by_changelog[changelog]
-        meters, restore = managed.meters, partial(managed.store.restore, messages)
+        meters, restore = managed.meters, partial(managed.restore, messages)
         if meters.debug:
             meters.timed(restore, meters.operation("restore"))
         else:
@@ -260,27 +269,29 @@ class ProcessorStateManager:
         """Enter what the stores hold into the thread's ledger; return both (see `StoreBytes`)."""
         return self._bytes.measure()
 
-    def commit(self) -> None:
-        """Make all stores durable with their offsets; called after the Kafka commit."""
+    def input_comes(self) -> None:
+        """Take note that input is about to be processed, which stores may be restored from."""
+        for managed in self._written_by_sources:
+            managed.ahead = True
+
+    def commit(self, next_offsets: Mapping[TopicPartition, int] = MappingProxyType({})) -> None:
+        """Make all stores durable with their offsets; called after the Kafka commit.
+
+        Args:
+            next_offsets: Of the input, as they were committed.
+        """
         for managed in self._stores.values():
-            store, output, changelog = managed.store, managed.output, managed.changelog
+            store, changelog = managed.store, managed.changelog
             meters = managed.meters
             if meters.debug:
                 meters.sample(managed.builder.store_kind.samples(store))
-            if output is None or changelog is None:
+            if changelog is None:
                 meters.timed(partial(store.commit, {}), meters.commits)
                 continue
-            assert not output.records, "changelog records must be sent before a store commits"
-            last_offset = output.last_offset
-            if last_offset is None and managed.may_be_written_unlogged():
-                last_offset = managed.committed_offset()
+            last_offset = managed.reached_offset(next_offsets)
             if last_offset is not None:
                 meters.timed(partial(store.commit, {changelog: last_offset}), meters.commits)
-                output.last_offset = None
-                managed.ahead = False
-                managed.damages = 0
-                if managed.checkpoint is not None:
-                    managed.checkpoint.moved(last_offset)
+                managed.committed(last_offset)
             else:
                 store.rollback()
         self.positions.committed()
@@ -323,6 +334,8 @@ class ProcessorStateManager:
             self._init(managed)
         except StateStoreCorruptedError as error:
             self.rebuild_damaged(error)
+        if managed.was_restored_otherwise():
+            self._rebuild_because(managed, "it had a changelog, which is its source topic now")
         known = managed.checkpoint is not None and managed.checkpoint.offset is not None
         if known and self._holds_data(managed) is False:
             self._rebuild_because(managed, "it is empty, and its checkpoint file tells of data")

@@ -15,9 +15,10 @@ Spec: KIP-892 "Error Handling"; DESIGN "Never wipe what is good".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pystreams.errors import (
     OffsetOutOfRangeError,
@@ -30,39 +31,13 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.tasks.changelog_restore import ChangelogRestore, offset_of
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 
 _log = get_logger("pystreams.restore")
 
 _BATCH_RECORDS = 10_000
 _LOG_EVERY_MS = 10_000
-
-
-@dataclass(slots=True)
-class _ChangelogRestore:
-    """One changelog on its way into its store.
-
-    Attributes:
-        state: The state the store belongs to.
-        beginning: The first offset of the changelog when the restore began.
-        next_offset: The next offset to read.
-        end_offset: End of the changelog when the restore began, open transactions included:
-            whether they commit is waited for.
-        anew: Whether the store was empty when the restore began, and the end is not reached yet.
-        restored: Records applied so far.
-    """
-
-    state: ProcessorStateManager
-    beginning: int
-    next_offset: int
-    end_offset: int
-    anew: bool
-    restored: int = 0
-
-    @property
-    def remaining_records(self) -> int:
-        """Offsets still to go, at most."""
-        return max(self.end_offset - self.next_offset, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +77,8 @@ class Restorer:
         self._consumer: RestoreConsumerPort | None = None
         self._admin = admin
         self._clock = clock
-        self._restores: dict[TopicPartition, _ChangelogRestore] = {}
-        self._followed: dict[TopicPartition, _ChangelogRestore] = {}
+        self._restores: dict[TopicPartition, ChangelogRestore] = {}
+        self._followed: dict[TopicPartition, ChangelogRestore] = {}
         self._expected_topics: set[str] = set()
         self._topic_ids: dict[str, str | None] = {}
         self._restored_records = 0
@@ -153,8 +128,17 @@ class Restorer:
         self._expected_topics = {changelog.topic for changelog in changelogs}
         self._topic_ids.clear()
 
-    def begin(self, state: ProcessorStateManager) -> bool:
+    def begin(
+        self,
+        state: ProcessorStateManager,
+        committed: Mapping[TopicPartition, int] = MappingProxyType({}),
+    ) -> bool:
         """Start to restore a task's stores to the end; if they were followed, what is left.
+
+        Args:
+            state: The state of the task.
+            committed: The next offsets of its input. What is restored from input is so up to
+                there: what comes after is still to be processed.
 
         Returns:
             True when there is nothing to restore.
@@ -165,7 +149,7 @@ class Restorer:
         """
         found = {
             changelog: restore
-            for changelog, restore in self._look_at(state).items()
+            for changelog, restore in self._look_at(state, committed).items()
             if restore.remaining_records
         }
         if not found:
@@ -193,11 +177,17 @@ class Restorer:
     def follow(self, state: ProcessorStateManager) -> None:
         """Keep a task's stores beside what is committed to their changelogs, without an end.
 
+        Stores that are restored from input are left to `begin`: what is committed of that is known
+        then.
+
         Raises:
             RetriableClientError: The broker did not tell what the changelogs hold; call again.
             ChangelogLossError: A store holds more than its changelog.
         """
-        self._followed.update(self._look_at(state))
+        found = self._look_at(state, {})
+        self._followed.update(
+            {changelog: restore for changelog, restore in found.items() if restore.limit is None}
+        )
         self._assign()
 
     def poll(self, timeout_s: float) -> list[TaskId]:
@@ -223,9 +213,12 @@ class Restorer:
             restore = reading.get(changelog)
             if restore is None:
                 continue
-            if messages and not self._apply(changelog, restore, messages):
+            applied = restore.before_limit(messages)
+            if applied and not self._apply(changelog, restore, applied):
                 rebuilt = True
                 continue
+            if len(applied) < len(messages):
+                restore.next_offset = restore.end_offset
             if end_reached_at is not None:
                 restore.next_offset = max(restore.next_offset, end_reached_at)
             if restore.next_offset >= restore.end_offset:
@@ -267,24 +260,30 @@ class Restorer:
 
     # ------------------------------------------------------------------ inside
 
-    def _reading(self) -> dict[TopicPartition, _ChangelogRestore]:
+    def _reading(self) -> dict[TopicPartition, ChangelogRestore]:
         """Return what is read now: what is followed waits for what restores."""
         return self._restores or self._followed
 
-    def _look_at(self, state: ProcessorStateManager) -> dict[TopicPartition, _ChangelogRestore]:
+    def _look_at(
+        self, state: ProcessorStateManager, committed: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, ChangelogRestore]:
         """Return from where to where a task's changelogs are to be read; nothing reads them yet."""
         self.forget(state)
         changelogs = state.changelogs()
         ranges = self._admin.offset_ranges(changelogs) if changelogs else {}
         ids = self._ids_of({changelog.topic for changelog in changelogs})
-        found: dict[TopicPartition, _ChangelogRestore] = {}
+        found: dict[TopicPartition, ChangelogRestore] = {}
         for changelog in changelogs:
             held = ranges[changelog]
             state.identify(changelog, ids[changelog.topic])
             next_offset = state.first_offset_to_restore(changelog, held)
-            found[changelog] = _ChangelogRestore(
+            restore = ChangelogRestore(
                 state, held.beginning, next_offset, held.high_watermark, state.is_empty(changelog)
             )
+            if state.is_source(changelog):
+                restore.limit = committed.get(changelog, 0)
+                restore.now_ends_at(held)
+            found[changelog] = restore
         return found
 
     def _ids_of(self, topics: AbstractSet[str]) -> dict[str, str | None]:
@@ -308,13 +307,13 @@ class Restorer:
                 if restore.anew:
                     restore.state.rebuild(error.partition)
                 restore.next_offset = restore.state.first_offset_to_restore(error.partition, held)
-                restore.beginning, restore.end_offset = held.beginning, held.high_watermark
+                restore.now_ends_at(held)
         # What came together with the error was not applied: all are read again from where they are.
         consumer.assign({})
         self._assign()
 
     def _apply(
-        self, changelog: TopicPartition, restore: _ChangelogRestore, messages: list[ConsumedMessage]
+        self, changelog: TopicPartition, restore: ChangelogRestore, messages: list[ConsumedMessage]
     ) -> bool:
         """Apply a batch; return False when its store was damaged and begins anew."""
         try:
@@ -325,8 +324,7 @@ class Restorer:
             restore.end_offset = max(restore.end_offset, restore.next_offset)
             restore.next_offset, restore.anew = restore.beginning, True
             return False
-        last_offset = messages[-1].offset()
-        assert last_offset is not None, "a consumed message has an offset"
+        last_offset = offset_of(messages[-1])
         restore.next_offset = last_offset + 1
         restore.restored += len(messages)
         if changelog in self._restores:
@@ -335,7 +333,7 @@ class Restorer:
             self._listener.on_batch_restored(changelog, store, last_offset, len(messages))
         return True
 
-    def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
+    def _finish(self, changelog: TopicPartition, restore: ChangelogRestore) -> None:
         del self._restores[changelog]
         seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
         _log.info(

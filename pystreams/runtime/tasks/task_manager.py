@@ -298,8 +298,10 @@ class TaskManager:
             self._start(task)
             return
         committed = self._consumer().committed(task.partitions)
-        self._committed[task.task_id] = self._input_topics.of_present_topics(committed)
-        if self._restorer.begin(task.state_manager):
+        committed = self._input_topics.of_present_topics(committed)
+        self._committed[task.task_id] = committed
+        next_offsets = {partition: offset.next_offset for partition, offset in committed.items()}
+        if self._restorer.begin(task.state_manager, next_offsets):
             self._start(task)
 
     def _start(self, task: StreamTask) -> None:

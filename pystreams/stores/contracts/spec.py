@@ -165,6 +165,10 @@ class StoreKind:
         lookup: RowLookup = store.get_with_timestamp
         return lookup
 
+    def sent_row_lookup(self, store: Any) -> RowLookup:
+        """Return the same for rows as they were sent downstream, not those a cache holds back."""
+        return self.row_lookup(store)
+
     def metrics_scope(self, spec: StoreSpec) -> str:
         """Return the store's type in the tags of its metrics, as Kafka's suppliers name it."""
         return "rocksdb" if spec.engine is StoreEngine.ROCKSDB else "in-memory"

@@ -195,6 +195,12 @@ class BufferedKeyValueStore(UncommittedBytes):
         stored: bytes | None = self.dirty.get(key, ABSENT)
         return self.committed_get(key) if stored is ABSENT else stored
 
+    def get_sent(self, key: bytes) -> bytes | None:
+        """Return the stored bytes of a key as the listener knows them: without the cache's."""
+        entry = self._pending.get(key)
+        stored = self.dirty.get(key, ABSENT) if entry is None else entry[PREVIOUS]
+        return self.committed_get(key) if stored is ABSENT else stored
+
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Entries:
         """Iterate from `start` (inclusive) to `end` (exclusive) over uncommitted and committed.
 

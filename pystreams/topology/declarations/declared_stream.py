@@ -15,7 +15,7 @@ from pystreams.serdes import Serde
 from pystreams.topology.contracts.operator import Operator
 from pystreams.topology.contracts.user_functions import checked_supplier
 from pystreams.topology.contracts.windowed_serdes import WindowedSerde, WindowedStreamPartitioner
-from pystreams.topology.declarations.graph_node import GraphNode
+from pystreams.topology.declarations.graph_node import Effect, GraphNode
 from pystreams.topology.declarations.graph_nodes import (
     ProcessorGraphNode,
     RepartitionNode,
@@ -53,22 +53,23 @@ class DeclaredStream:
 
     def unchanged(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
         """Declare an operation that hands on records as they are, perhaps fewer."""
-        return self.followed_by(
-            self._node(operator, prefix, name), self.key_serde, self.value_serde
-        )
+        node = self._node(operator, prefix, name, Effect.SAME)
+        return self.followed_by(node, self.key_serde, self.value_serde)
 
     def new_value(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
         """Declare an operation that makes new values."""
-        return self.followed_by(self._node(operator, prefix, name), self.key_serde, None)
+        node = self._node(operator, prefix, name, Effect.NEW_VALUE)
+        return self.followed_by(node, self.key_serde, None)
 
     def new_key(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
         """Declare an operation that makes new keys."""
-        node = self._node(operator, prefix, name)
+        node = self._node(operator, prefix, name, Effect.NEW_KEY)
         return self.followed_by(node, None, self.value_serde, new_key=True)
 
     def new_record(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
         """Declare an operation that makes new keys and values."""
-        return self.followed_by(self._node(operator, prefix, name), None, None, new_key=True)
+        node = self._node(operator, prefix, name, Effect.NEW_KEY)
+        return self.followed_by(node, None, None, new_key=True)
 
     def followed_by(
         self,
@@ -121,7 +122,7 @@ class DeclaredStream:
         """
         self.check_same_builder(other.graph, other.node, "merge")
         node_name = self.graph.names.node_or(name, naming.STREAM_MERGE)
-        node = ProcessorGraphNode(node_name, PassThroughOperator())
+        node = ProcessorGraphNode(node_name, PassThroughOperator(), effect=Effect.MERGED)
         self.graph.add(node, self.node, other.node)
         # Kafka trusts neither serde, even if both streams have the same.
         return DeclaredStream(
@@ -147,19 +148,22 @@ class DeclaredStream:
         )
         self.graph.add(node, self.node)
 
-    def repartitioned(self, prefix: str, options: Repartitioned[Any, Any]) -> DeclaredStream:
+    def repartitioned(
+        self, prefix: str, options: Repartitioned[Any, Any], *, mergeable: bool = False
+    ) -> DeclaredStream:
         """Declare a repartition and return the stream behind it.
 
         Args:
             prefix: The topic's name, see `new_repartition`.
             options: How; serdes are the stream's own unless given.
+            mergeable: See `RepartitionNode`.
         """
         inherited = replace(
             options,
             key_serde=options.key_serde or self.key_serde,
             value_serde=options.value_serde or self.value_serde,
         )
-        node = new_repartition(self.graph.names, prefix, inherited)
+        node = new_repartition(self.graph.names, prefix, inherited, mergeable=mergeable)
         self.graph.add(node, self.node)
         return behind(self.graph, node)
 
@@ -183,8 +187,10 @@ class DeclaredStream:
             behind(self.graph, shared[self]), key_serde=key_serde, value_serde=value_serde
         )
 
-    def _node(self, operator: Operator, prefix: str, name: str | None) -> ProcessorGraphNode:
-        return ProcessorGraphNode(self.graph.names.node_or(name, prefix), operator)
+    def _node(
+        self, operator: Operator, prefix: str, name: str | None, effect: Effect
+    ) -> ProcessorGraphNode:
+        return ProcessorGraphNode(self.graph.names.node_or(name, prefix), operator, effect=effect)
 
     def check_same_builder(self, graph: StreamsGraph, node: GraphNode, operation: str) -> None:
         """Refuse to put together what comes from two builders."""

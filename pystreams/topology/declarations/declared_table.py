@@ -191,7 +191,8 @@ def table_of_stream(
         value_serde=stream.value_serde,
     )
     if stream.repartition_required:
-        stream = stream.repartitioned(name, Repartitioned(store.key_serde, store.value_serde))
+        options = Repartitioned(store.key_serde, store.value_serde)
+        stream = stream.repartitioned(name, options, mergeable=True)
     node = TableNode(
         name,
         TableSourceOperator(store.name),

@@ -225,7 +225,14 @@ class _ForeignKeyJoin:
         view = table.node.view()
         resolve = ProcessorGraphNode(
             self._name("-subscription-response-resolver", naming.FOREIGN_KEY_RESOLVER),
-            ResponseOperator(self._topic, view, table.value_serde, call.joiner, call.left),
+            ResponseOperator(
+                self._topic,
+                view,
+                table.value_serde,
+                call.foreign_key_of,
+                call.joiner,
+                call.left,
+            ),
             looks_into=view.stores,
             needs=(TableNeed(table.node, Wanted.LOOKUP),),
         )

@@ -31,6 +31,7 @@ class Place:
         feeds_null_keys: Whether something below wants records without a key.
         keeps_store: Of a table: whether it has a store.
         sends_old_values: Of a table: whether its changes carry old values.
+        reuses_topics: Whether a table read from a topic is restored from there.
     """
 
     parents: tuple[str, ...]
@@ -38,6 +39,17 @@ class Place:
     feeds_null_keys: bool
     keeps_store: bool
     sends_old_values: bool
+    reuses_topics: bool = False
+
+
+class Effect(Enum):
+    """What becomes of a record's key and value on its way through an operation."""
+
+    SAME = "both stay"
+    MERGED = "both stay, and the records of several streams meet"
+    NEW_KEY = "the key may be another"
+    NEW_VALUE = "the value is another"
+    OTHER = "anything"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +61,13 @@ class GraphNode:
         keeps_null_keys: Whether it wants records without a key (left joins do), so that
             repartitions upstream must not drop them.
         needs: What it wants of tables.
+        effect: What it does to records.
     """
 
     name: str
     keeps_null_keys: bool = field(default=False, kw_only=True)
     needs: tuple[TableNeed, ...] = field(default=(), kw_only=True)
+    effect: Effect = field(default=Effect.OTHER, kw_only=True)
 
     def write(self, topology: Topology, place: Place) -> None:
         """Add the nodes, stores and topics of this operation to the topology."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.stores.spec_builder import without_changelog
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import fail_on_invalid_timestamp
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.declarations.graph_node import GraphNode, Place, TableNode
+from pystreams.topology.declarations.graph_node import Effect, GraphNode, Place, TableNode
 from pystreams.topology.graph.nodes import RepartitionTopic, StreamPartitioner, TopicNameExtractor
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.joins.grace_join import GraceJoinOperator
@@ -68,7 +69,13 @@ class TableSourceNode(TableNode):
     def write(self, topology: Topology, place: Place) -> None:
         """Add the source, then the table below it."""
         _add_source(topology, self.source_name, (self.topic,), None, self.consumed)
-        self.write_below(topology, place, (self.source_name,))
+        if not (place.keeps_store and place.reuses_topics):
+            self.write_below(topology, place, (self.source_name,))
+            return
+        assert self.store is not None, f"table {self.name} keeps a store"
+        unlogged = replace(self, store=without_changelog(self.store))
+        unlogged.write_below(topology, place, (self.source_name,))
+        topology.restore_from_source(self.store.name, self.source_name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +136,8 @@ class GraceJoinNode(GraphNode):
 class BranchNode(GraphNode):
     """Sends each record to one of its children, which are all `BranchChildNode`s."""
 
+    effect: Effect = field(default=Effect.SAME, kw_only=True)
+
     def write(self, topology: Topology, place: Place) -> None:
         """Add the node that chooses."""
         children = [child for child in place.children if isinstance(child, BranchChildNode)]
@@ -148,6 +157,7 @@ class BranchChildNode(GraphNode):
     """
 
     predicate: KeyValueFunction | None
+    effect: Effect = field(default=Effect.SAME, kw_only=True)
 
     def write(self, topology: Topology, place: Place) -> None:
         """Add the node that the branch begins with."""
@@ -260,6 +270,7 @@ class RepartitionNode(GraphNode):
         value_serde: How values are written and read.
         partitioner: Chooses the partition; murmur2 of the key when None.
         num_partitions: Partitions of the topic; as many as upstream when None.
+        mergeable: Whether another one may do its work: it was not asked for as such.
     """
 
     topic: str
@@ -269,6 +280,7 @@ class RepartitionNode(GraphNode):
     value_serde: Serde[Any] | None
     partitioner: StreamPartitioner | None = None
     num_partitions: int | None = None
+    mergeable: bool = False
 
     def write(self, topology: Topology, place: Place) -> None:
         """Add the topic, the filter, the sink and the source."""

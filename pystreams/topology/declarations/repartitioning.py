@@ -17,7 +17,11 @@ from pystreams.topology.options.operation_options import Repartitioned
 
 
 def new_repartition(
-    names: NameCounter, topic_prefix: str, options: Repartitioned[Any, Any]
+    names: NameCounter,
+    topic_prefix: str,
+    options: Repartitioned[Any, Any],
+    *,
+    mergeable: bool = True,
 ) -> RepartitionNode:
     """Return the node of a repartition; three numbers are used up, whatever its name is.
 
@@ -26,6 +30,7 @@ def new_repartition(
         topic_prefix: The topic's name without `-repartition`. When it is generated, sink, filter
             and source have numbers; else they are named after the topic.
         options: Serdes, partitioner, number of partitions; the name in it is not looked at.
+        mergeable: See `RepartitionNode`.
     """
     topic = topic_prefix
     if not topic.endswith(REPARTITION_SUFFIX):
@@ -44,4 +49,5 @@ def new_repartition(
         value_serde=options.value_serde,
         partitioner=options.partitioner,
         num_partitions=options.num_partitions,
+        mergeable=mergeable,
     )

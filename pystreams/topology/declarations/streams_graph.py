@@ -17,13 +17,16 @@ Source: Kafka Streams' `InternalStreamsBuilder`.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from copy import copy
 
+from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
+from pystreams.topology.declarations.graph_links import GraphLinks
 from pystreams.topology.declarations.graph_node import GraphNode, Place
 from pystreams.topology.declarations.graph_nodes import RepartitionNode, StreamSourceNode
+from pystreams.topology.declarations.optimizations import optimize
 from pystreams.topology.declarations.table_decisions import TableDecisions
 from pystreams.topology.graph.naming import NameCounter
 from pystreams.topology.graph.nodes import CopartitionGroup
@@ -95,60 +98,47 @@ class StreamsGraph:
         """Require equal partition counts of the topics of these sources, for the sake of a node."""
         self._copartition_groups.append(CopartitionGroup(sources, node))
 
-    def write(self, topology: Topology) -> None:
+    def write(
+        self, topology: Topology, optimizations: Collection[TopologyOptimization] = ()
+    ) -> None:
         """Write all nodes, by priority, parents first.
 
         Args:
             topology: An empty topology.
+            optimizations: Ways to need fewer topics and stores.
 
         Raises:
             TopologyError: The declarations contradict each other; names the node and the cure.
         """
         merged = _merged_sources(self._parents)
-        parents = {
-            node: _parents_after(merged, above)
-            for node, above in self._parents.items()
-            if node not in merged
-        }
-        children: dict[GraphNode, list[GraphNode]] = {node: [] for node in parents}
-        for node, above in parents.items():
-            for parent in above:
-                children[parent].append(node)
-        feeding_null_keys = _ancestors((node for node in parents if node.keeps_null_keys), parents)
-        tables = TableDecisions(parents)
-        for node in self._by_priority(parents, children):
-            topology.declare_for(self._calls[node])
+        links = GraphLinks(
+            {
+                node: _parents_after(merged, above)
+                for node, above in self._parents.items()
+                if node not in merged
+            },
+            self._priorities,
+        )
+        renamed = {node.name: first.name for node, first in merged.items()}
+        renamed |= optimize(links, optimizations, copy(self.names))
+        feeding_null_keys = links.ancestors(node for node in links if node.keeps_null_keys)
+        tables = TableDecisions(links)
+        reuses_topics = TopologyOptimization.REUSE_KTABLE_SOURCE_TOPICS in optimizations
+        for node in links.in_order():
+            topology.declare_for(self._calls[links.stands_for.get(node, node)])
             place = Place(
-                parents=tuple(parent.name for parent in parents[node]),
-                children=tuple(children[node]),
+                parents=tuple(parent.name for parent in links.parents(node)),
+                children=links.children(node),
                 feeds_null_keys=node in feeding_null_keys,
                 keeps_store=tables.keeps_store(node),
                 sends_old_values=tables.sends_old_values(node),
+                reuses_topics=reuses_topics,
             )
             node.write(topology, place)
         topology.declare_for(None)
-        first_of = {node.name: first.name for node, first in merged.items()}
         for group in self._copartition_groups:
-            sources = frozenset(first_of.get(name, name) for name in group.sources)
+            sources = frozenset(renamed.get(name, name) for name in group.sources)
             topology.add_copartition_group(CopartitionGroup(sources, group.node))
-
-    def _by_priority(
-        self,
-        parents: Mapping[GraphNode, list[GraphNode]],
-        children: Mapping[GraphNode, list[GraphNode]],
-    ) -> Iterator[GraphNode]:
-        """Give the nodes by priority, each after all its parents."""
-        at = {self._priorities[node]: node for node in parents}
-        missing = {node: len(above) for node, above in parents.items()}
-        ready = [priority for priority, node in at.items() if not missing[node]]
-        heapq.heapify(ready)
-        while ready:
-            node = at[heapq.heappop(ready)]
-            yield node
-            for child in children[node]:
-                missing[child] -= 1
-                if not missing[child]:
-                    heapq.heappush(ready, self._priorities[child])
 
 
 def _merged_sources(nodes: Iterable[GraphNode]) -> Merged:
@@ -175,19 +165,6 @@ def _parents_after(merged: Merged, parents: list[GraphNode]) -> list[GraphNode]:
     kept = [parent for parent in parents if parent not in merged]
     taken = [first for node, first in merged.items() if node in parents]
     return list(dict.fromkeys((*kept, *taken)))
-
-
-def _ancestors(
-    nodes: Iterable[GraphNode], parents: Mapping[GraphNode, list[GraphNode]]
-) -> set[GraphNode]:
-    """Return all that lies above some nodes."""
-    found: set[GraphNode] = set()
-    waiting = list(nodes)
-    while waiting:
-        above = set(parents[waiting.pop()]) - found
-        found |= above
-        waiting.extend(above)
-    return found
 
 
 def _first_reader(

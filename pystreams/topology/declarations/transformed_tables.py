@@ -16,7 +16,8 @@ from pystreams.topology.declarations.declared_table import DeclaredTable
 from pystreams.topology.declarations.graph_node import Place, TableNode
 from pystreams.topology.declarations.table_store import TableStore
 from pystreams.topology.graph import naming
-from pystreams.topology.graph.topology import Topology, stores_brought_by
+from pystreams.topology.graph.declaration_checks import stores_brought_by
+from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.tables.table_view import StoreView, TableView
 from pystreams.topology.operators.tables.transform_values import (
     TableTransformValuesOperator,

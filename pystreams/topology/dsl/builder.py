@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Unpack
 
+from pystreams.config import StreamsConfig, optimizations_of
 from pystreams.errors import TopologyError
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ProcessorWrapper
@@ -198,14 +199,20 @@ class StreamsBuilder:
         self._graph.add(StateStoreNode(builder.name, builder))
         return self
 
-    def build(self) -> Topology:
+    def build(self, config: StreamsConfig | Mapping[str, Any] | None = None) -> Topology:
         """Return the topology of everything declared so far.
+
+        Args:
+            config: The application's configuration, of which `topology.optimization` counts; None
+                for none of that.
 
         Raises:
             TopologyError: The declarations contradict each other; names the node and the cure.
+            ConfigError: `topology.optimization` is none that there is.
         """
         topology = Topology(processor_wrapper=self._wrapper)
-        self._graph.write(topology)
+        topology.optimizations = optimizations_of(config)
+        self._graph.write(topology, topology.optimizations)
         return topology
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.contracts.processor import ConnectsStores
 from pystreams.topology.contracts.user_functions import refuse_async
 from pystreams.topology.graph.naming import check_name
 
@@ -66,3 +68,18 @@ def _is_serde(value: object) -> bool:
     return callable(getattr(value, "serializer", None)) and callable(
         getattr(value, "deserializer", None)
     )
+
+
+def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:
+    """Return the builders of the stores that a node's supplier brings.
+
+    Raises:
+        TopologyError: What its `stores()` returns are no store builders.
+    """
+    # A class that is its own supplier has `stores` as a method of its objects, if at all.
+    if not isinstance(supplier, ConnectsStores) or isinstance(supplier, type):
+        return ()
+    builders = tuple(supplier.stores() or ())
+    for builder in builders:
+        check_store_builder(builder, f"stores() of the supplier of processor {node!r}")
+    return builders

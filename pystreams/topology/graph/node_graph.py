@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pystreams.config import TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall, users_call
 from pystreams.stores.store_builder import StoreBuilder
@@ -25,14 +26,20 @@ from pystreams.topology.graph.nodes import (
 
 
 class NodeGraph:
-    """Nodes, stores and internal topics, each with the user's call that declared it."""
+    """Nodes, stores and internal topics, each with the user's call that declared it.
+
+    Attributes:
+        optimizations: What `StreamsBuilder.build` was told to use; None for a topology by hand.
+    """
 
     def __init__(self) -> None:
+        self.optimizations: frozenset[TopologyOptimization] | None = None
         self._nodes: dict[str, Node] = {}
         self._children: dict[str, list[str]] = {}
         self._stores: dict[str, StoreBuilder] = {}
         self._global_stores: dict[str, str] = {}
         self._repartition_topics: dict[str, RepartitionTopic] = {}
+        self._source_changelogs: dict[str, str] = {}
         self._copartition_groups: list[CopartitionGroup] = []
         self._calls: dict[str, UsersCall] = {}
         self._store_calls: dict[str, UsersCall] = {}
@@ -54,6 +61,11 @@ class NodeGraph:
     def repartition_topics(self) -> dict[str, RepartitionTopic]:
         """Internal repartition topics by unprefixed name."""
         return self._repartition_topics
+
+    @property
+    def source_changelogs(self) -> dict[str, str]:
+        """Stores that are restored from a topic that is read, with the source node that does."""
+        return self._source_changelogs
 
     def call_of(self, node: str) -> UsersCall:
         """Return the user's call that declared a node."""
@@ -129,6 +141,24 @@ class NodeGraph:
         if isinstance(node, SourceNode):
             return node.is_global
         return any(self._is_global(self._nodes[parent]) for parent in node.parents)
+
+    def _check_stores(self, processor: str, stores: tuple[str, ...]) -> None:
+        for store in stores:
+            if not isinstance(store, str):
+                raise TopologyError(
+                    f"processor {processor!r}: {store!r} is no store's name: give its name"
+                )
+            if store in self._global_stores:
+                raise TopologyError(
+                    f"processor {processor!r}: state store {store!r} is a global one, which every "
+                    "processor can read without being connected to it: leave it out here"
+                )
+            if store not in self._stores:
+                message = (
+                    f"processor {processor!r} uses state store {store!r}, which does not exist: "
+                    f"add it first with add_state_store(...); known: {sorted(self._stores)}"
+                )
+                raise TopologyError(message)
 
     def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
         """Return the error of two builders of one name; names the processors of both."""

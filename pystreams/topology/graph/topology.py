@@ -16,12 +16,17 @@ from typing import Any
 
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
+from pystreams.stores.spec_builder import without_changelog
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.operator import Operator
-from pystreams.topology.contracts.processor import ConnectsStores, ProcessorWrapper
+from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, checked_supplier
-from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
+from pystreams.topology.graph.declaration_checks import (
+    check_store_builder,
+    check_values,
+    stores_brought_by,
+)
 from pystreams.topology.graph.description import TopologyDescription, describe
 from pystreams.topology.graph.naming import check_name
 from pystreams.topology.graph.node_graph import NodeGraph
@@ -190,6 +195,50 @@ class Topology(NodeGraph):
             self.connect_processor_and_state_stores(processor, builder.name)
         return self
 
+    def add_read_only_state_store(
+        self,
+        store_builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Callable[[], AnyProcessor],
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """Add a store that is filled from a topic, and restored from there: it has no changelog.
+
+        Other processors that are connected to it read it; they must be in the partitions of its
+        keys. The topic should be compacted.
+
+        Args:
+            store_builder: Of the store; its changelog is turned off.
+            source_name: The name of the node that reads the topic.
+            topic: The topic.
+            processor_name: The name of the node that keeps the store.
+            supplier: Makes its processors. They must put each record as it is, a null value as a
+                deletion: a store that is restored gets the topic's records without them.
+            key_serde: How the topic's keys are read; the configured default when None.
+            value_serde: How its values are read; the configured default when None.
+            timestamp_extractor: Where event time comes from; the configured one when None.
+
+        Raises:
+            TopologyError: A name is taken, the topic is read already, or an argument is wrong.
+        """
+        check_store_builder(store_builder, "add_read_only_state_store")
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+        )
+        self.add_processor(processor_name, supplier, source_name)
+        self.add_state_store(without_changelog(store_builder), processor_name)
+        self.restore_from_source(store_builder.name, source_name)
+        return self
+
     def connect_processor_and_state_stores(self, processor: str, *stores: str) -> Topology:
         """Let a processor use stores.
 
@@ -200,22 +249,7 @@ class Topology(NodeGraph):
         if not isinstance(node, ProcessorNode):
             message = f"can't connect a state store to {processor!r}: no processor has that name"
             raise TopologyError(message)
-        for store in stores:
-            if not isinstance(store, str):
-                raise TopologyError(
-                    f"processor {processor!r}: {store!r} is no store's name: give its name"
-                )
-            if store in self._global_stores:
-                raise TopologyError(
-                    f"processor {processor!r}: state store {store!r} is a global one, which every "
-                    "processor can read without being connected to it: leave it out here"
-                )
-            if store not in self._stores:
-                message = (
-                    f"processor {processor!r} uses state store {store!r}, which does not exist: "
-                    f"add it first with add_state_store(...); known: {sorted(self._stores)}"
-                )
-                raise TopologyError(message)
+        self._check_stores(processor, stores)
         connected = tuple(dict.fromkeys((*node.stores, *stores)))
         self._nodes[processor] = replace(node, stores=connected)
         return self
@@ -339,6 +373,10 @@ class Topology(NodeGraph):
             raise TopologyError(message)
         self._repartition_topics[topic.name] = topic
 
+    def restore_from_source(self, store: str, source: str) -> None:
+        """Let the topic that a source node reads be the changelog of a store."""
+        self._source_changelogs[store] = source
+
     def add_copartition_group(self, group: CopartitionGroup) -> None:
         """Require that the topics of some source nodes have equal partition counts."""
         self._copartition_groups.append(group)
@@ -357,18 +395,3 @@ class Topology(NodeGraph):
         if self._wrapper is not None:
             supplier = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
         return UserProcessorOperator(supplier, fixed_key=fixed_key)
-
-
-def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:
-    """Return the builders of the stores that a node's supplier brings.
-
-    Raises:
-        TopologyError: What its `stores()` returns are no store builders.
-    """
-    # A class that is its own supplier has `stores` as a method of its objects, if at all.
-    if not isinstance(supplier, ConnectsStores) or isinstance(supplier, type):
-        return ()
-    builders = tuple(supplier.stores() or ())
-    for builder in builders:
-        check_store_builder(builder, f"stores() of the supplier of processor {node!r}")
-    return builders

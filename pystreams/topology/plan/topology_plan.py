@@ -24,6 +24,7 @@ from pystreams.topology.graph.nodes import (
 from pystreams.topology.graph.source_topics import read_by_two
 from pystreams.topology.graph.subtopologies import Subtopology, subtopologies_of
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.tables.changes import TableSourceOperator
 
 
 class TopologyPlan:
@@ -126,13 +127,46 @@ class TopologyPlan:
 
     def logged_stores(self, subtopology: Subtopology) -> list[StoreBuilder]:
         """Return the stores of a sub-topology that have a changelog."""
-        builders = [self.topology.stores[name] for name in subtopology.stores]
-        return [builder for builder in builders if builder.logging]
+        return [store for store, _, logged in self.stores_of(subtopology) if logged]
 
     def stores_of(self, subtopology: Subtopology) -> list[tuple[StoreBuilder, str, bool]]:
-        """Return each store of a sub-topology, its changelog's topic, and whether it is logged."""
+        """Return each store of a sub-topology, its changelog's topic, and whether it is logged.
+
+        The changelog of one that is restored from a source topic, and not logged, is that topic.
+        """
         builders = [self.topology.stores[name] for name in subtopology.stores]
-        return [(store, self.changelog_topic(store.name), store.logging) for store in builders]
+        sources = self.source_changelogs(subtopology)
+        return [
+            (
+                store,
+                sources.get(store.name) or self.changelog_topic(store.name),
+                store.logging and store.name not in sources,
+            )
+            for store in builders
+        ]
+
+    def source_changelogs(self, subtopology: Subtopology) -> dict[str, str]:
+        """Return the stores that are restored from a source topic, with its real name."""
+        nodes, found = self.topology.nodes, {}
+        for store, name in self.topology.source_changelogs.items():
+            source = nodes[name]
+            if store in subtopology.stores and isinstance(source, SourceNode):
+                found[store] = self.topic_name(source.topics[0])
+        return found
+
+    def table_topics(self, subtopology: Subtopology) -> dict[str, str]:
+        """Return the stores of tables that are read from a topic, with its real name."""
+        nodes, found = self.topology.nodes, {}
+        for name in subtopology.nodes:
+            node = nodes[name]
+            if not isinstance(node, ProcessorNode) or len(node.parents) != 1:
+                continue
+            source, operator = nodes[node.parents[0]], node.operator
+            if not isinstance(operator, TableSourceOperator) or operator.store is None:
+                continue
+            if isinstance(source, SourceNode) and len(source.topics) == 1:
+                found[operator.store] = self.topic_name(source.topics[0])
+        return found
 
     def stores_fed_by_stores(self, subtopology: Subtopology) -> frozenset[str]:
         """Return the stores with a processor below one that uses another store.

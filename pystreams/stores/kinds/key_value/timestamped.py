@@ -40,6 +40,7 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
     metered_methods: ClassVar[Mapping[str, str]] = {
         **TypedStore.metered_methods,
         "get_with_timestamp": "get",
+        "sent_with_timestamp": "get",
         "put_with_timestamp": "put",
     }
 
@@ -54,6 +55,21 @@ class TypedTimestampedKeyValueStore(TypedStore[K, ValueAndTimestamp[V]]):
         stored = self._dirty_get(raw_key, ABSENT)
         if stored is ABSENT:
             stored = self._committed_get(raw_key)
+        if stored is None:
+            return None, -1
+        try:
+            return self._deserialize_value(stored[8:]), _UNPACK_LONG(stored)[0]
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+
+    @property
+    def caches(self) -> bool:
+        """Whether a record cache holds changes back until a flush; known once it is open."""
+        return self._buffer.caches
+
+    def sent_with_timestamp(self, key: K) -> tuple[V | None, int]:
+        """Return the same as it was sent downstream, without what the record cache holds back."""
+        stored = self._buffer.get_sent(self._key_bytes(key))
         if stored is None:
             return None, -1
         try:

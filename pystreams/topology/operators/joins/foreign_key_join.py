@@ -9,7 +9,8 @@
 
 A primary row subscribes to its foreign row, where that lives; what it hears comes back to where it
 lives itself. Until then it may have changed: a response says of which value it is (by a hash), and
-is dropped if the row has another one now, because another response is on its way.
+is dropped if the row has another one now, because another response is on its way. See `unanswered`
+for those of an inner join.
 
 Late changes of versioned tables change no present row, and are dropped.
 
@@ -38,6 +39,7 @@ from pystreams.topology.operators.joins.foreign_key_serdes import (
     hash_of,
     primary_key_in,
 )
+from pystreams.topology.operators.joins.unanswered import Unanswered
 from pystreams.topology.operators.tables.table_view import Change, LateChange, TableView
 
 _UNSUBSCRIBE = Instruction.DELETE_KEY_NO_PROPAGATE
@@ -74,6 +76,12 @@ class SubscriptionSendOperator:
         serialize_key = key_serde.serializer(topic + FOREIGN_KEY_SUFFIX)
         value_serde = task.value_serde(self.value_serde, name)
         serialize_value = value_serde.serializer(topic + VALUE_HASH_SUFFIX)
+        unanswered: Unanswered = task.shared(self.topic, Unanswered)
+        if not left:
+            unanswered.commit_with(node)
+
+        def digest_of(value: Any) -> Any:
+            return None if value is None else hash_of(serialize_value(value))
 
         def differ(foreign: Any, other: Any) -> bool:
             if foreign is None or other is None:
@@ -90,7 +98,8 @@ class SubscriptionSendOperator:
             try:
                 before = None if old is None else foreign_key_of(key, old)
                 now = None if new is None else foreign_key_of(key, new)
-                digest = None if new is None else hash_of(serialize_value(new))
+                digest = digest_of(new)
+                waits = not left and unanswered.was_waiting(old, digest_of)
                 moved = before is not None and differ(now, before)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
@@ -101,6 +110,8 @@ class SubscriptionSendOperator:
                     forward(before, subscription, timestamp, headers)
                 forward(now, Subscription(digest, _ANSWER, key, partition), timestamp, headers)
                 return
+            if waits or moved:
+                unanswered.asks(digest)
             if now is None:
                 if new is not None:
                     record_dropped(name, "null foreign key")
@@ -111,7 +122,7 @@ class SubscriptionSendOperator:
             if moved:
                 subscription = Subscription(digest, _UNSUBSCRIBE, key, partition)
                 forward(before, subscription, timestamp, headers)
-            instruction = _ANSWER if moved else _ANSWER_IF_THERE
+            instruction = _ANSWER if moved or waits else _ANSWER_IF_THERE
             forward(now, Subscription(digest, instruction, key, partition), timestamp, headers)
 
         return step
@@ -257,6 +268,7 @@ class ResponseOperator:
         topic: The subscription topic, without the application's prefix.
         table: How to look into the primary table.
         value_serde: Serde of its values.
+        foreign_key_of: Called with (key, value) of a primary row; returns its foreign key, or None.
         joiner: Called with (key, value, foreign value).
         left: Whether rows without a foreign row are in the result.
     """
@@ -264,6 +276,7 @@ class ResponseOperator:
     topic: str
     table: TableView
     value_serde: Serde[Any] | None
+    foreign_key_of: Callable[[Any, Any], Any]
     joiner: Callable[[Any, Any, Any], Any]
     left: bool
 
@@ -274,14 +287,21 @@ class ResponseOperator:
         lookup, joiner, left = self.table.bind(node), self.joiner, self.left
         value_serde = task.value_serde(self.value_serde, name)
         serialize = value_serde.serializer(task.topic_name(self.topic) + VALUE_HASH_SUFFIX)
+        foreign_key_of = self.foreign_key_of
+        unanswered: Unanswered = task.shared(self.topic, Unanswered)
 
         def step(key: Any, response: Response, timestamp: int, headers: Headers) -> None:
             digest, foreign_value, _ = response
             try:
                 value = lookup(key)[0]
-                if digest != (None if value is None else hash_of(serialize(value))):
-                    record_dropped(name, "the row has changed since it asked")
-                    return
+                present = None if value is None else hash_of(serialize(value))
+                if digest != present:
+                    if left or (value is not None and foreign_key_of(key, value) is not None):
+                        record_dropped(name, "the row has changed since it asked")
+                        return
+                    foreign_value = None  # A row that names no other any more has no result.
+                if not left:
+                    unanswered.answered(present)
                 if foreign_value is None and (not left or value is None):
                     joined = None
                 else:

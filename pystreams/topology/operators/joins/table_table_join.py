@@ -8,6 +8,11 @@ Whether a side's row alone is enough for a row of the result is what inner, left
 differ in; it is asked of each side (`required`). A late change of a versioned table changes no
 present row, and is dropped.
 
+Each side looks at the other table as its changes have arrived here: what a record cache holds back
+is joined when it is flushed. So rows that are changed, or deleted, on both sides in one commit end
+as they must, and old values are those that were sent. Differs from Kafka, which looks into the
+cache.
+
 The result has the higher of both timestamps. An old value, where one is wanted, is what the join
 gave before this change: the other side's row has not changed since.
 
@@ -18,7 +23,7 @@ Source: Kafka Streams' `KTableKTableInnerJoin`, `KTableKTableLeftJoin`, `KTableK
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.record import Headers
@@ -76,7 +81,8 @@ class TableJoinSideOperator(TableOperator):
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        lookup, rows, left = self.other.bind(node), self.join.rows, self.left
+        # Else a change would meet one that is still to come, and the two were joined twice, or not.
+        lookup, rows, left = self.other.as_sent().bind(node), self.join.rows, self.left
         required = self.join.right_required if left else self.join.left_required
         forward, report_error, name = node.forward, node.task.report_error, node.name
         record_dropped, send_old_values = node.task.record_dropped, self.send_old_values
@@ -163,6 +169,10 @@ class JoinedView:
     def stores(self) -> tuple[str, ...]:
         """The stores behind both views."""
         return tuple(dict.fromkeys((*self.left.stores, *self.right.stores)))
+
+    def as_sent(self) -> JoinedView:
+        """Return the view of the rows as they were sent downstream."""
+        return replace(self, left=self.left.as_sent(), right=self.right.as_sent())
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the lookup."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import SuppressionBufferFullError
@@ -215,6 +215,10 @@ class SuppressedView:
     def stores(self) -> tuple[str, ...]:
         """The buffer, and the stores behind the parent's view."""
         return (self.store, *self.parent.stores)
+
+    def as_sent(self) -> SuppressedView:
+        """Return the view of the rows as they were sent downstream."""
+        return replace(self, parent=self.parent.as_sent())
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the lookup; what is held back has no timestamp, which is nowhere kept."""

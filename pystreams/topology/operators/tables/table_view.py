@@ -15,7 +15,7 @@ Source: Kafka Streams' `KTableValueGetterSupplier`, `TimestampedTupleForwarder`,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from pystreams.record import Headers, RecordMetadata
@@ -56,12 +56,22 @@ class TableView(Protocol):
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup by time; None if the table keeps the latest rows only."""
 
+    def as_sent(self) -> TableView:
+        """Return the view of the table as those below it know it."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
-    """The view of a table that has a store: the store itself."""
+    """The view of a table that has a store: the store itself.
+
+    Args:
+        store: The store.
+        sent: Whether rows are wanted as they were sent downstream, not those that wait in the
+            record cache for the next flush.
+    """
 
     store: str
+    sent: bool = False
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -70,8 +80,12 @@ class StoreView:
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the store's own lookup: no call in between, where rows are found by their keys."""
-        task = node.task
-        return task.store_kind(self.store).row_lookup(task.store(self.store))
+        kind, store = node.task.store_kind(self.store), node.task.store(self.store)
+        return kind.sent_row_lookup(store) if self.sent else kind.row_lookup(store)
+
+    def as_sent(self) -> StoreView:
+        """Return the view of the rows as they were sent downstream."""
+        return replace(self, sent=True)
 
     def bind_as_of(self, node: NodeContext) -> LookupAsOf | None:
         """Return the lookup of a versioned store."""
@@ -97,6 +111,10 @@ class DerivedView:
     def stores(self) -> tuple[str, ...]:
         """The stores behind the parent's view."""
         return self.parent.stores
+
+    def as_sent(self) -> DerivedView:
+        """Return the view of the rows as they were sent downstream."""
+        return replace(self, parent=self.parent.as_sent())
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the lookup."""

@@ -16,7 +16,7 @@ Source: Kafka Streams' `KTableTransformValues`, `ForwardingDisabledProcessorCont
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pystreams.errors import TopologyError
@@ -118,6 +118,10 @@ class TransformedView:
     def stores(self) -> tuple[str, ...]:
         """The stores behind the parent's view, and the transformer's."""
         return tuple(dict.fromkeys((*self.parent.stores, *self.transformer_stores)))
+
+    def as_sent(self) -> TransformedView:
+        """Return the view of the rows as they were sent downstream."""
+        return replace(self, parent=self.parent.as_sent())
 
     def bind(self, node: NodeContext) -> Lookup:
         """Return the lookup."""

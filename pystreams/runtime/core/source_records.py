@@ -1,0 +1,154 @@
+"""A source topic's records as its task reads them, for a store that is restored from there.
+
+A changelog holds what a store was given. A source topic holds what the application was: records
+that the deserialization handler skips, keys and values that the store's serdes write otherwise,
+times that an extractor finds. So what is restored goes the way that it went when it was processed.
+
+Differs from Kafka, which restores the topic's bytes as they are (KAFKA-8037).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from pystreams.errors import TopologyError
+from pystreams.ids import TaskId, TopicPartition
+from pystreams.kernel.loggers import get_logger
+from pystreams.record import ConsumedMessage, Headers, StaticMessage
+from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
+from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.runtime.state.managed_store import StoreSource
+from pystreams.serdes import Serde
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.graph.nodes import SourceNode
+from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_log = get_logger("pystreams.restore")
+
+Serialize = Callable[[object], bytes]
+
+
+class SourceRecords:
+    """What one store is restored from.
+
+    Args:
+        task_id: The store's task.
+        partition: The partition that the task reads.
+        node: The source node that reads it.
+        builder: Of the store.
+        settings: What all tasks share.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        partition: TopicPartition,
+        node: SourceNode,
+        builder: StoreBuilder,
+        settings: TaskSettings,
+    ) -> None:
+        self._task_id, self._store, topic = task_id, builder.name, partition.topic
+        environment = settings.stores.environment
+        keys = node.key_serde or _known(environment.default_key_serde, "key", node)
+        values = node.value_serde or _known(environment.default_value_serde, "value", node)
+        self._serialize: tuple[Serialize, Serialize] | None = None
+        if builder.store_kind.holds_tables:
+            kept_keys = builder.spec.key_serde or environment.default_key_serde or keys
+            kept_values = builder.spec.value_serde or environment.default_value_serde or values
+            self._serialize = (kept_keys.serializer(topic), kept_values.serializer(topic))
+        self._queue = RecordQueue(
+            task_id=task_id,
+            partition=partition,
+            node=node.name,
+            step=_nowhere,
+            deserializers=(
+                keys.deserializer(partition.topic),
+                values.deserializer(partition.topic),
+            ),
+            extractor=node.timestamp_extractor or settings.timestamp_extractor,
+            handler=self._skip,
+        )
+
+    def read(self, messages: Sequence[ConsumedMessage]) -> list[ConsumedMessage]:
+        """Return what the store would be given of a batch, the last with the batch's last offset.
+
+        Of a store that holds no table, whose processor knows what its records mean, keys and
+        values are the topic's bytes.
+        """
+        queue, serialize = self._queue, self._serialize
+        queue.add(messages)
+        found: list[ConsumedMessage] = []
+        topic, partition = queue.partition
+        last_offset = messages[-1].offset()
+        assert last_offset is not None, "a consumed message has an offset"
+        for key, value, timestamp, headers, message in queue.take(len(queue)):
+            if key is None:
+                continue
+            raw_key, raw_value = message.key(), message.value()
+            if serialize is not None:
+                raw_key = serialize[0](key)
+                raw_value = None if value is None else serialize[1](value)
+            found.append(
+                StaticMessage(topic, partition, last_offset, raw_key, raw_value, timestamp, headers)
+            )
+        return found
+
+    def _skip(self, context: ErrorContext, error: Exception) -> ErrorResponse:
+        """Skip what could not be read when it was processed, which the handler was asked about."""
+        _log.warning(
+            "record that can't be read is not restored",
+            task=str(self._task_id),
+            store=self._store,
+            topic=context.topic,
+            partition=context.partition,
+            offset=context.offset,
+            why=f"{type(error).__name__}: {error}",
+        )
+        return ErrorResponse.CONTINUE
+
+
+def sources_of_stores(
+    plan: TopologyPlan,
+    subtopology: Subtopology,
+    task_id: TaskId,
+    partitions: Collection[TopicPartition],
+    settings: TaskSettings,
+) -> dict[str, StoreSource]:
+    """Return the topics that stores of a task are filled from, as they are.
+
+    Args:
+        plan: The topology's plan.
+        subtopology: The task's part of the topology.
+        task_id: The task.
+        partitions: What it reads; a topic with fewer partitions than others has none for it.
+        settings: What all tasks share.
+    """
+    found: dict[str, StoreSource] = {}
+    changelogs = plan.source_changelogs(subtopology)
+    for store, topic in (plan.table_topics(subtopology) | changelogs).items():
+        partition = TopicPartition(topic, task_id.partition)
+        node = plan.source_of_topic(topic)
+        if node is None or partition not in partitions:
+            continue
+        if store in changelogs:
+            builder = plan.topology.stores[store]
+            other = TopicPartition(plan.changelog_topic(store), task_id.partition)
+            reads = SourceRecords(task_id, partition, node, builder, settings).read
+            found[store] = StoreSource(other, reads)
+        else:
+            found[store] = StoreSource(partition, None)
+    return found
+
+
+def _known(serde: Serde[object] | None, part: str, node: SourceNode) -> Serde[object]:
+    if serde is None:
+        raise TopologyError(
+            f"source {node.name!r} has no {part} serde: give it one, or set default.{part}.serde"
+        )
+    return serde
+
+
+def _nowhere(key: object, value: object, timestamp: int, headers: Headers) -> None:
+    """Stand in for the steps below the source: what is restored goes no further."""

@@ -1,0 +1,58 @@
+"""How far one store is in what it is restored from, and where that ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pystreams.record import ConsumedMessage
+from pystreams.runtime.cluster.committed_offsets import OffsetRange
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+
+
+@dataclass(slots=True)
+class ChangelogRestore:
+    """One changelog on its way into its store.
+
+    Attributes:
+        state: The state the store belongs to.
+        beginning: The first offset of the changelog when the restore began.
+        next_offset: The next offset to read.
+        end_offset: End of the changelog when the restore began, open transactions included:
+            whether they commit is waited for. Of a source topic: the committed offset.
+        limit: The committed offset of a source topic, beyond which nothing is applied; else None.
+        anew: Whether the store was empty when the restore began, and the end is not reached yet.
+        restored: Records applied so far.
+    """
+
+    state: ProcessorStateManager
+    beginning: int
+    next_offset: int
+    end_offset: int
+    anew: bool
+    limit: int | None = None
+    restored: int = 0
+
+    def now_ends_at(self, held: OffsetRange) -> None:
+        """Take note of what the changelog holds now."""
+        self.beginning, self.end_offset = held.beginning, held.high_watermark
+        if self.limit is not None:
+            self.end_offset = min(self.end_offset, self.limit)
+
+    def before_limit(self, messages: list[ConsumedMessage]) -> list[ConsumedMessage]:
+        """Return the messages that are to be applied."""
+        if self.limit is None:
+            return messages
+        limit = self.limit
+        return [message for message in messages if offset_of(message) < limit]
+
+    @property
+    def remaining_records(self) -> int:
+        """Offsets still to go, at most."""
+        return max(self.end_offset - self.next_offset, 0)
+
+
+def offset_of(message: ConsumedMessage) -> int:
+    """Return the offset of a message that was consumed."""
+    offset = message.offset()
+    assert offset is not None, "a consumed message has an offset"
+    return offset

@@ -1,0 +1,111 @@
+"""An inner join by a foreign key whose rows change again before an answer has come back.
+
+The rows of the result are those of both tables in the end, however answers and changes interleave,
+and whatever a restart has forgotten in between.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams import Materialized, StreamsBuilder, Topology, serdes
+from pystreams.testing.simulation import SimulatedProcess
+from tests.simulation.applications import Application
+
+pytestmark = pytest.mark.simulation
+
+
+def joining() -> Topology:
+    """Join rows such as "b:17", which name the row b, with those of `named`."""
+    builder = StreamsBuilder()
+    strings: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    left = builder.table("in", materialized=Materialized(name="left"), **strings)
+    named = builder.table("named", materialized=Materialized(name="named"), **strings)
+    joined = left.join(
+        named,
+        lambda value, row: f"{value}={row}",
+        foreign_key=lambda value: value.partition(":")[0] or None,
+    )
+    joined.to_stream().to("out", **strings)
+    return builder.build()
+
+
+def rows_of(app: Application) -> dict[str, str]:
+    rows: dict[str, str] = {}
+    for message in app.broker.committed_records("out"):
+        key = (message.message_key or b"").decode()
+        rows.pop(key, None)
+        if message.message_value is not None:
+            rows[key] = message.message_value.decode()
+    return rows
+
+
+def step_all(app: Application, process: SimulatedProcess, steps: int) -> None:
+    for _ in range(steps):
+        app.clock.advance_ms(60)
+        process.step()
+        app.broker.settle()
+
+
+def change(app: Application, topic: str, key: str, value: str | None) -> None:
+    app.broker.produce(topic, key.encode(), None if value is None else value.encode(), 1000)
+
+
+@pytest.mark.parametrize("later", ["b:2", ":2", None])
+@pytest.mark.parametrize("first", ["b:1", ":1", None])
+def test_a_row_that_changes_again_before_it_is_answered_loses_its_result(
+    first: str | None, later: str | None, tmp_path: Path
+) -> None:
+    app = Application(tmp_path)
+    app.broker.create_topic("named", 1)
+    process = app.process(topology=joining())
+    process.start()
+    change(app, "named", "a", "A")
+    change(app, "in", "k", "a:0")
+    step_all(app, process, 60)
+    assert rows_of(app) == {"k": "a:0=A"}
+    change(app, "in", "k", first)
+    change(app, "in", "k", later)
+    step_all(app, process, 60)
+
+    assert rows_of(app) == {}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_fast_changes_and_restarts_end_with_the_rows_of_both_tables(
+    seed: int, tmp_path: Path
+) -> None:
+    chance = random.Random(seed)
+    app = Application(tmp_path, ["exactly_once", "exactly_once_v2"][seed % 2])
+    app.broker.create_topic("named", 1)
+    process = app.process(topology=joining())
+    process.start()
+    left: dict[str, str] = {}
+    named: dict[str, str] = {}
+    for number in range(120):
+        if chance.random() < 0.7:
+            key, value = chance.choice("kl"), chance.choice(["a", "b", "c", "", None])
+            value = None if value is None else f"{value}:{number}"
+            table, topic = left, "in"
+        else:
+            key, value = chance.choice("abc"), chance.choice([None, str(number)])
+            table, topic = named, "named"
+        table.pop(key, None)
+        if value is not None:
+            table[key] = value
+        change(app, topic, key, value)
+        step_all(app, process, chance.choice([0, 0, 0, 1, 2, 5]))
+        if chance.random() < 0.04:
+            process.crash()
+            process.start()
+    step_all(app, process, 200)
+
+    assert rows_of(app) == {
+        key: f"{value}={named[name]}"
+        for key, value in left.items()
+        if (name := value.partition(":")[0]) in named
+    }
