@@ -24,6 +24,7 @@ from pystreams import (
     Repartitioned,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -41,6 +42,10 @@ numbers = builder.stream("numbers", key_serde=STRING, value_serde=LONG)
 names = builder.table("names", key_serde=STRING, value_serde=STRING)
 totals = builder.table("totals", key_serde=STRING, value_serde=LONG)
 cities = builder.table("cities", key_serde=LONG, value_serde=STRING)
+places = builder.global_table("places", key_serde=LONG, value_serde=STRING)
+store_builder = Stores.key_value_store_builder(
+    Stores.in_memory_key_value_store("s"), STRING, STRING
+)
 groups = words.group_by_key()
 number_groups = numbers.group_by_key()
 windows = TimeWindows.of_size_with_no_grace(1)

@@ -27,6 +27,7 @@ CLASSES = (
     pystreams.StreamsBuilder,
     pystreams.KStream,
     pystreams.KTable,
+    pystreams.GlobalKTable,
     pystreams.KGroupedStream,
     pystreams.KGroupedTable,
     pystreams.CogroupedKStream,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pystreams import (
+    GlobalKTable,
     KGroupedTable,
     KStream,
     KTable,
@@ -31,6 +32,7 @@ from tests.parity.generated.functions import (
 )
 from tests.parity.generated.options import Step
 from tests.parity.generated.processors import (
+    Filling,
     processor,
     store_builder,
     transformer,
@@ -59,7 +61,7 @@ class CaseTopology:
     def _result(self, step: Step) -> Any:
         operation = step["op"]
         if "from" not in step:
-            return self._table(step) if operation == "table" else self._stream(step)
+            return self._source(step)
         source = self._made[step["from"]]
         other = self._made[step["other"]] if "other" in step else None
         if operation in _GROUPING:
@@ -84,10 +86,28 @@ class CaseTopology:
             return self.builder.stream(pattern=step["pattern"], **consumed)
         return self.builder.stream(step["topics"], **consumed)
 
-    def _table(self, step: Step) -> Any:
-        consumed: Any = options.consumed(step.get("consumed"))
-        kept: Any = options.kept(step.get("materialized"))
-        return self.builder.table(step["topic"], consumed=consumed, materialized=kept)
+    def _source(self, step: Step) -> Any:
+        match step["op"]:
+            case "table":
+                return self._table(step, self.builder.table)
+            case "global_table":
+                return self._table(step, self.builder.global_table)
+            case "global_store":
+                return self._global_store(step)
+        return self._stream(step)
+
+    def _table(self, step: Step, method: Callable[..., Any]) -> Any:
+        consumed = options.consumed(step.get("consumed"))
+        kept = options.kept(step.get("materialized"))
+        return method(step["topic"], consumed=consumed, materialized=kept)
+
+    def _global_store(self, step: Step) -> None:
+        self.builder.add_global_store(
+            store_builder(step["store"]).with_logging_disabled(),
+            step["topic"],
+            lambda: Filling(step["store"]),
+            **options.named(step.get("consumed")),
+        )
 
     def _of_table(self, step: Step, table: KTable[Any, Any], other: Any) -> Any:
         if step["op"] == "transform_values":
@@ -217,6 +237,9 @@ def _joined(step: Step, stream: KStream[Any, Any], other: Any) -> Any:
         step["kind"]
     ]
     called = joiner if with_key else functools.partial(joiner, None)
+    if isinstance(other, GlobalKTable):
+        selector = KEYS[step["selector"]]
+        return method(other, selector, called, with_key=with_key, name=step.get("name"))
     if isinstance(other, KTable):
         return method(other, called, with_key=with_key, **options.joined(step.get("joined")))
     windows = options.join_windows(step["windows"])

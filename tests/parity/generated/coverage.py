@@ -10,7 +10,9 @@ from tests.parity.generated.options import Step
 Case = dict[str, Any]
 
 # What tells steps apart, and changes nothing else.
-_LABELS = frozenset(("out", "from", "other", "topic", "topics", "pattern", "label", "file"))
+_LABELS = frozenset(
+    ("out", "from", "other", "topic", "topics", "pattern", "label", "file", "looks_into")
+)
 
 
 def covered(case: Case) -> frozenset[str]:
@@ -94,6 +96,8 @@ def _kinds(steps: list[Step]) -> dict[str, str]:
             made = "stream"
         elif operation in {"table", "to_table", "count", "reduce", "aggregate"}:
             made = "table"
+        elif operation == "global_table":
+            made = "global table"
         elif operation in {"group_by", "group_by_key"}:
             made = f"{source} groups"
         elif operation == "cogroup":

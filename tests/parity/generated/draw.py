@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.parity.generated import draw_streams, draw_tables
+from tests.parity.generated import draw_global, draw_streams, draw_tables
 from tests.parity.generated.draw_input import draw_input
 from tests.parity.generated.drawing import Drawing, Made
 from tests.parity.generated.options import Step
@@ -34,6 +34,9 @@ _OPERATIONS: dict[str, list[tuple[int, str, _Operation]]] = {
         (4, "", draw_streams.to_table),
         (7, "", draw_streams.joined_with_table),
         (7, "", draw_streams.joined_with_stream),
+        (6, "global", draw_global.joined_with_global_table),
+        (3, "global", draw_global.looked_up),
+        (1, "global", draw_global.written_global_table),
         (14, "", draw_tables.stream_groups),
     ],
     "table": [
@@ -76,6 +79,9 @@ def draw(seed: int, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     draw_streams.stream(drawing)
     for _ in range(drawing.one_of((0, 1, 1, 2))):
         drawing.one_of((draw_streams.stream, draw_streams.table))(drawing)
+    if "global" not in drawing.without:
+        for _ in range(drawing.one_of((0, 0, 1, 2))):
+            drawing.one_of((draw_global.global_table, draw_global.global_store))(drawing)
     for _ in range(drawing.one_of((2, 4, 6, 9))):
         _operation(drawing)
     _finish(drawing)

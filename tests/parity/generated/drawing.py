@@ -18,8 +18,8 @@ class Made:
 
     Attributes:
         name: Which "from" of later steps names it.
-        kind: "stream", "table", "groups", "table_groups", "windowed", "cogrouped" or
-            "windowed_cogroup".
+        kind: "stream", "table", "global_table", "groups", "table_groups", "windowed",
+            "cogrouped" or "windowed_cogroup".
         key: Name of the serde of its keys.
         value: Of its values; of cogrouped ones what they are aggregated to.
         windows: Of windowed ones, and of tables whose windows close.
@@ -51,6 +51,7 @@ class Drawing:
     Attributes:
         scale_ms: What times in the case are measured in.
         without: Operations and kinds of windows that are not drawn.
+        global_stores: Names of stores that every processor may look into.
     """
 
     random: random.Random
@@ -60,6 +61,7 @@ class Drawing:
     made: list[Made] = field(default_factory=list)
     topics: list[str] = field(default_factory=list)
     numbers: int = 0
+    global_stores: list[str] = field(default_factory=list)
 
     # ------------------------------------------------------------------ choices
 

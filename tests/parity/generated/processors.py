@@ -10,13 +10,13 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
-    StoreBuilder,
     Stores,
     ValueAndTimestamp,
     ValueTransformerWithKey,
 )
 from pystreams.serdes import STRING
-from tests.parity.generated.functions import tail, text, weight
+from pystreams.stores.spec_builder import StoreSpecBuilder
+from tests.parity.generated.functions import KEYS, tail, text, weight
 from tests.parity.generated.options import Step, supplier
 
 
@@ -95,6 +95,41 @@ class Numbering(FixedKeyProcessor[Any, Any, Any]):
         self.context.forward(record.with_value(tail(f"{number}.{text(record.value)}")))
 
 
+class Filling(Processor[Any, Any, Any, Any]):
+    """Puts records into the store of a topic: global, or read-only for the others."""
+
+    def __init__(self, store: Step) -> None:
+        self.given = store
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.store = context.get_state_store(self.given["name"])
+
+    def process(self, record: Record[Any, Any]) -> None:
+        value: Any = record.value
+        if value is not None and self.given["kind"] == "timestamped":
+            value = ValueAndTimestamp(value, record.timestamp)
+        if record.key is not None:
+            self.store.put(record.key, value)
+
+
+class LookingUp(Processor[Any, Any, Any, Any]):
+    """Puts beside each value what a store of others has of a key that it names."""
+
+    def __init__(self, store_name: str, key: str) -> None:
+        self.store_name, self.key = store_name, KEYS[key]
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.context = context
+        self.store = context.get_state_store(self.store_name)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key = self.key(record.key, record.value)
+        found = None if key is None else self.store.get(key)
+        if isinstance(found, ValueAndTimestamp):
+            found = f"{text(found.value)}@{found.timestamp}"
+        self.context.forward(record.with_value(tail(f"{text(record.value)}?{text(found)}")))
+
+
 class Marking(ValueTransformerWithKey[Any, Any, Any]):
     """Makes something of rows that are not there too, and of some rows nothing."""
 
@@ -132,6 +167,8 @@ def processor(step: Step) -> Any:
             return Numbering(store)
         case "tag":
             return Tagging()
+        case "look_up":
+            return LookingUp(step["looks_into"], step["fn"])
         case "count":
             assert store is not None
             return Counting(store)
@@ -141,7 +178,7 @@ def processor(step: Step) -> Any:
             return Ticking(PunctuationType.STREAM_TIME, step["every_ms"])
 
 
-def store_builder(given: Step) -> StoreBuilder:
+def store_builder(given: Step) -> StoreSpecBuilder:
     """Return the builder of a processor's store."""
     made = supplier(given)
     if given["kind"] == "timestamped":

@@ -4,7 +4,7 @@ import static parity.generated.Serialized.serde;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
-import java.util.Map;
+import java.util.HashMap;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.Grouped;
@@ -115,7 +115,7 @@ final class Options {
         }
         if (given.hasNonNull("logging")) {
             kept = given.get("logging").asBoolean()
-                ? kept.withLoggingEnabled(Map.of()) : kept.withLoggingDisabled();
+                ? kept.withLoggingEnabled(new HashMap<>()) : kept.withLoggingDisabled();
         }
         return given.hasNonNull("retention_ms")
             ? kept.withRetention(ms(given, "retention_ms")) : kept;
@@ -183,7 +183,7 @@ final class Options {
         }
         if (given.hasNonNull("logging")) {
             joined = given.get("logging").asBoolean()
-                ? joined.withLoggingEnabled(Map.of()) : joined.withLoggingDisabled();
+                ? joined.withLoggingEnabled(new HashMap<>()) : joined.withLoggingDisabled();
         }
         return joined;
     }
@@ -244,7 +244,7 @@ final class Options {
         }
         if (buffer.hasNonNull("logging")) {
             config = buffer.get("logging").asBoolean()
-                ? config.withLoggingEnabled(Map.of()) : config.withLoggingDisabled();
+                ? config.withLoggingEnabled(new HashMap<>()) : config.withLoggingDisabled();
         }
         final Suppressed suppressed = step.hasNonNull("wait_ms")
             ? Suppressed.untilTimeLimit(ms(step, "wait_ms"), config)
