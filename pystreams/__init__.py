@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         log_and_fail,
     )
     from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
+    from pystreams.runtime.tasks.restore_listener import StateRestoreListener
     from pystreams.serdes import Serde, serde_of
     from pystreams.stores.contracts.key_value import (
         KeyValueStore,
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
         CogroupedKStream,
+        GlobalKTable,
         KGroupedStream,
         KGroupedTable,
         KStream,
@@ -188,6 +190,7 @@ _HOMES = {
         "log_and_fail",
     ),
     "pystreams.runtime.queries.query_results": ("FailureReason", "QueryResult", "StateQueryResult"),
+    "pystreams.runtime.tasks.restore_listener": ("StateRestoreListener",),
     "pystreams.serdes": ("Serde", "serde_of"),
     "pystreams.stores.contracts.key_value": (
         "KeyValueStore",
@@ -272,6 +275,7 @@ _HOMES = {
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "CogroupedKStream",
+        "GlobalKTable",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
@@ -304,6 +308,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "FailureReason",
     "FatalStreamsError",
     "FixedKeyProcessor",
+    "GlobalKTable",
     "Grouped",
     "Headers",
     "IsolationLevel",
@@ -354,6 +359,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "State",
     "StateDirectoryError",
     "StateQueryResult",
+    "StateRestoreListener",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptedError",

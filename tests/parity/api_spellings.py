@@ -116,7 +116,6 @@ SPELLED: dict[str, str] = {
     "KafkaStreams.setUncaughtExceptionHandler": "`KafkaStreams.error`, and the exit code of "
     "`pystreams run`",
     "KafkaStreams.metadataForLocalThreads": "`KafkaStreams.statistics`",
-    "KafkaStreams.setStateListener": "`KafkaStreams.state`, and `KafkaStreams.wait` for the end",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
     "InStore.withQuery": "the first argument of `KafkaStreams.query`",
@@ -182,6 +181,7 @@ NOT_NEEDED: dict[str, str] = {
     "StateQueryRequest.getStoreName": _REQUEST,
     "StateQueryRequest.isAllPartitions": _REQUEST,
     "StateQueryResult.addResult": "not needed: `KafkaStreams.query` returns it whole",
+    "StateQueryResult.setGlobalResult": "not needed: `KafkaStreams.query` returns it whole",
     # What a store of one's own answers.
     "QueryResult.forFailure": "not needed: what `StateStore.query` raises becomes "
     "`FailureReason.STORE_EXCEPTION`",
@@ -194,7 +194,6 @@ NOT_NEEDED: dict[str, str] = {
 """Methods that Python does without, and why."""
 
 _HEADERS = "stores with headers (`dsl.store.format=HEADERS`) are not supported"
-_GLOBAL = "there are no global stores"
 _EXECUTION_INFO = (
     "how a query was executed is not recorded; `QueryResult.failure_message` says what went wrong"
 )
@@ -204,10 +203,6 @@ _SKIP_CACHE = (
 )
 
 MISSING: dict[str, str] = {
-    "StreamsBuilder.addGlobalStore": "",
-    "StreamsBuilder.globalTable": "a `table` with the stream's partitioning, joined",
-    "GlobalKTable": "",
-    "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.metrics": "metrics of your own go to a registry of your own",
     "Stores.persistentSessionStoreWithHeaders": _HEADERS,
@@ -222,24 +217,16 @@ MISSING: dict[str, str] = {
     "KafkaStreams.addStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.removeStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.allLocalStorePartitionLags": "`KafkaStreams.statistics` has what is to restore",
-    "KafkaStreams.cleanUp": "`pystreams reset`, or delete the application's directory below "
-    "`state.dir`, stopped",
     "KafkaStreams.clientInstanceIds": "",
-    "KafkaStreams.isPaused": "",
-    "KafkaStreams.pause": "",
-    "KafkaStreams.resume": "",
     "KafkaStreams.metadataForAllStreamsClients": "",
     "KafkaStreams.queryMetadataForKey": "",
     "KafkaStreams.streamsMetadataForStore": "",
-    "KafkaStreams.setGlobalStateRestoreListener": "progress of restores is logged and measured",
     "KafkaStreams.setStandbyUpdateListener": "",
     "StateQueryRequest.enableExecutionInfo": _EXECUTION_INFO,
     "StateQueryRequest.executionInfoEnabled": _EXECUTION_INFO,
     "QueryConfig": _EXECUTION_INFO,
     "QueryResult.addExecutionInfo": _EXECUTION_INFO,
     "QueryResult.getExecutionInfo": _EXECUTION_INFO,
-    "StateQueryResult.getGlobalResult": _GLOBAL,
-    "StateQueryResult.setGlobalResult": _GLOBAL,
     "KeyQuery.isSkipCache": _SKIP_CACHE,
     "KeyQuery.skipCache": _SKIP_CACHE,
     "TimestampedKeyQuery.isSkipCache": _SKIP_CACHE,
@@ -251,6 +238,7 @@ OURS_ALONE: dict[str, set[str]] = {
     "Topology": {
         # What the DSL builds with.
         "add_copartition_group",
+        "add_global_operator",
         "add_operator",
         "add_repartition_topic",
         "add_user_processor",
@@ -258,6 +246,7 @@ OURS_ALONE: dict[str, set[str]] = {
         # What is in it.
         "call_of",
         "call_of_store",
+        "global_stores",
         "children",
         "copartition_groups",
         "nodes",
@@ -290,7 +279,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "set_flush_listener",
     },
     "VersionedKeyValueStore": {"get_range", "read_only"},
-    "KafkaStreams": {"config"},
+    "KafkaStreams": {"config", "wait"},
     "StateQueryResult": {"values"},
     "Position": {"beyond", "deserialize", "dominates", "of_partition", "serialize"},
     "PositionBound": {"missing"},
