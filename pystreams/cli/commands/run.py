@@ -214,7 +214,7 @@ def run(
         config = configuration_of_run(application, options, loaded)
         _check_serdes(loaded, config)
         if options.is_child:
-            ctx.exit(_run_here(loaded, config, options))
+            ctx.exit(_run_here(loaded, config, options, readable=log.is_readable))
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
@@ -225,7 +225,7 @@ def run(
             from pystreams.cli.processes.children import run_processes
 
             ctx.exit(run_processes(options.processes))
-        ctx.exit(_run_here(loaded, config, options))
+        ctx.exit(_run_here(loaded, config, options, readable=log.is_readable))
 
 
 def _create_missing_topics(
@@ -279,7 +279,9 @@ def configuration_of_run(
     return replace(config, metrics_prometheus_port=first + (options.process_number or 1) - 1)
 
 
-def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
+def _run_here(
+    loaded: LoadedTopology, config: StreamsConfig, options: RunOptions, *, readable: bool
+) -> int:
     """Run the client in this process; return the exit code."""
     from pystreams.cli.processes.child_reports import report_to_parent
     from pystreams.cli.processes.children import stop_with_parent
@@ -301,7 +303,8 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
         if options.report:
             report_to_parent(streams.statistics)
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
-        return run_until_stopped(streams, stop, _display(streams, is_child=options.is_child))
+        display = _display(streams, is_child=options.is_child)
+        return run_until_stopped(streams, stop, display, readable=readable)
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:
