@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from pystreams.topology.dsl.streams_and_tables import (
         BranchedKStream,
         CogroupedKStream,
+        GlobalKTable,
         KGroupedStream,
         KGroupedTable,
         KStream,
@@ -274,6 +275,7 @@ _HOMES = {
     "pystreams.topology.dsl.streams_and_tables": (
         "BranchedKStream",
         "CogroupedKStream",
+        "GlobalKTable",
         "KGroupedStream",
         "KGroupedTable",
         "KStream",
@@ -306,6 +308,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "FailureReason",
     "FatalStreamsError",
     "FixedKeyProcessor",
+    "GlobalKTable",
     "Grouped",
     "Headers",
     "IsolationLevel",

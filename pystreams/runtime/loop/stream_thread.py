@@ -42,6 +42,7 @@ from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.statistics import ThreadStatistics
 from pystreams.runtime.loop.summary_line import SummaryLine
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.thread_report import ThreadReport
 from pystreams.runtime.loop.waiting_for_partitions import Absence
@@ -162,6 +163,15 @@ class StreamThread:
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""
         return self._report.latest
+
+    def metadata(self) -> ThreadMetadata:
+        """Return what it and its tasks are doing."""
+        return ThreadMetadata(
+            thread_name=self.name,
+            silent_ms=self._report.silent_ms(),
+            max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
+            active_tasks=self._report.tasks(),
+        )
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
