@@ -175,6 +175,7 @@ def test_clean_up_removes_state_that_is_then_restored(program: Program) -> None:
     assert (program.state_directory / "0_0").exists()
     streams.clean_up()
     assert not (program.state_directory / "0_0").exists()
+    assert (program.state_directory / "kafka-streams-process-metadata").exists()
     with program.streams() as again:
         program.write("a")
         wait_for_count(again, "a", 2)
