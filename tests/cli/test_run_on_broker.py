@@ -256,8 +256,9 @@ def test_what_is_printed_comes_at_once_into_a_pipe_too(application: Application)
     code = application.file.read_text().replace(f'.to("{application.name}-out")', ".print()")
     application.file.write_text(code)
     command = application.command(*application.settings())
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=buffered
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
