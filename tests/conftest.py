@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 _GRACE_S = 60.0
 """How long a test has, once its time limit has struck, to clean up after itself."""
 
-_SLOW_PACKAGES = {"backfill", "benchmarks", "broker", "cli", "devbroker", "examples"}
+_SLOW_PACKAGES = {
+    "backfill",
+    "benchmarks",
+    "broker",
+    "cli",
+    "devbroker",
+    "distribution",
+    "examples",
+}
 """Their tests start processes. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()

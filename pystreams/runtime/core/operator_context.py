@@ -263,8 +263,10 @@ class OperatorContext:
         if ask(self._settings.production_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
+        call = self._plan.topology.call_of(node)
         message = (
-            f"task {self.task_id}: node {node!r} can't write what came of {where(context)}: "
+            f"task {self.task_id}: node {node!r}{call.told()} can't write what came of "
+            f"{where(context)}: "
             f"{error}, or production.exception.handler=continue to leave such records out"
         )
         raise SerializationError(
