@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         log_and_fail,
     )
     from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
-    from pystreams.serdes import Serde, serde_of
+    from pystreams.serdes import HeadersSerde, Serde, serde_of
     from pystreams.stores.contracts.key_value import (
         KeyValueStore,
         ReadOnlyKeyValueStore,
@@ -188,7 +188,7 @@ _HOMES = {
         "log_and_fail",
     ),
     "pystreams.runtime.queries.query_results": ("FailureReason", "QueryResult", "StateQueryResult"),
-    "pystreams.serdes": ("Serde", "serde_of"),
+    "pystreams.serdes": ("HeadersSerde", "Serde", "serde_of"),
     "pystreams.stores.contracts.key_value": (
         "KeyValueStore",
         "ReadOnlyKeyValueStore",
@@ -306,6 +306,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "FixedKeyProcessor",
     "Grouped",
     "Headers",
+    "HeadersSerde",
     "IsolationLevel",
     "JoinWindows",
     "Joined",

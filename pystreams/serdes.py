@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import orjson
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
+from pystreams.record import Headers
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -40,6 +41,65 @@ class Serde(Protocol[T]):
 
     def deserializer(self, topic: str) -> Callable[[bytes], T]:
         """Return the function that turns bytes (never None) read from `topic` into a value."""
+
+
+@runtime_checkable
+class HeadersSerde(Serde[T], Protocol[T]):
+    """A serde that also sees the headers of records.
+
+    Sources and sinks, repartition topics among them, take its functions for headers, or those
+    that every serde has where it returns None for them. State has no headers: stores, their
+    changelogs and what waits in a join take those that every serde has. Of a record the key is
+    first.
+    """
+
+    def headers_serializer(
+        self, topic: str
+    ) -> Callable[[T, Headers], tuple[bytes, Headers]] | None:
+        """Return the function that turns a value (never None) into bytes for `topic`.
+
+        It is given the record's headers, and returns those that go with it.
+        """
+
+    def headers_deserializer(self, topic: str) -> Callable[[bytes, Headers], T] | None:
+        """Return the function that turns bytes (never None) read from `topic` into a value."""
+
+
+def headers_serializer(
+    serde: Serde[Any], topic: str
+) -> Callable[[Any, Headers], tuple[bytes, Headers]] | None:
+    """Return a serde's function for records with headers, or None if it does not look at them."""
+    return serde.headers_serializer(topic) if isinstance(serde, HeadersSerde) else None
+
+
+def headers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes, Headers], Any] | None:
+    """Return a serde's function for records with headers, or None if it does not look at them."""
+    return serde.headers_deserializer(topic) if isinstance(serde, HeadersSerde) else None
+
+
+def sees_headers(serde: Serde[Any], topic: str) -> bool:
+    """Return whether what is read from a topic is read with the records' headers."""
+    return headers_deserializer(serde, topic) is not None
+
+
+def seeing_serializer(
+    serde: Serde[Any], topic: str
+) -> Callable[[Any, Headers], tuple[bytes, Headers]]:
+    """Return a serde's function for records with headers, made of the plain one if it has none."""
+    seeing = headers_serializer(serde, topic)
+    if seeing is not None:
+        return seeing
+    serialize = serde.serializer(topic)
+    return lambda value, headers: (serialize(value), headers)
+
+
+def seeing_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes, Headers], Any]:
+    """Return a serde's function for records with headers, made of the plain one if it has none."""
+    seeing = headers_deserializer(serde, topic)
+    if seeing is not None:
+        return seeing
+    deserialize = serde.deserializer(topic)
+    return lambda data, _: deserialize(data)
 
 
 @runtime_checkable

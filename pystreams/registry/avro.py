@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import PREFIX_BYTES, RegistrySerde
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
 
@@ -36,7 +35,7 @@ class AvroSerde(RegistrySerde[T]):
         parsed = self._parsed(schema, "a serde's schema")
         return parsed.get("name") if isinstance(parsed, dict) else None
 
-    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Callable[[Any], bytes]:
+    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema."""
         from fastavro import schemaless_writer  # noqa: PLC0415 - an extra
 
@@ -57,7 +56,7 @@ class AvroSerde(RegistrySerde[T]):
 
         return write
 
-    def make_reader(self, schema: Any, where: str) -> Callable[[bytes], T]:
+    def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
         from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
 
@@ -70,11 +69,11 @@ class AvroSerde(RegistrySerde[T]):
         from_plain = None if self.model is None else plain_functions(self.model)[1]
         name = "" if self.model is None else self.model.__name__
         if _is_bytes(writers):
-            return _without_prefix
+            return lambda data: cast("Any", data[skipped_bytes:])
 
         def read(data: bytes) -> Any:
             buffer = BytesIO(data)
-            buffer.seek(PREFIX_BYTES)
+            buffer.seek(skipped_bytes)
             try:
                 plain = schemaless_reader(buffer, writers, readers)
                 return plain if from_plain is None else from_plain(plain)
@@ -121,7 +120,3 @@ def _is_bytes(parsed: Any) -> bool:
     return parsed == "bytes" or (
         isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
     )
-
-
-def _without_prefix(data: bytes) -> Any:
-    return data[PREFIX_BYTES:]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import orjson
 
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import PREFIX_BYTES, RegistrySerde
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class JsonSchemaSerde(RegistrySerde[T]):
         described = orjson.loads(schema.schema_str)
         return described.get("title") if isinstance(described, dict) else None
 
-    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Callable[[Any], bytes]:
+    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema."""
         dump = orjson.dumps if self.model is None else json_functions(self.model, strict=False)[0]
         if not self.validate:
@@ -49,19 +49,19 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
         return write
 
-    def make_reader(self, schema: Any, where: str) -> Callable[[bytes], T]:
+    def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
         loads = orjson.loads
         from_bytes: Callable[[Any], Any] = loads
         if self.model is not None:
             from_bytes = json_functions(self.model, strict=False)[1]
         if not self.validate:
-            return lambda data: from_bytes(data[PREFIX_BYTES:])
+            return lambda data: from_bytes(data[skipped_bytes:])
         refuse = validator(self.client, self.own_schema() or schema, where)
         is_plain = self.model is None
 
         def read(data: bytes) -> Any:
-            payload = data[PREFIX_BYTES:]
+            payload = data[skipped_bytes:]
             plain = loads(payload)
             refuse(plain)
             return plain if is_plain else from_bytes(payload)
