@@ -28,8 +28,9 @@ from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
@@ -86,6 +87,7 @@ class TopologyTestDriver:
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._tasks: list[StreamTask] = []
+        self._event_loop = EventLoop()
         self._stores = DriverStores(topology.stores, self.get_all_state_stores)
         try:
             self._tasks.extend(self._task(part.id) for part in self._plan.subtopologies)
@@ -241,6 +243,7 @@ class TopologyTestDriver:
         """Close processors and stores."""
         for task in self._tasks:
             task.close()
+        self._event_loop.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -275,6 +278,7 @@ class TopologyTestDriver:
         return task_settings(
             self._config,
             num_partitions=lambda _: 1,
+            async_calls=self._event_loop.calls,
             build=_build_in_memory if self._state_directory is None else build_as_asked,
         )
 
@@ -312,7 +316,7 @@ class TopologyTestDriver:
                 progress = True
 
     def _commit(self, task: StreamTask) -> None:
-        task.flush_caches()
+        task.settle()
         for output in task.outputs():
             self._capture(output)
         task.post_commit()

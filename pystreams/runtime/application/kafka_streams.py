@@ -23,6 +23,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
@@ -99,6 +100,7 @@ class KafkaStreams:
         self._threads: list[StreamThread] = []
         self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
+        self._event_loop = EventLoop()
         self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
@@ -343,6 +345,7 @@ class KafkaStreams:
                 task_settings=task_settings(
                     config,
                     num_partitions=topics.num_partitions,
+                    async_calls=self._event_loop.calls,
                     recording=recording_of(config, self._clock),
                     topic_entries=inputs.entries,
                 ),
@@ -365,6 +368,7 @@ class KafkaStreams:
             watch.start(config.metadata_max_age_ms, self._fail)
             self._run_threads(parts, cleaner)
         finally:
+            self._event_loop.close()
             directory.close()
 
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:

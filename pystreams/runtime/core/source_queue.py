@@ -6,8 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    decode_partition_time,
+)
+from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import Deserializers, RecordQueue
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.serdes import Serde, seeing_deserializer, sees_headers
 from pystreams.topology.plan.compiler import CompiledSource
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -20,8 +25,9 @@ def source_queue(
     *,
     plan: TopologyPlan,
     settings: TaskSettings,
+    committed: CommittedOffset | None = None,
 ) -> RecordQueue:
-    """Return an empty queue.
+    """Return an empty queue, which begins at a committed offset if there is one.
 
     Args:
         partition: The partition; its task reads the topic.
@@ -29,11 +35,12 @@ def source_queue(
         operators: The context of the task's operators.
         plan: The topology's plan.
         settings: What all tasks share.
+        committed: The partition's committed offset.
     """
     task_id, topic = operators.task_id, partition.topic
     node = plan.source_of_topic(topic)
     assert node is not None, f"task {task_id} was given {partition}, which it never reads"
-    return RecordQueue(
+    queue = RecordQueue(
         task_id=task_id,
         partition=partition,
         node=node.name,
@@ -46,6 +53,10 @@ def source_queue(
         extractor=node.timestamp_extractor or settings.timestamp_extractor,
         handler=settings.deserialization_handler,
     )
+    if committed is not None:
+        queue.next_offset = committed.next_offset
+        queue.partition_time = decode_partition_time(committed.metadata)
+    return queue
 
 
 def _deserializers(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:

@@ -105,7 +105,7 @@ class ThreadMetrics:
         """Return the totals that have a rate."""
         manager = self._manager
         tasks = self._tasks()
-        running = sum(task.processed_records for task in tasks)
+        running = sum(task.counts.processed for task in tasks)
         totals: dict[MetricName, float] = {
             MetricName("process-total", THREAD_GROUP, self._tags): manager.closed_records + running,
             MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
@@ -114,8 +114,8 @@ class ThreadMetrics:
         for task in tasks:
             tags = self._task_tags(task)
             restored = task.state_manager.restored_records
-            totals[MetricName("process-total", TASK_GROUP, tags)] = task.processed_records
-            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.dropped_records
+            totals[MetricName("process-total", TASK_GROUP, tags)] = task.counts.processed
+            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.counts.dropped
             totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
         return totals
 
@@ -143,8 +143,8 @@ class ThreadMetrics:
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
         for name, by_topic in (
-            ("records-consumed-total", dict(task.consumed_records)),
-            ("records-produced-total", task.produced_records()),
+            ("records-consumed-total", dict(task.counts.consumed)),
+            ("records-produced-total", task.counts.produced()),
         ):
             for topic, records in by_topic.items():
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.tasks.concurrent_calls import waiting_pool

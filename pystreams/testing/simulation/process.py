@@ -29,6 +29,7 @@ from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
 from pystreams.testing.simulation.disk import SimulatedDirectories, SimulatedDisk, SimulatedEngine
@@ -183,6 +184,7 @@ class SimulatedProcess:
             task_settings=task_settings(
                 self._config,
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
+                async_calls=InlineCalls,
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock),
                 topic_entries=self._input_topics.entries,

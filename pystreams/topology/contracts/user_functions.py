@@ -28,10 +28,20 @@ def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> 
         TopologyError: It is no function, is async, or takes other parameters; says which are
             expected.
     """
+    if callable(function):
+        refuse_async(function, operation)
+    return checked_async(function, operation, parameters)
+
+
+def checked_async(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:
+    """Return the function, which may be async, if it can be called with these parameters.
+
+    Raises:
+        TopologyError: It is no function, or takes other parameters; says which are expected.
+    """
     expected = ", ".join(parameters)
     if not callable(function):
         raise TopologyError(f"{operation} takes a function of ({expected}), not {function!r}")
-    refuse_async(function, operation)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):

@@ -12,7 +12,7 @@ Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
@@ -38,6 +38,7 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from pystreams.topology.declarations import held_values
 from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
@@ -45,6 +46,7 @@ from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
 from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
+from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
@@ -147,6 +149,103 @@ class KStream(Generic[K, V]):
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         operator = stateless.MapValuesOperator(mapper, with_key=with_key)
         return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[K], list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[True],
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def map_values_batch(
+        self,
+        mapper: Callable[..., Iterable[V2]],
+        *,
+        with_key: bool = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Replace values many at a time: one call for the records that are there anyway.
+
+        For what is cheaper by the hundred: numpy, pandas, a model's predictions. Nothing is waited
+        for, and records go on in their order. Of a batch that fails each record is tried alone, so
+        that `processing.exception.handler` is asked about the ones at fault: the mapper must have
+        no effects.
+
+        Args:
+            mapper: Called with a list of values; returns as many.
+            with_key: Call the mapper with (keys, values), two lists.
+            max_batch: How many records a call gets at most, 1 or more.
+            name: Names the node.
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or `max_batch` is no such number.
+        """
+        operator = held_values.in_batches(mapper, with_key=with_key, max_batch=max_batch)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name))
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[V], Awaitable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[K, V], Awaitable[V2]],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    def map_values_async(
+        self,
+        mapper: Callable[..., Awaitable[V2]],
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]:
+        """Replace each value by what an async function answers: calls to other services.
+
+        Many calls are under way at a time, in one event loop beside the stream threads. A commit
+        waits for those it covers, and a record whose call was not committed is asked for again
+        after a crash: what a call does elsewhere may be done twice. One that fails, after its
+        retries, goes to `processing.exception.handler`.
+
+        Args:
+            mapper: An `async def` function of (value).
+            with_key: Call the mapper with (key, value).
+            name: Names the node.
+            options: `max_in_flight` (calls a task has under way, 100 by default); `timeout_ms` (a
+                call's, 5000); `retries` (0) and `retry_backoff_ms` (100, doubled each time);
+                `ordered` (True: results come in the order of the records; False: only those of one
+                key do, and none waits for a slow call of another).
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or an option is out of range.
+        """
+        operator = held_values.awaited(mapper, options, with_key=with_key)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None

@@ -176,6 +176,10 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         if encoded is None:
             return
         raw_key, raw_value, headers = encoded
+        if partitioner is not None and raw_key is not None and outputs[0].partition is None:
+            # Chosen here as the producer would: in a buffer of its own it might change places with
+            # a record of its key that the partitioner has placed.
+            outputs = (task.output(topic, partition_of(raw_key, task.num_partitions(topic))),)
         for output in outputs:
             output.records.append((raw_key, raw_value, timestamp, headers))
 
