@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, TypeVar, cast
 
 import orjson
 
+from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import Read, RegistrySerde, Write
 from pystreams.typed_values.misfit import Misfit
@@ -39,7 +41,7 @@ class AvroSerde(RegistrySerde[T]):
         """Return the function that writes values with a schema."""
         from fastavro import schemaless_writer  # noqa: PLC0415 - an extra
 
-        parsed = self._parsed(schema, where)
+        parsed, named = parsed_schema(self.client, schema, where)
         to_plain = None if self.model is None else plain_functions(self.model)[0]
         if _is_bytes(parsed):
             return lambda value: prefix + value
@@ -54,7 +56,8 @@ class AvroSerde(RegistrySerde[T]):
                 raise ValueError(f"{where}: {error}") from error
             return buffer.getvalue()
 
-        return write
+        made = writer_of(parsed, named)
+        return write if made is None else _with_made_writer(made, to_plain, prefix, write)
 
     def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
@@ -86,7 +89,7 @@ class AvroSerde(RegistrySerde[T]):
         return read
 
     def _parsed(self, schema: Any, where: str) -> Any:
-        return parsed_schema(self.client, schema, where)
+        return parsed_schema(self.client, schema, where)[0]
 
     def __repr__(self) -> str:
         """Return how it was made."""
@@ -94,8 +97,32 @@ class AvroSerde(RegistrySerde[T]):
         return f"SchemaRegistry({self.client.url!r}).avro({model})"
 
 
-def parsed_schema(client: RegistryClient, schema: Any, where: str) -> Any:
-    """Return fastavro's form of a schema, with what it refers to."""
+def _with_made_writer(
+    made: Write, to_plain: Callable[[Any], Any] | None, prefix: bytes, write: Write
+) -> Write:
+    """Return the function that leaves to fastavro what the schema's own function does not take."""
+    if to_plain is None:
+
+        def write_plain(value: Any) -> bytes:
+            try:
+                return prefix + made(value)
+            except Exception:  # noqa: BLE001 - whatever it is, fastavro knows better
+                return write(value)
+
+        return write_plain
+    plain_of = to_plain
+
+    def write_model(value: Any) -> bytes:
+        try:
+            return prefix + made(plain_of(value))
+        except Exception:  # noqa: BLE001 - likewise
+            return write(value)
+
+    return write_model
+
+
+def parsed_schema(client: RegistryClient, schema: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """Return fastavro's form of a schema, and the types that it names."""
     from fastavro import parse_schema  # noqa: PLC0415 - an extra
 
     named: dict[str, Any] = {}
@@ -112,7 +139,7 @@ def parsed_schema(client: RegistryClient, schema: Any, where: str) -> Any:
             parse_schema(orjson.loads(found.schema_str), named_schemas=named)
 
     parse_references(schema)
-    return parse_schema(orjson.loads(schema.schema_str), named_schemas=named)
+    return parse_schema(orjson.loads(schema.schema_str), named_schemas=named), named
 
 
 def _is_bytes(parsed: Any) -> bool:
