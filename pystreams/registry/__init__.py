@@ -5,7 +5,7 @@
     registry = SchemaRegistry({"url": "http://localhost:8081"})
     orders = registry.avro(Order, schema=ORDER_SCHEMA)
 
-Needs the extra `pystreams[registry]`. Reading order: `schema_registry`, `registry_serde`,
+Needs the extra `pystreams-kafka[registry]`. Reading order: `schema_registry`, `registry_serde`,
 `wire_format`, `avro`, `registry_client`.
 """
 

@@ -69,7 +69,7 @@ def backfill(
     The application must not run, nor have run, under this application.id. Punctuations on
     wall-clock time do not fire in a backfill; those on stream time do.
 
-    Needs the extra: pip install 'pystreams[spark]', and Java 17 or 21.
+    Needs the extra: pip install 'pystreams-kafka[spark]', and Java 17 or 21.
 
     \b
     Exit codes:
