@@ -74,6 +74,11 @@ class RegistrySerde(ABC, Generic[T]):
     schema_type = ""
     """What the registry calls the format."""
 
+    @property
+    def value_type(self) -> type[T] | None:
+        """Return the class of the values, if there is one."""
+        return self.model
+
     @abstractmethod
     def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema, behind a prefix."""

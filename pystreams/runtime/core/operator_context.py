@@ -234,8 +234,9 @@ class OperatorContext:
         if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
+        declared = self._declared(node) if isinstance(error, SerializationError) else ""
         message = (
-            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on "
+            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__} on "
             f"{where(context)}: {error}; fix the code, or set "
             "processing.exception.handler=continue to skip such records"
         )
@@ -255,7 +256,8 @@ class OperatorContext:
             self.dropped_records += 1
             return
         message = (
-            f"task {self.task_id}: node {node!r} can't write what came of {where(context)}: "
+            f"task {self.task_id}: node {node!r}{self._declared(node)} can't write what came of "
+            f"{where(context)}: "
             f"{error}, or production.exception.handler=continue to leave such records out"
         )
         raise SerializationError(
@@ -266,6 +268,11 @@ class OperatorContext:
             task_id=self.task_id,
             node=node,
         ) from error
+
+    def _declared(self, node: str) -> str:
+        """Return the user's line that declared a node, if it is known."""
+        call = self._plan.topology.call_of(node)
+        return f" ({call.method}(...) at {call.place})" if call.place else ""
 
     def record_dropped(
         self, node: str, reason: str, details: Callable[[], Mapping[str, object]] | None = None
