@@ -79,12 +79,15 @@ class AvroSerde(RegistrySerde[T]):
             buffer.seek(skipped_bytes)
             try:
                 plain = schemaless_reader(buffer, writers, readers)
-                return plain if from_plain is None else from_plain(plain)
-            except Misfit as error:
-                raise ValueError(f"{where}: {error.text(name)}") from None
             except Exception as error:
                 kind = type(error).__name__
                 raise ValueError(f"{where}: {kind}: {error}") from error
+            try:
+                return plain if from_plain is None else from_plain(plain)
+            except Misfit as error:
+                raise ValueError(f"{where}: {error.text(name)}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
 
         return read
 
