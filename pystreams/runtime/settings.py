@@ -16,6 +16,7 @@ from pystreams.config.client_overrides import max_poll_interval_ms, session_time
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
+from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.bytes_ledger import BytesLedger
 from pystreams.runtime.state.store_settings import StoreSettings
@@ -153,6 +154,7 @@ def task_settings(
     build: Callable[[StoreBuilder], StateStore] = build_as_asked,
     recording: Recording = AT_INFO,
     topic_entries: Callable[[str], bytes] = lambda _: b"",
+    global_stores: GlobalStores | None = None,
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
 
@@ -163,6 +165,7 @@ def task_settings(
         build: Makes stores; a test driver or simulation puts other engines in their place.
         recording: How metrics are recorded.
         topic_entries: Returns what is committed with the offsets of a topic.
+        global_stores: Those of the process, if there are any.
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
@@ -188,6 +191,7 @@ def task_settings(
         async_calls=async_calls,
         operators=_operator_settings(config),
         topic_entries=topic_entries,
+        global_stores=global_stores or GlobalStores(),
         app_configs=_app_configs(config),
     )
 

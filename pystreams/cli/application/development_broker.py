@@ -57,7 +57,7 @@ def create_missing_topics(
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
     plan = TopologyPlan(topology, config.application_id)
-    sources = plan.source_topics()
+    sources = [*plan.source_topics(), *plan.global_topics()]
     admin = ConfluentClients(config).admin()
     existing = admin.partition_counts()
     missing = sorted({*sources, *plan.sink_topics()} - existing.keys())

@@ -190,6 +190,12 @@ class OperatorContext:
 
     # ------------------------------------------------------------------ what operators call
 
+    def global_store(self, name: str) -> Any:
+        """Return a view of a global store; None if there is none of the name."""
+        if name not in self._plan.topology.global_stores:
+            return None
+        return self._settings.global_stores.view(name)
+
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of the task can do."""
         return self._plan.topology.stores[name].store_kind

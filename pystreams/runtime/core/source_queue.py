@@ -40,11 +40,27 @@ def source_queue(
     task_id, topic = operators.task_id, partition.topic
     node = plan.source_of_topic(topic)
     assert node is not None, f"task {task_id} was given {partition}, which it never reads"
-    queue = RecordQueue(
-        task_id=task_id,
+    source = next(source for source in sources if source.node is node)
+    queue = queue_of_source(partition, source, operators, settings)
+    if committed is not None:
+        queue.next_offset = committed.next_offset
+        queue.partition_time = decode_partition_time(committed.metadata)
+    return queue
+
+
+def queue_of_source(
+    partition: TopicPartition,
+    source: CompiledSource,
+    operators: OperatorContext,
+    settings: TaskSettings,
+) -> RecordQueue:
+    """Return an empty queue of a partition that a compiled source reads."""
+    node, topic = source.node, partition.topic
+    return RecordQueue(
+        task_id=operators.task_id,
         partition=partition,
         node=node.name,
-        step=next(source.step for source in sources if source.node is node),
+        step=source.step,
         deserializers=_deserializers(
             operators.key_serde(node.key_serde, node.name),
             operators.value_serde(node.value_serde, node.name),
@@ -53,10 +69,6 @@ def source_queue(
         extractor=node.timestamp_extractor or settings.timestamp_extractor,
         handler=settings.deserialization_handler,
     )
-    if committed is not None:
-        queue.next_offset = committed.next_offset
-        queue.partition_time = decode_partition_time(committed.metadata)
-    return queue
 
 
 def _deserializers(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.held_records import AsyncCalls
@@ -31,6 +32,7 @@ class TaskSettings:
         operators: What operators need of the configuration.
         async_calls: Makes the asynchronous calls of a task.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
     """
 
@@ -45,4 +47,5 @@ class TaskSettings:
     operators: OperatorSettings = field(default_factory=OperatorSettings)
     async_calls: Callable[[], AsyncCalls]
     topic_entries: Callable[[str], bytes] = lambda _: b""
+    global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)

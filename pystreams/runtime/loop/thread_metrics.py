@@ -24,7 +24,9 @@ from pystreams.metrics.definitions import (
     THREAD_GROUP,
     TOPIC_GROUP,
 )
+from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.stores.accounting.metered import StoreMeters
@@ -148,6 +150,26 @@ class ThreadMetrics:
         ):
             for topic, records in by_topic.items():
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
+
+
+def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metrics:
+    """Return the metrics of the global stores of a process; callable from any thread.
+
+    Args:
+        name: The thread's name.
+        task: What fills them.
+        remaining_records: How many offsets are still to go until they are filled, at most.
+    """
+    tags: Tags = (("thread-id", name), ("task-id", str(GLOBAL_TASK_ID)))
+    remaining = MetricName("restore-remaining-records-total", TASK_GROUP, tags)
+    dropped = MetricName("dropped-records-total", TASK_GROUP, tags)
+    metrics: Metrics = {remaining: remaining_records, dropped: task.dropped_records}
+    for topic, records in task.consumed_records.copy().items():
+        of_topic = (*tags, ("topic-name", topic))
+        metrics[MetricName("records-consumed-total", TOPIC_GROUP, of_topic)] = records
+    for store, meters in task.state.meters().items():
+        metrics.update(_store((*tags, (f"{meters.store_type}{STATE_ID_SUFFIX}", store)), meters))
+    return metrics
 
 
 def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, MetricValue]]:

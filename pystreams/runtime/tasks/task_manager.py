@@ -333,7 +333,7 @@ class TaskManager:
     # ------------------------------------------------------------------ inside
 
     def _make(self, task_id: TaskId, partitions: list[TopicPartition]) -> None:
-        subtopology = self._plan.subtopologies[task_id.subtopology]
+        subtopology = self._plan.by_id[task_id.subtopology]
         task = StreamTask(
             task_id,
             self._plan,

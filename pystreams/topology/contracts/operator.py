@@ -83,6 +83,13 @@ class TaskContext(Protocol):
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
 
+    def global_store(self, name: str) -> Any:
+        """Return a view of a global store, which refuses writes; None if there is none of the name.
+
+        Raises:
+            StoreNotAvailableError: It is not filled yet.
+        """
+
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of this task can do."""
 

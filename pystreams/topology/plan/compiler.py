@@ -16,6 +16,7 @@ from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.record_encoder import Encode, once_more, record_encoder, sees_headers
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
+_KAFKAS_CHOICE: Sequence[int | None] = (None,)
 _REMEMBERED_KEYS = 4096
 
 
@@ -145,30 +146,31 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
     if isinstance(partitioner, WindowedStreamPartitioner):
         partitioner = partitioner.bound(task.key_serde(partitioner.serde, name))
 
-    def choose(key: Any, value: Any, timestamp: int, headers: Headers) -> Sequence[OutputBuffer]:
+    def choose(
+        key: Any, value: Any, timestamp: int, headers: Headers
+    ) -> tuple[str, Sequence[int | None]]:
         topic = static_topic
         if extract is not None:
             source = task.record.metadata() or (None, None, None)
             topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
         if partitioner is None:
-            return (task.output(topic),)
+            return topic, _KAFKAS_CHOICE
         chosen = partitioner(topic, key, value, task.num_partitions(topic))
         if isinstance(chosen, AbstractSet):
-            return [task.output(topic, partition) for partition in sorted(chosen)]
+            return topic, sorted(chosen)
         if isinstance(chosen, list | tuple):
             raise TypeError(f"the partitioner returned {chosen!r}: several partitions are a set")
-        return (task.output(topic, chosen),)
+        return topic, (chosen,)
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            outputs = choose(key, value, timestamp, headers)
+            topic, partitions = choose(key, value, timestamp, headers)
         except Exception as error:  # noqa: BLE001 - the user's extractor may raise anything
             task.report_error(error, name)
             return
-        if not outputs:
+        if not partitions:
             task.record_dropped(name, "the partitioner chose no partition")
             return
-        topic = outputs[0].topic
         encode = encoders.get(topic)
         if encode is None:
             encode = encoders[topic] = record_encoder(node, task, topic)
@@ -176,11 +178,12 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         if encoded is None:
             return
         raw_key, raw_value, headers = encoded
-        if partitioner is not None and raw_key is not None and outputs[0].partition is None:
+        if partitioner is not None and raw_key is not None and partitions[0] is None:
             # Chosen here as the producer would: in a buffer of its own it might change places with
             # a record of its key that the partitioner has placed.
-            outputs = (task.output(topic, partition_of(raw_key, task.num_partitions(topic))),)
-        for output in outputs:
-            output.records.append((raw_key, raw_value, timestamp, headers))
+            partitions = (partition_of(raw_key, task.num_partitions(topic)),)
+        record = (raw_key, raw_value, timestamp, headers)
+        for partition in partitions:
+            task.output(topic, partition).records.append(record)
 
     return step
