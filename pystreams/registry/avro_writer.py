@@ -71,7 +71,9 @@ def writer_of(parsed: Any, named: dict[str, Any]) -> Write | None:
         )
         made: dict[str, Any] = {}
         exec(compile(text, "<avro writer>", "exec"), making.values, made)  # noqa: S102
-    except (_Unknown, SyntaxError):  # Python allows twenty blocks within each other.
+    except (_Unknown, SyntaxError, LookupError, TypeError):
+        # Python allows twenty blocks within each other; and what is odd about a schema, fastavro
+        # may know.
         return None
     write: Write = made["write"]
     return write
@@ -115,6 +117,8 @@ class _Making:
         if "name" in schema:
             self._named[schema["name"]] = schema
         kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.add(kind, name, depth)
         if "logicalType" in schema:
             self._prepare(schema, kind, name, depth)
         if kind in {"record", "error"}:

@@ -59,17 +59,16 @@ class ProtobufSerde(RegistrySerde[T]):
     def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads messages with their place before them."""
         parse, refuse = self._parser(where), self._refuser(schema, where)
-        known: dict[bytes, int] = {}
+        known: set[bytes] = set()
         first, after_first = b"\x00", skipped_bytes + 1
 
         def read(data: bytes) -> Any:
-            if data[skipped_bytes:after_first] == first and first in known:
+            if first in known and data[skipped_bytes:after_first] == first:
                 return parse(data[after_first:])
             place, end = read_place(data, skipped_bytes)
             shown = data[skipped_bytes:end]
-            if shown not in known:
-                refuse(place)
-                known[shown] = end
+            if shown not in known and refuse(place):
+                known.add(shown)
             return parse(data[end:])
 
         return read
@@ -91,22 +90,24 @@ class ProtobufSerde(RegistrySerde[T]):
 
         return parse
 
-    def _refuser(self, schema: Any, where: str) -> Callable[[tuple[int, ...]], None]:
+    def _refuser(self, schema: Any, where: str) -> Callable[[tuple[int, ...]], bool]:
         """Return what refuses another message of the file: its bytes could be read, as nonsense.
 
-        The package is not compared: readers of other languages have their own.
+        It returns whether the message is the serde's own, as far as the file tells. The package is
+        not compared: readers of other languages have their own.
         """
         names = _message_names(schema.schema_str)
         descriptor = self._descriptor()
         own = _local_name(descriptor)
 
-        def refuse(place: tuple[int, ...]) -> None:
+        def refuse(place: tuple[int, ...]) -> bool:
             found = names.get(place)
             if found is not None and found != own:
                 raise ValueError(
                     f"{where}: it is a message {found}, and this serde reads {own}: give it the "
                     "class of that message"
                 )
+            return found is not None
 
         return refuse
 

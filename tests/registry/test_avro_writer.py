@@ -159,6 +159,15 @@ for _ in range(30):
     DEEP = {"type": "array", "items": DEEP}
 
 
+def test_a_type_within_a_type_is_the_inner_one() -> None:
+    schema = {"type": {"type": "array", "items": {"type": "int"}}}
+    named: dict[str, Any] = {}
+    write = writer_of(schema, named)
+    assert write is not None
+
+    assert write([1, 2]) == b"\x04\x02\x04\x00"
+
+
 @pytest.mark.parametrize("schema", [["null", "int", "string"], ["null"], NODE, DEEP])
 def test_a_schema_that_is_not_known_has_no_writer(schema: Any) -> None:
     named: dict[str, Any] = {}
