@@ -243,8 +243,10 @@ class OperatorContext:
         if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
+        call = self._plan.topology.call_of(node)
+        declared = call.told() if isinstance(error, SerializationError) else ""
         message = (
-            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on "
+            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__} on "
             f"{where(context)}: {error}; fix the code, or set "
             "processing.exception.handler=continue to skip such records"
         )
