@@ -152,7 +152,7 @@ def programs(kind: str, size: Size, *, java: bool) -> Iterator[tuple[str, Progra
         )
     if kind in BY_HAND:
         yield "rocksdict by hand", lambda at: in_own_process(measure_by_hand, kind, size, at)
-    if java:
+    if java and KINDS[kind].in_kafka_streams:
         yield "Kafka Streams", lambda at: kafka_streams(kind, size, at)
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     )
     from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
     from pystreams.runtime.tasks.restore_listener import StateRestoreListener
-    from pystreams.serdes import Serde, serde_of
+    from pystreams.serdes import HeadersSerde, Serde, serde_of
     from pystreams.stores.contracts.key_value import (
         KeyValueStore,
         ReadOnlyKeyValueStore,
@@ -191,7 +191,7 @@ _HOMES = {
     ),
     "pystreams.runtime.queries.query_results": ("FailureReason", "QueryResult", "StateQueryResult"),
     "pystreams.runtime.tasks.restore_listener": ("StateRestoreListener",),
-    "pystreams.serdes": ("Serde", "serde_of"),
+    "pystreams.serdes": ("HeadersSerde", "Serde", "serde_of"),
     "pystreams.stores.contracts.key_value": (
         "KeyValueStore",
         "ReadOnlyKeyValueStore",
@@ -311,6 +311,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "GlobalKTable",
     "Grouped",
     "Headers",
+    "HeadersSerde",
     "IsolationLevel",
     "JoinWindows",
     "Joined",

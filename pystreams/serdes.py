@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import orjson
 
 from pystreams.errors import NOT_OF_ONE_RECORD, SerializationError
+from pystreams.record import Headers
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -40,6 +41,65 @@ class Serde(Protocol[T]):
 
     def deserializer(self, topic: str) -> Callable[[bytes], T]:
         """Return the function that turns bytes (never None) read from `topic` into a value."""
+
+
+@runtime_checkable
+class HeadersSerde(Serde[T], Protocol[T]):
+    """A serde that also sees the headers of records.
+
+    Sources and sinks, repartition topics among them, take its functions for headers, or those
+    that every serde has where it returns None for them. State has no headers: stores, their
+    changelogs and what waits in a join take those that every serde has. Of a record the key is
+    first.
+    """
+
+    def headers_serializer(
+        self, topic: str
+    ) -> Callable[[T, Headers], tuple[bytes, Headers]] | None:
+        """Return the function that turns a value (never None) into bytes for `topic`.
+
+        It is given the record's headers, and returns those that go with it.
+        """
+
+    def headers_deserializer(self, topic: str) -> Callable[[bytes, Headers], T] | None:
+        """Return the function that turns bytes (never None) read from `topic` into a value."""
+
+
+def headers_serializer(
+    serde: Serde[Any], topic: str
+) -> Callable[[Any, Headers], tuple[bytes, Headers]] | None:
+    """Return a serde's function for records with headers, or None if it does not look at them."""
+    return serde.headers_serializer(topic) if isinstance(serde, HeadersSerde) else None
+
+
+def headers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes, Headers], Any] | None:
+    """Return a serde's function for records with headers, or None if it does not look at them."""
+    return serde.headers_deserializer(topic) if isinstance(serde, HeadersSerde) else None
+
+
+def sees_headers(serde: Serde[Any], topic: str) -> bool:
+    """Return whether what is read from a topic is read with the records' headers."""
+    return headers_deserializer(serde, topic) is not None
+
+
+def seeing_serializer(
+    serde: Serde[Any], topic: str
+) -> Callable[[Any, Headers], tuple[bytes, Headers]]:
+    """Return a serde's function for records with headers, made of the plain one if it has none."""
+    seeing = headers_serializer(serde, topic)
+    if seeing is not None:
+        return seeing
+    serialize = serde.serializer(topic)
+    return lambda value, headers: (serialize(value), headers)
+
+
+def seeing_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes, Headers], Any]:
+    """Return a serde's function for records with headers, made of the plain one if it has none."""
+    seeing = headers_deserializer(serde, topic)
+    if seeing is not None:
+        return seeing
+    deserialize = serde.deserializer(topic)
+    return lambda data, _: deserialize(data)
 
 
 @runtime_checkable
@@ -78,6 +138,12 @@ def filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] |
     return serde or default
 
 
+def is_known(serde: Serde[Any] | None, default: Serde[Any] | None) -> bool:
+    """Return whether there is a serde, and in it all that it wraps, with the configured default."""
+    found = filled(serde, default)
+    return found is not None and (not isinstance(found, WrappingSerde) or found.is_complete())
+
+
 class FunctionSerde(Generic[T]):
     """A serde made of two functions, the same for every topic.
 
@@ -87,6 +153,7 @@ class FunctionSerde(Generic[T]):
         name: What `repr` and error messages call it.
         lasting_type: The type of which each value that is taken comes back equal and of that type,
             and can't be changed meanwhile; None without such a type.
+        value_type: The type of all values, where that is known; `lasting_type` when None.
     """
 
     def __init__(
@@ -95,8 +162,10 @@ class FunctionSerde(Generic[T]):
         deserialize: Callable[[bytes], T],
         name: str,
         lasting_type: type | None = None,
+        value_type: type | None = None,
     ) -> None:
         self.lasting_type = lasting_type
+        self.value_type = value_type or lasting_type
         self._serialize = serialize
         self._deserialize = deserialize
         self._name = name
@@ -147,7 +216,11 @@ def _uuid_from_text(data: bytes) -> uuid.UUID:
 
 
 def serde_of(
-    serialize: Callable[[T], bytes], deserialize: Callable[[bytes], T], name: str = "custom"
+    serialize: Callable[[T], bytes],
+    deserialize: Callable[[bytes], T],
+    name: str = "custom",
+    *,
+    value_type: type[T] | None = None,
 ) -> Serde[T]:
     """Make a serde from two functions.
 
@@ -155,8 +228,10 @@ def serde_of(
         serialize: Turns a value (never None) into bytes.
         deserialize: Turns bytes (never None) into a value.
         name: What error messages call it.
+        value_type: The type of its values. Operations whose functions are annotated to return it
+            keep the serde.
     """
-    return FunctionSerde(serialize, deserialize, name)
+    return FunctionSerde(serialize, deserialize, name, value_type=value_type)
 
 
 def json_of(model: type[T], *, strict: bool = False) -> Serde[T]:
@@ -179,7 +254,7 @@ def json_of(model: type[T], *, strict: bool = False) -> Serde[T]:
 class _ModelSerde(FunctionSerde[T]):
     def __init__(self, model: type[T], *, strict: bool) -> None:
         serialize, deserialize = json_functions(model, strict=strict)
-        super().__init__(serialize, deserialize, f"json_of({model.__name__})")
+        super().__init__(serialize, deserialize, f"json_of({model.__name__})", value_type=model)
         self._made_of = (model, strict)
 
     def __reduce__(self) -> tuple[Callable[[type[T], bool], Serde[T]], tuple[type[T], bool]]:
@@ -201,7 +276,7 @@ LONG: Serde[int] = FunctionSerde(_LONG.pack, _fixed_width(_LONG), "LONG", int)
 """An 8-byte signed integer, big-endian (Kafka's LongSerde)."""
 DOUBLE: Serde[float] = FunctionSerde(_DOUBLE.pack, _fixed_width(_DOUBLE), "DOUBLE", float)
 """An 8-byte IEEE 754 number, big-endian (Kafka's DoubleSerde)."""
-UUID: Serde[uuid.UUID] = FunctionSerde(_uuid_to_text, _uuid_from_text, "UUID")
+UUID: Serde[uuid.UUID] = FunctionSerde(_uuid_to_text, _uuid_from_text, "UUID", value_type=uuid.UUID)
 """A UUID as its 36 characters of text (Kafka's UUIDSerde)."""
 JSON: Serde[Any] = FunctionSerde(orjson.dumps, orjson.loads, "JSON")
 """Any JSON value, through orjson."""
@@ -224,6 +299,12 @@ def lasting_type(serde: Serde[Any]) -> type | None:
     A value of exactly this type that was serialized once may be kept in place of its bytes.
     """
     return serde.lasting_type if isinstance(serde, FunctionSerde) else None
+
+
+def value_type(serde: Serde[Any]) -> type | None:
+    """Return the type of a serde's values, if it says one: its attribute `value_type`."""
+    found = getattr(serde, "value_type", None)
+    return found if isinstance(found, type) else None
 
 
 def serialize_or_raise(serialize: Callable[[T], bytes], value: T, topic: str, part: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Fixtures of all tests. A test that takes `broker` is marked `broker` by itself."""
+"""Fixtures of all tests. A test that takes `broker` is marked `broker` by itself, and so on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from pystreams.kernel.java import JavaNotFoundError
+from pystreams.kernel.maven import ArtifactError
 from tests import sharing
 
 if TYPE_CHECKING:
@@ -20,12 +22,21 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from pystreams.broker import DevelopmentBroker
+    from tests.registry_server import RegistryServer
 
 
 _GRACE_S = 60.0
 """How long a test has, once its time limit has struck, to clean up after itself."""
 
-_SLOW_PACKAGES = {"backfill", "benchmarks", "broker", "cli", "devbroker", "examples"}
+_SLOW_PACKAGES = {
+    "backfill",
+    "benchmarks",
+    "broker",
+    "cli",
+    "devbroker",
+    "distribution",
+    "examples",
+}
 """Their tests start processes. They go first, so that what is left at the end is quickly shared."""
 
 _stderr = pytest.StashKey[int]()
@@ -71,8 +82,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # Before pytest picks by marker.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "broker" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.broker)
+        for server in ("broker", "registry_server"):
+            if server in getattr(item, "fixturenames", ()):
+                item.add_marker(server)
     items.sort(key=_turn)
 
 
@@ -100,3 +112,12 @@ def _logging_as_it_was() -> Iterator[None]:
 def broker() -> DevelopmentBroker:
     """One real Kafka broker for all processes of the run; use names of `unique_name`'s kind."""
     return sharing.shared_broker()
+
+
+@pytest.fixture(scope="session")
+def registry_server() -> RegistryServer:
+    """One real schema registry for all processes of the run; use subjects of your own."""
+    try:
+        return sharing.shared_registry()
+    except (ArtifactError, JavaNotFoundError) as error:
+        pytest.skip(f"no schema registry can be started here: {error}")

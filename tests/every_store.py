@@ -23,7 +23,10 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import ConsumedMessage
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.kinds.buffer.kind import BUFFER
+from pystreams.stores.kinds.expiring.kind import EXPIRING
+from pystreams.stores.kinds.expiring.layout import ROW, index_key, timestamp_of
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.list.kind import LIST
 from pystreams.stores.kinds.session.kind import SESSION
@@ -33,7 +36,16 @@ from pystreams.stores.kinds.window.kind import WINDOW
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from pystreams.stores.time_segments.segments import MAX_TIME, segment_id_of
 
-ALL_KINDS: tuple[StoreKind, ...] = (KEY_VALUE, WINDOW, SESSION, VERSIONED, LIST, BUFFER, SUPPRESS)
+ALL_KINDS: tuple[StoreKind, ...] = (
+    KEY_VALUE,
+    EXPIRING,
+    WINDOW,
+    SESSION,
+    VERSIONED,
+    LIST,
+    BUFFER,
+    SUPPRESS,
+)
 """Kinds of stores of ours."""
 RETENTION_MS = 120_000
 SESSION_GAP_MS = 25_000
@@ -44,6 +56,9 @@ BUILDERS: dict[str, StoreSpecBuilder] = {
         Stores.key_value_store_builder(Stores.persistent_key_value_store("plain"), *TYPES),
         Stores.timestamped_key_value_store_builder(
             Stores.persistent_timestamped_key_value_store("timestamped"), *TYPES
+        ),
+        Stores.key_value_store_builder(
+            Stores.persistent_key_value_store("expiring"), *TYPES, ttl_ms=RETENTION_MS
         ),
         Stores.window_store_builder(
             Stores.persistent_window_store("window", RETENTION_MS, 1000), *TYPES
@@ -74,6 +89,9 @@ IN_MEMORY: dict[str, StoreSpecBuilder] = {
         Stores.key_value_store_builder(Stores.in_memory_key_value_store("plain"), *TYPES),
         Stores.timestamped_key_value_store_builder(
             Stores.in_memory_key_value_store("timestamped"), *TYPES
+        ),
+        Stores.key_value_store_builder(
+            Stores.in_memory_key_value_store("expiring"), *TYPES, ttl_ms=RETENTION_MS
         ),
         Stores.window_store_builder(
             Stores.in_memory_window_store("window", RETENTION_MS, 1000), *TYPES
@@ -121,6 +139,8 @@ class WriteEverywhere(Processor[str, str, str, int]):
         count = (stores["plain"].get(key) or 0) + 1
         stores["plain"].put(key, count)
         stores["timestamped"].put_with_timestamp(key, count, time)
+        stores["expiring"].put(key, count)
+        stores["expiring"].put(f"{key}{time}", count)
         start = time // 1000 * 1000
         stores["window"].put(key, count, start)
         stores["timestamped-window"].put_with_timestamp(key, count, time, start)
@@ -172,6 +192,15 @@ def everywhere(
         topology.add_state_store(made, "write")
     topology.add_sink("sink", output, "write", key_serde=serdes.STRING, value_serde=serdes.LONG)
     return topology
+
+
+def without_stale_entries(spec: StoreSpec, entries: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return what a store holds but for entries in order of time of rows that were written over."""
+    if not spec.kind.expires_rows:
+        return dict(entries)
+    rows = {key[1:]: timestamp_of(stored) for key, stored in entries.items() if key[:1] == ROW}
+    in_order = {index_key(timestamp, key) for key, timestamp in rows.items()}
+    return {key: value for key, value in entries.items() if key[:1] == ROW or key in in_order}
 
 
 def replayed(

@@ -1,4 +1,4 @@
-"""What the processes of a test run share: one broker, and which tests keep together for the rest.
+"""What the processes of a test run share: a broker, a registry; and which tests keep together.
 
 Starting a broker or a Spark session takes longer than most tests do.
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 from xdist.scheduler import LoadScopeScheduling
 
 from pystreams.broker import DevelopmentBroker
+from tests import registry_server
+from tests.registry_server import RegistryServer
 
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1",)
 """For Java: compiling hot code well takes half of the time of a broker that runs for minutes."""
@@ -40,12 +42,23 @@ def shared_broker() -> DevelopmentBroker:
         return running or DevelopmentBroker.start(data_dir, jvm_options=SHORT_LIVED)
 
 
+def shared_registry() -> RegistryServer:
+    """Return the schema registry of the run; who comes first starts it."""
+    directory = Path(os.environ[_DIRECTORY])
+    with (directory / "registry-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return registry_server.shared_registry(directory / "registry")
+
+
 def remove_shared_directory() -> None:
-    """Called once, after all other processes have ended: stops the broker."""
+    """Called once, after all other processes have ended: stops the broker and the registry."""
     directory = Path(os.environ.pop(_DIRECTORY))
     broker = DevelopmentBroker.attach(directory / "broker")
     if broker is not None:
         broker.stop()
+    registry = registry_server.attach(directory / "registry")
+    if registry is not None:
+        registry.stop()
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -42,12 +42,14 @@ class Kind:
         operations: What it can do.
         persistent: Whether it is on disk.
         writes_through: Whether it can be without transactions.
+        in_kafka_streams: Whether there is a store of the kind.
     """
 
     builder: Callable[[int], StoreSpecBuilder]
     operations: Callable[[Any], Operations]
     persistent: bool = True
     writes_through: bool = True
+    in_kafka_streams: bool = True
 
 
 def opened(kind: str, directory: Path, keys: int, *, transactional: bool) -> Any:
@@ -174,6 +176,13 @@ KINDS: dict[str, Kind] = {
             Stores.persistent_timestamped_key_value_store("s"), *_TYPES
         ),
         _timestamped,
+    ),
+    "expiring": Kind(
+        lambda _: Stores.timestamped_key_value_store_builder(
+            Stores.persistent_timestamped_key_value_store("s"), *_TYPES, ttl_ms=SPAN_MS // 2
+        ),
+        _timestamped,
+        in_kafka_streams=False,
     ),
     "window": Kind(
         lambda _: Stores.window_store_builder(

@@ -73,28 +73,30 @@ class ChecksumError(ArtifactError):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """One jar in a Maven repository, pinned by its checksum.
+    """One file in a Maven repository, pinned by its checksum.
 
     Attributes:
         group: Maven's groupId, such as `org.apache.kafka`.
         name: Maven's artifactId.
         version: An exact version.
-        sha256: Checksum of the jar, 64 hexadecimal digits.
+        sha256: Checksum of the file, 64 hexadecimal digits.
+        ending: What stands behind name and version: a jar's, or a classifier and another type.
     """
 
     group: str
     name: str
     version: str
     sha256: str
+    ending: str = ".jar"
 
     @property
     def file_name(self) -> str:
-        """The jar's name without its folder."""
-        return f"{self.name}-{self.version}.jar"
+        """The file's name without its folder."""
+        return f"{self.name}-{self.version}{self.ending}"
 
     @property
     def path(self) -> str:
-        """The jar's place in a repository, relative to its root."""
+        """The file's place in a repository, relative to its root."""
         return f"{self.group.replace('.', '/')}/{self.name}/{self.version}/{self.file_name}"
 
 

@@ -33,6 +33,10 @@ class UsersCall(NamedTuple):
     method: str = ""
     place: str = ""
 
+    def told(self) -> str:
+        """Return ` (to at orders.py:12)`; nothing where the place is not known."""
+        return f" ({self.method} at {self.place})" if self.place else ""
+
 
 _LED_TO = "\n\nThe above exception led to the following one:\n\n"
 

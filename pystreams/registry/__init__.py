@@ -6,10 +6,11 @@
     orders = registry.avro(Order, schema=ORDER_SCHEMA)
 
 Needs the extra `pystreams-kafka[registry]`. Reading order: `schema_registry`, `registry_serde`,
-`avro`, `registry_client`.
+`wire_format`, `avro`, `registry_client`.
 """
 
 from pystreams.registry.schema_registry import SchemaRegistry
 from pystreams.registry.subjects import SchemaUse, SubjectNameStrategy
+from pystreams.registry.wire_format import SchemaIdPlace
 
-__all__ = ["SchemaRegistry", "SchemaUse", "SubjectNameStrategy"]
+__all__ = ["SchemaIdPlace", "SchemaRegistry", "SchemaUse", "SubjectNameStrategy"]

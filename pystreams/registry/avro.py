@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 
+from pystreams.registry.avro_writer import writer_of
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import PREFIX_BYTES, RegistrySerde
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write
 from pystreams.typed_values.misfit import Misfit
 from pystreams.typed_values.plain_functions import plain_functions
 
@@ -36,11 +37,11 @@ class AvroSerde(RegistrySerde[T]):
         parsed = self._parsed(schema, "a serde's schema")
         return parsed.get("name") if isinstance(parsed, dict) else None
 
-    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Callable[[Any], bytes]:
+    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema."""
         from fastavro import schemaless_writer  # noqa: PLC0415 - an extra
 
-        parsed = self._parsed(schema, where)
+        parsed, named = parsed_schema(self.client, schema, where)
         to_plain = None if self.model is None else plain_functions(self.model)[0]
         if _is_bytes(parsed):
             return lambda value: prefix + value
@@ -55,9 +56,10 @@ class AvroSerde(RegistrySerde[T]):
                 raise ValueError(f"{where}: {error}") from error
             return buffer.getvalue()
 
-        return write
+        made = writer_of(parsed, named)
+        return write if made is None else _with_made_writer(made, to_plain, prefix, write)
 
-    def make_reader(self, schema: Any, where: str) -> Callable[[bytes], T]:
+    def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
         from fastavro import schemaless_reader  # noqa: PLC0415 - an extra
 
@@ -70,24 +72,27 @@ class AvroSerde(RegistrySerde[T]):
         from_plain = None if self.model is None else plain_functions(self.model)[1]
         name = "" if self.model is None else self.model.__name__
         if _is_bytes(writers):
-            return _without_prefix
+            return lambda data: cast("Any", data[skipped_bytes:])
 
         def read(data: bytes) -> Any:
             buffer = BytesIO(data)
-            buffer.seek(PREFIX_BYTES)
+            buffer.seek(skipped_bytes)
             try:
                 plain = schemaless_reader(buffer, writers, readers)
-                return plain if from_plain is None else from_plain(plain)
-            except Misfit as error:
-                raise ValueError(f"{where}: {error.text(name)}") from None
             except Exception as error:
                 kind = type(error).__name__
                 raise ValueError(f"{where}: {kind}: {error}") from error
+            try:
+                return plain if from_plain is None else from_plain(plain)
+            except Misfit as error:
+                raise ValueError(f"{where}: {error.text(name)}") from None
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
 
         return read
 
     def _parsed(self, schema: Any, where: str) -> Any:
-        return parsed_schema(self.client, schema, where)
+        return parsed_schema(self.client, schema, where)[0]
 
     def __repr__(self) -> str:
         """Return how it was made."""
@@ -95,8 +100,32 @@ class AvroSerde(RegistrySerde[T]):
         return f"SchemaRegistry({self.client.url!r}).avro({model})"
 
 
-def parsed_schema(client: RegistryClient, schema: Any, where: str) -> Any:
-    """Return fastavro's form of a schema, with what it refers to."""
+def _with_made_writer(
+    made: Write, to_plain: Callable[[Any], Any] | None, prefix: bytes, write: Write
+) -> Write:
+    """Return the function that leaves to fastavro what the schema's own function does not take."""
+    if to_plain is None:
+
+        def write_plain(value: Any) -> bytes:
+            try:
+                return prefix + made(value)
+            except Exception:  # noqa: BLE001 - whatever it is, fastavro knows better
+                return write(value)
+
+        return write_plain
+    plain_of = to_plain
+
+    def write_model(value: Any) -> bytes:
+        try:
+            return prefix + made(plain_of(value))
+        except Exception:  # noqa: BLE001 - likewise
+            return write(value)
+
+    return write_model
+
+
+def parsed_schema(client: RegistryClient, schema: Any, where: str) -> tuple[Any, dict[str, Any]]:
+    """Return fastavro's form of a schema, and the types that it names."""
     from fastavro import parse_schema  # noqa: PLC0415 - an extra
 
     named: dict[str, Any] = {}
@@ -113,7 +142,7 @@ def parsed_schema(client: RegistryClient, schema: Any, where: str) -> Any:
             parse_schema(orjson.loads(found.schema_str), named_schemas=named)
 
     parse_references(schema)
-    return parse_schema(orjson.loads(schema.schema_str), named_schemas=named)
+    return parse_schema(orjson.loads(schema.schema_str), named_schemas=named), named
 
 
 def _is_bytes(parsed: Any) -> bool:
@@ -121,7 +150,3 @@ def _is_bytes(parsed: Any) -> bool:
     return parsed == "bytes" or (
         isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
     )
-
-
-def _without_prefix(data: bytes) -> Any:
-    return data[PREFIX_BYTES:]

@@ -1,15 +1,16 @@
-"""JSON whose schema is in a registry: orjson's bytes, validated by jsonschema."""
+"""JSON whose schema is in a registry: orjson's bytes, validated by jsonschema-rs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
 
+from pystreams.errors import SchemaRegistryError
 from pystreams.registry.registry_client import RegistryClient
-from pystreams.registry.registry_serde import PREFIX_BYTES, RegistrySerde
+from pystreams.registry.registry_serde import Read, RegistrySerde, Write
 from pystreams.typed_values.json_functions import json_functions
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ class JsonSchemaSerde(RegistrySerde[T]):
         described = orjson.loads(schema.schema_str)
         return described.get("title") if isinstance(described, dict) else None
 
-    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Callable[[Any], bytes]:
+    def make_writer(self, schema: Any, prefix: bytes, where: str) -> Write:
         """Return the function that writes values with a schema."""
         dump = orjson.dumps if self.model is None else json_functions(self.model, strict=False)[0]
         if not self.validate:
@@ -49,19 +50,19 @@ class JsonSchemaSerde(RegistrySerde[T]):
 
         return write
 
-    def make_reader(self, schema: Any, where: str) -> Callable[[bytes], T]:
+    def make_reader(self, schema: Any, skipped_bytes: int, where: str) -> Read[T]:
         """Return the function that reads records of a writer's schema."""
         loads = orjson.loads
         from_bytes: Callable[[Any], Any] = loads
         if self.model is not None:
             from_bytes = json_functions(self.model, strict=False)[1]
         if not self.validate:
-            return lambda data: from_bytes(data[PREFIX_BYTES:])
+            return lambda data: from_bytes(data[skipped_bytes:])
         refuse = validator(self.client, self.own_schema() or schema, where)
         is_plain = self.model is None
 
         def read(data: bytes) -> Any:
-            payload = data[PREFIX_BYTES:]
+            payload = data[skipped_bytes:]
             plain = loads(payload)
             refuse(plain)
             return plain if is_plain else from_bytes(payload)
@@ -79,10 +80,7 @@ def validator(client: RegistryClient, schema: Any, where: str) -> Validate:
 
     What the schema refers to is looked for in the registry, and nowhere else.
     """
-    from jsonschema.exceptions import best_match  # noqa: PLC0415 - an extra
-    from jsonschema.validators import validator_for  # noqa: PLC0415
-    from referencing import Registry, Resource  # noqa: PLC0415
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+    import jsonschema_rs  # noqa: PLC0415 - an extra
 
     named: dict[str, Any] = {}
 
@@ -90,22 +88,62 @@ def validator(client: RegistryClient, schema: Any, where: str) -> Validate:
         for reference in of.references or ():
             if reference.name not in named:
                 found = client.version(reference.subject, reference.version, where)
-                contents = orjson.loads(found.schema_str)
-                named[reference.name] = Resource.from_contents(contents, DRAFT202012)
+                named[reference.name] = orjson.loads(found.schema_str)
                 find_references(found)
 
     find_references(schema)
     described = orjson.loads(schema.schema_str)
-    resources: Any = Registry().with_resources(named.items())
-    made = validator_for(described)(described, registry=resources)
+    try:
+        resources = jsonschema_rs.Registry(named.items(), retriever=_refuse_reference)
+        made = jsonschema_rs.validator_for(
+            described,
+            registry=resources,
+            retriever=_refuse_reference,
+            # A format is a remark, as in Confluent's serializers.
+            validate_formats=False,
+        )
+    except ValueError as error:
+        raise SchemaRegistryError(f"the schema of {where} can't be used: {_told(error)}") from error
 
     def refuse(value: object) -> None:
-        if made.is_valid(value):
+        try:
+            fits = made.is_valid(value)
+        except ValueError:  # Dates and the like are what they become.
+            value = orjson.loads(orjson.dumps(value))
+            fits = made.is_valid(value)
+        if fits:
             return
-        error: Any = best_match(made.iter_errors(value))
+        broken = min(made.iter_errors(value), key=_depth)
         raise ValueError(
-            f"{where}: {error.json_path} does not fit the schema's {error.validator!r}: "
-            f"{error.validator_value!r}"
+            f"{where}: {_path(broken.instance_path)} does not fit the schema's "
+            f"{_rule(described, broken.evaluation_path)}"
         )
 
     return refuse
+
+
+def _depth(error: Any) -> int:
+    return len(error.instance_path)
+
+
+def _path(path: Sequence[str | int]) -> str:
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+
+
+def _rule(described: Any, path: Sequence[str | int]) -> str:
+    """Return a rule and what it asks for; the error's own text would show the value."""
+    found = described
+    for step in path:
+        try:
+            found = found[step]
+        except (LookupError, TypeError):  # Behind a reference.
+            return repr(path[-1])
+    return f"{path[-1]!r}: {found!r}" if path else "false"
+
+
+def _refuse_reference(uri: str) -> Any:
+    raise ValueError(f"it refers to {uri!r}, which is not among its references in the registry")
+
+
+def _told(error: ValueError) -> str:
+    return str(error).splitlines()[0]

@@ -6,10 +6,10 @@ it keeps what it has learned, and the serdes keep what they have made of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pystreams.errors import ConfigError, SchemaRegistryError
 
@@ -20,6 +20,24 @@ _TIMEOUT_S = 10
 
 class UnknownSchemaError(ValueError):
     """The registry does not know the schema id of a record: that record is at fault."""
+
+
+class RegisteredId(NamedTuple):
+    """What a registry calls a schema.
+
+    Attributes:
+        schema_id: Its number.
+        guid: Its GUID; None where the registry has none.
+        version: Its version in the subject, where that was asked for.
+    """
+
+    schema_id: int
+    guid: str | None
+    version: int | None
+
+
+def _id_of(registered: Any) -> RegisteredId:
+    return RegisteredId(int(registered.schema_id), registered.guid, registered.version)
 
 
 class RegistryClient:
@@ -60,12 +78,16 @@ class RegistryClient:
         """Let a backfill's workers make clients of their own."""
         return RegistryClient, (self._config,)
 
-    def schema_of(self, text: str, schema_type: str) -> Any:
-        """Return the client's form of a schema without references."""
-        return self._module.Schema(text, schema_type)
+    def schema_of(self, text: str, schema_type: str, references: Sequence[Any] = ()) -> Any:
+        """Return the client's form of a schema."""
+        return self._module.Schema(text, schema_type, list(references))
 
-    def schema(self, schema_id: int, where: str) -> Any:
-        """Return the schema of an id that a record has.
+    def reference(self, name: str, subject: str, version: int) -> Any:
+        """Return the client's form of a schema's reference to another one."""
+        return self._module.SchemaReference(name, subject, version)
+
+    def schema(self, schema_id: int | str, where: str) -> Any:
+        """Return the schema of an id, or a GUID, that a record has.
 
         Raises:
             UnknownSchemaError: There is none of this id.
@@ -73,6 +95,8 @@ class RegistryClient:
         """
         asked = f"schema id {schema_id} of {where}"
         try:
+            if isinstance(schema_id, str):
+                return self._answer(asked, lambda client: client.get_schema_by_guid(schema_id))
             return self._answer(asked, lambda client: client.get_schema(schema_id))
         except SchemaRegistryError as error:
             if not self._is_unknown(error.__cause__):
@@ -83,23 +107,24 @@ class RegistryClient:
             )
             raise UnknownSchemaError(message) from error
 
-    def register(self, subject: str, schema: Any, where: str) -> int:
+    def register(self, subject: str, schema: Any, where: str) -> RegisteredId:
         """Return the id of a schema in a subject, after registering it where need be."""
         asked = f"to register a schema in subject {subject!r} for {where}"
-        return self._answer(asked, lambda client: int(client.register_schema(subject, schema)))
-
-    def look_up(self, subject: str, schema: Any, where: str) -> int:
-        """Return the id of a schema that the subject must have."""
-        asked = f"for a schema of subject {subject!r} for {where}"
         return self._answer(
-            asked, lambda client: int(client.lookup_schema(subject, schema).schema_id)
+            asked,
+            lambda client: _id_of(client.register_schema_full_response(subject, schema)),
         )
 
-    def latest(self, subject: str, where: str) -> tuple[int, Any]:
+    def look_up(self, subject: str, schema: Any, where: str) -> RegisteredId:
+        """Return the id of a schema that the subject must have."""
+        asked = f"for a schema of subject {subject!r} for {where}"
+        return self._answer(asked, lambda client: _id_of(client.lookup_schema(subject, schema)))
+
+    def latest(self, subject: str, where: str) -> tuple[RegisteredId, Any]:
         """Return id and schema of a subject's latest version."""
         asked = f"for the latest version of subject {subject!r} for {where}"
         found = self._answer(asked, lambda client: client.get_latest_version(subject))
-        return int(found.schema_id), found.schema
+        return _id_of(found), found.schema
 
     def version(self, subject: str, version: int, where: str) -> Any:
         """Return a version of a subject, as references name them."""

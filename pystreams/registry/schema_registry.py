@@ -7,9 +7,11 @@ from typing import Any, TypeVar, overload
 
 from pystreams.registry.avro import AvroSerde
 from pystreams.registry.json_schema import JsonSchemaSerde
+from pystreams.registry.protobuf import ProtobufSerde, message_descriptor
 from pystreams.registry.registry_client import RegistryClient
 from pystreams.registry.registry_serde import SchemaChoice
 from pystreams.registry.subjects import SchemaUse, SubjectName, SubjectNameStrategy
+from pystreams.registry.wire_format import SchemaIdPlace
 from pystreams.serdes import Serde
 
 T = TypeVar("T")
@@ -25,10 +27,14 @@ class SchemaRegistry:
     Args:
         config: The keys of Confluent's client: `url`, and for example `basic.auth.user.info`,
             `bearer.auth.credentials.source`, `ssl.ca.location`, `max.retries`, `timeout`.
+        schema_ids: Where its serdes write the id of a record's schema.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, config: Mapping[str, Any], *, schema_ids: SchemaIdPlace = SchemaIdPlace.PREFIX
+    ) -> None:
         self._client = RegistryClient(config)
+        self._id_place = schema_ids
 
     @property
     def client(self) -> Any:
@@ -77,7 +83,8 @@ class SchemaRegistry:
             subject: How the subject is named.
             write_with: The schema to write with, or the id of one.
         """
-        return AvroSerde(self._client, model, SchemaChoice(schema, is_key, subject, write_with))
+        choice = SchemaChoice(schema, is_key, subject, write_with, self._id_place)
+        return AvroSerde(self._client, model, choice)
 
     @overload
     def json_schema(
@@ -123,8 +130,33 @@ class SchemaRegistry:
             write_with: Likewise.
             validate: Whether values are validated, which costs much more than the rest.
         """
-        choice = SchemaChoice(schema, is_key, subject, write_with)
+        choice = SchemaChoice(schema, is_key, subject, write_with, self._id_place)
         return JsonSchemaSerde(self._client, model, choice, validate)
+
+    def protobuf(
+        self,
+        model: type[T],
+        *,
+        is_key: bool = False,
+        subject: SubjectNameStrategy | SubjectName = SubjectNameStrategy.TOPIC,
+        write_with: SchemaUse | int = SchemaUse.REGISTER,
+    ) -> Serde[T]:
+        """Return a serde of Protobuf messages.
+
+        Files that the message's imports are registered under their own names, as references.
+
+        Args:
+            model: The class that protoc has generated; its file is the schema.
+            is_key: As for `avro`; equal keys are equal bytes.
+            subject: Likewise; the record's name is the message's full one.
+            write_with: Likewise.
+
+        Raises:
+            ConfigError: It is no such class.
+        """
+        message_descriptor(model)
+        choice = SchemaChoice(None, is_key, subject, write_with, self._id_place)
+        return ProtobufSerde(self._client, model, choice)
 
     def __repr__(self) -> str:
         """Return the registry's address."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pystreams.errors import TopologyError
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSpec, StoreSupplier
+from pystreams.stores.kinds.expiring.kind import expiring
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
@@ -253,31 +254,51 @@ class Stores:
         supplier: StoreSupplier,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
+        *,
+        ttl_ms: int | None = None,
     ) -> StoreSpecBuilder:
         """Return a builder of a plain store; serdes of None are the configured defaults.
 
+        Args:
+            supplier: Where the bytes live.
+            key_serde: The keys'.
+            value_serde: The values'.
+            ttl_ms: How long a row lives, in stream time; None for ever. Not in Kafka Streams.
+
         Raises:
-            TopologyError: The supplier is not of a key-value store, or is of a timestamped one.
+            TopologyError: The supplier is not of a key-value store, or is of a timestamped one;
+                `ttl_ms` is below 1, or its rows can't expire.
         """
         _check_kind(supplier, KEY_VALUE)
         _check_plain(supplier, "timestamped_key_value_store_builder")
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde))
+        spec = StoreSpec.of(supplier, key_serde, value_serde)
+        return StoreSpecBuilder(expiring(spec, ttl_ms))
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: StoreSupplier,
         key_serde: Serde[Any] | None = None,
         value_serde: Serde[Any] | None = None,
+        *,
+        ttl_ms: int | None = None,
     ) -> StoreSpecBuilder:
         """Return a builder of a timestamped store; serdes of None are the configured defaults.
 
-        Over a plain persistent supplier the store works, but timestamps are read back as -1.
+        Over a plain persistent supplier timestamps are read back as -1, unless rows expire.
+
+        Args:
+            supplier: Where the bytes live.
+            key_serde: The keys'.
+            value_serde: The values'.
+            ttl_ms: As of `key_value_store_builder`.
 
         Raises:
-            TopologyError: The supplier is not of a key-value store.
+            TopologyError: The supplier is not of a key-value store; `ttl_ms` is below 1, or its
+                rows can't expire.
         """
         _check_kind(supplier, KEY_VALUE, "persistent_timestamped_key_value_store")
-        return StoreSpecBuilder(StoreSpec.of(supplier, key_serde, value_serde, timestamped=True))
+        spec = StoreSpec.of(supplier, key_serde, value_serde, timestamped=True)
+        return StoreSpecBuilder(expiring(spec, ttl_ms))
 
     @staticmethod
     def versioned_key_value_store_builder(

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from pystreams.errors import StreamsError
 from pystreams.record import Headers, ProducedRecord, Record
-from pystreams.serdes import Serde
+from pystreams.serdes import Serde, seeing_deserializer, seeing_serializer
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,8 +39,8 @@ class TestInputTopic(Generic[K, V]):
         auto_advance_ms: int,
     ) -> None:
         self._topic = topic
-        self._serialize_key = key_serde.serializer(topic)
-        self._serialize_value = value_serde.serializer(topic)
+        self._serialize_key = seeing_serializer(key_serde, topic)
+        self._serialize_value = seeing_serializer(value_serde, topic)
         self._pipe = pipe
         self._timestamp = start_timestamp
         self._auto_advance_ms = auto_advance_ms
@@ -58,13 +58,12 @@ class TestInputTopic(Generic[K, V]):
         if timestamp is None:
             timestamp = self._timestamp
             self._timestamp += self._auto_advance_ms
-        self._pipe(
-            self._topic,
-            None if key is None else self._serialize_key(key),
-            None if value is None else self._serialize_value(value),
-            timestamp,
-            headers,
-        )
+        raw_key, raw_value = None, None
+        if key is not None:
+            raw_key, headers = self._serialize_key(key, headers)
+        if value is not None:
+            raw_value, headers = self._serialize_value(value, headers)
+        self._pipe(self._topic, raw_key, raw_value, timestamp, headers)
 
     def pipe_value(self, value: V | None, timestamp: int | None = None) -> None:
         """Pipe one record without a key."""
@@ -99,8 +98,8 @@ class TestOutputTopic(Generic[K, V]):
         queue: Callable[[], list[ProducedRecord]],
     ) -> None:
         self._topic = topic
-        self._deserialize_key = key_serde.deserializer(topic)
-        self._deserialize_value = value_serde.deserializer(topic)
+        self._deserialize_key = seeing_deserializer(key_serde, topic)
+        self._deserialize_value = seeing_deserializer(value_serde, topic)
         self._queue = queue
 
     def is_empty(self) -> bool:
@@ -122,8 +121,8 @@ class TestOutputTopic(Generic[K, V]):
             raise StreamsError(f"topic {self._topic!r} holds no more records")
         key, value, timestamp, headers = queue.pop(0)
         return Record(
-            None if key is None else self._deserialize_key(key),
-            None if value is None else self._deserialize_value(value),
+            None if key is None else self._deserialize_key(key, headers),
+            None if value is None else self._deserialize_value(value, headers),
             timestamp,
             headers,
         )

@@ -344,7 +344,8 @@ class TopologyTestDriver:
         while progress:
             progress = False
             for task in self._tasks:
-                if not task.buffered_records() or not task.ready(self._now_ms):
+                waits = task.unfinished or task.buffered_records()
+                if not waits or not task.ready(self._now_ms):
                     continue
                 run = task.next_run(1)
                 if run is None:

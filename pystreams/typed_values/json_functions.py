@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin
 
 import orjson
 
-from pystreams.typed_values.misfit import Misfit
+from pystreams.typed_values.misfit import Misfit, path_text
 from pystreams.typed_values.model_fields import is_model, names_of, package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
@@ -119,7 +119,7 @@ def _msgspec_functions(model: Any) -> tuple[Callable[[Any], bytes], Callable[[by
         try:
             return decode(data)
         except msgspec.ValidationError as error:
-            raise ValueError(f"{model.__name__}: {error}") from None
+            raise ValueError(msgspec_text(model, error)) from None
 
     return _of_model(model, encode), deserialize
 
@@ -147,8 +147,17 @@ def pydantic_text(model: type, error: Any) -> str:
     """Return what pydantic found, without the values that its own text shows."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(
-        f"{'.'.join(map(str, [model.__name__, *misfit['loc']]))}: {misfit['msg']}"
-        for misfit in found
+        f"{path_text(model.__name__, misfit['loc'])}: {misfit['msg']}" for misfit in found
+    )
+
+
+def msgspec_text(model: type, error: Exception) -> str:
+    """Return what msgspec found, the path first; its own text has no values."""
+    text, behind, place = str(error).partition(" - at `$")
+    return (
+        f"{model.__name__}{place.removesuffix('`')}: {text}"
+        if behind
+        else (f"{model.__name__}: {text}")
     )
 
 

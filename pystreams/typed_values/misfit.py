@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 Read = Callable[[object], object]
 
@@ -41,8 +41,12 @@ class Misfit(ValueError):  # noqa: N818 - its name says what it is
 
     def text(self, root: str) -> str:
         """Return the sentence for the user; the path begins with the name of a class."""
-        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path[::-1])
-        return f"{root}{''.join(steps)}: expected {self.expected}, found {self.found}"
+        return f"{path_text(root, self.path[::-1])}: expected {self.expected}, found {self.found}"
+
+
+def path_text(root: str, steps: Iterable[str | int]) -> str:
+    """Return a path as errors show it: `Order.lines[0].product`."""
+    return root + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 def kind_of(value: object) -> str:

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from pystreams.typed_values.json_functions import pydantic_text
+from pystreams.typed_values.json_functions import msgspec_text, pydantic_text
 from pystreams.typed_values.model_fields import package_of
 from pystreams.typed_values.model_reader import ModelReader
 from pystreams.typed_values.model_writer import ModelWriter
@@ -28,10 +28,13 @@ def plain_functions(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], A
     if package == "msgspec":
         import msgspec  # noqa: PLC0415 - the user's model has it
 
-        return (
-            lambda value: msgspec.to_builtins(value, builtin_types=_KEPT),
-            lambda plain: msgspec.convert(plain, model, builtin_types=_KEPT),
-        )
+        def convert(plain: Any) -> Any:
+            try:
+                return msgspec.convert(plain, model, builtin_types=_KEPT)
+            except msgspec.ValidationError as error:
+                raise ValueError(msgspec_text(model, error)) from None
+
+        return lambda value: msgspec.to_builtins(value, builtin_types=_KEPT), convert
     if package == "pydantic":
         import pydantic  # noqa: PLC0415 - the user's model has it
 

@@ -123,6 +123,30 @@ def stream_joins() -> Topology:
     return builder.build()
 
 
+class KeepingRows(Processor[str, str, str, str]):
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        self._rows: Any = context.get_state_store("kept")
+
+    def process(self, record: Record[str, str]) -> None:
+        self._rows.put(record.key, record.value)
+
+
+def optimized() -> Topology:
+    """A self-join in one store, a table and a read-only store without changelogs."""
+    builder = StreamsBuilder()
+    left, table = builder.stream("left", **TEXT), builder.table("right", **TEXT)
+    windows = JoinWindows.of_time_difference_and_grace(7_000, 3_000)
+    left.join(left, lambda value, other: f"{value}{other}", windows).to("joined", **TEXT)
+    left.join(table, lambda value, row: f"{value}{row}").to("looked-up", **TEXT)
+    topology = builder.build({"topology.optimization": "all"})
+    kept = Stores.key_value_store_builder(
+        Stores.persistent_key_value_store("kept"), serdes.STRING, serdes.STRING
+    )
+    return topology.add_read_only_state_store(
+        kept, "read-rows", "rows", "keep-rows", KeepingRows, **TEXT
+    )
+
+
 def suppressions() -> Topology:
     """Tables whose changes wait: by time, by room, in memory, and until windows close."""
     builder = StreamsBuilder()
@@ -137,6 +161,21 @@ def suppressions() -> Topology:
     windowed = stream.group_by_key().windowed_by(TimeWindows.of_size_and_grace(10_000, 5_000))
     closed = windowed.count().suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
     closed.to_stream(lambda windowed, _: str(windowed)).to("closed", **COUNT)
+    return builder.build()
+
+
+def expiring_tables() -> Topology:
+    """Tables and an aggregation whose rows expire, one behind the other; sums over them."""
+    builder = StreamsBuilder()
+    kept: Any = {"ttl_ms": 20_000, **TEXT}
+    table = builder.table("left", materialized=Materialized(name="kept", **kept), **TEXT)
+    lengths = table.group_by(lambda _, value: ("all", len(value)), **COUNT)
+    lengths.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("sums", **COUNT)
+    doubled = table.map_values(
+        lambda value: 2 * value, name="doubled", **(kept | {"ttl_ms": 9_000})
+    )
+    counts = builder.stream("right", **TEXT).group_by_key().count(name="counted", ttl_ms=5_000)
+    doubled.outer_join(counts, lambda a, b: f"{a}{b}").to_stream().to("joined", **TEXT)
     return builder.build()
 
 
@@ -309,7 +348,9 @@ CASES: dict[str, Case] = {
     ),
     "cogroups": Case(cogroups, LEFT + RIGHT, {**BOTH, "in-sessions": 3, "in-windows": 2}),
     "suppressions": Case(suppressions, LEFT + RIGHT, BOTH),
+    "optimized": Case(optimized, LEFT + RIGHT + made_up("rows", 3, 200), {**BOTH, "rows": 3}),
     "table_joins": Case(table_joins, LEFT + RIGHT, BOTH),
+    "expiring_tables": Case(expiring_tables, LEFT + RIGHT, {**BOTH, "sums": 2, "joined": 2}),
     "foreign_key_joins": Case(foreign_key_joins, at_own_times(LEFT + RIGHT), BOTH),
     "foreign_keys_of_late_rows": Case(foreign_key_joins, LEFT + RIGHT, BOTH),
     "sliding_windows": Case(sliding_windows, LEFT, {"left": 3, "counts": 2, "joined": 2}),

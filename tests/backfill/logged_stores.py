@@ -17,6 +17,7 @@ from pystreams import Window, Windowed, serdes
 from pystreams.backfill.plan.rows import HISTORY_TYPE
 from pystreams.backfill.plan.store_changelogs import StoreChangelog
 from pystreams.kernel.partitioner import partition_of
+from pystreams.stores.kinds.expiring.layout import ROW, ROWS_END
 from tests.every_store import BUILDERS, RETENTION_MS
 from tests.stores.support import Home, Message
 
@@ -109,6 +110,8 @@ def content(store: str, messages: Iterable[Message], directory: Path) -> dict[by
             for key in KEYS
             if (versions := versioned.between(key.encode(), begins, None))
         }
+    elif BUILDERS[store].spec.kind.expires_rows:
+        found = dict(opened._buffer.engine_range(ROW, ROWS_END))
     else:
         buffer, segments = opened._buffer, getattr(opened, "_segments", None)
         first = None if segments is None else segments.oldest_live().to_bytes(8, "big")
@@ -129,6 +132,7 @@ def _session(store: Any, key: str, value: int | None, at: int) -> None:
 _WRITES: dict[str, Callable[[Any, str, int | None, int], object]] = {
     "plain": lambda store, key, value, _: store.put(key, value),
     "timestamped": lambda store, key, value, at: store.put_with_timestamp(key, value, at),
+    "expiring": lambda store, key, value, _: store.put(key, value),
     "window": lambda store, key, value, at: store.put(key, value, at // 20_000 * 20_000),
     "timestamped-window": lambda store, key, value, at: store.put_with_timestamp(
         key, value, at, at // 20_000 * 20_000

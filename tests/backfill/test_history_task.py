@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from pystreams import StreamsBuilder, StreamsConfig, TaskId, TopicPartition, serdes
+from pystreams import (
+    BufferConfig,
+    StreamsBuilder,
+    StreamsConfig,
+    Suppressed,
+    TaskId,
+    TopicPartition,
+    Topology,
+    serdes,
+)
 from pystreams.backfill.plan.rows import ResultKind
 from pystreams.backfill.plan.stages import stages_of
 from pystreams.backfill.tasks.history_task import (
@@ -15,6 +24,7 @@ from pystreams.backfill.tasks.history_task import (
     HistoryTaskSettings,
 )
 from pystreams.runtime.settings import task_settings
+from pystreams.stores.kinds.suppress import store as suppression_buffer
 from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, in_order, run
@@ -107,6 +117,27 @@ def test_end_says_how_far_each_partition_was_read(tmp_path: Path) -> None:
         if result.kind is ResultKind.END
     }
     assert ends == {TopicPartition("a", 0): (8, 50), TopicPartition("b", 0): (1, 30)}
+
+
+def test_what_one_record_lets_go_in_portions_is_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suppression_buffer, "PORTION_BYTES", 2048)
+    rows = [Row("in", 0, offset, offset, b"k%d" % offset, b"v") for offset in range(9)]
+    rows.append(Row("in", 0, 9, 1000, b"closing", b"v"))
+
+    results = run(suppressing(), CONFIG, rows, {"in": 1}, tmp_path / "backfill")
+    live = live_run(suppressing(), CONFIG, rows, tmp_path / "live")
+
+    assert len(live.outputs["out"]) == 9
+    assert outcome_of(results) == live
+
+
+def suppressing() -> Topology:
+    builder = StreamsBuilder()
+    waiting = Suppressed.until_time_limit(900, BufferConfig.unbounded())
+    builder.table("in").suppress(waiting).to_stream().to("out")
+    return builder.build()
 
 
 def test_order_is_that_of_a_partition_group() -> None:

@@ -160,6 +160,7 @@ class Application:
         """Return the command line; an underscore in a setting's name stands for a dot."""
         own = {name.replace("_", "."): value for name, value in settings.items()}
         words = [sys.executable, "-m", "pystreams", "run", str(self._topology), *options]
+        words += ["--log-level", "debug"]  # Tests wait for what single tasks do.
         for key, value in (self._settings | own).items():
             words += ["-c", f"{key}={value}"]
         return words

@@ -134,7 +134,7 @@ def app(
 
 def query_of(store: str, key: str) -> Any:
     """What asks a store for a key."""
-    if store in {"plain", "timestamped"}:
+    if store in {"plain", "timestamped", "expiring"}:
         return KeyQuery(key)
     if store == "versioned":
         return VersionedKeyQuery(key)

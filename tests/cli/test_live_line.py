@@ -73,4 +73,19 @@ def test_the_live_line_leaves_output_that_goes_to_a_file_alone(
         display.show_stopping()
 
     assert out.getvalue() == "a record\n"
-    assert "STOPPING (Ctrl-C again stops at once) | RUNNING | 3 tasks" in err.getvalue()
+    assert "STOPPING (Ctrl-C again stops at once) | RUNNING | " in err.getvalue()
+
+
+def test_what_matters_least_is_left_out_where_there_is_no_room() -> None:
+    line = StatusLine()
+    full = statistics(
+        tasks_running=8, commits=4, lag_records=132_552, uncommitted_bytes=2_000, dropped_records=1
+    )
+    whole = line.text(full, 0.0)
+
+    assert "8 tasks" in whole
+    assert "4 commits" in whole
+    narrow = line.text(full, 0.0, 60)
+    assert narrow == "RUNNING | 8 tasks | 0 records/s | lag 132,552 | 1 dropped"
+    assert line.text(full, 0.0, 50) == "RUNNING | 0 records/s | lag 132,552 | 1 dropped"
+    assert line.text(full, 0.0, len(whole)) == whole

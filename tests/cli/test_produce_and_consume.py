@@ -139,3 +139,35 @@ def test_a_topic_that_does_not_exist_is_told_with_the_command_that_creates_it(sh
 
     assert answer.exit_code == 1
     assert f"`pystreams topics create {shop.name}-orders`" in answer.stderr
+
+
+def test_consume_reads_with_the_headers_of_records(shop: Shop) -> None:
+    shop.file.write_text(
+        f"""
+from pystreams import StreamsBuilder, serdes
+
+class Tagged:
+    def serializer(self, topic):
+        return str.encode
+
+    def deserializer(self, topic):
+        return bytes.decode
+
+    def headers_serializer(self, topic):
+        return None
+
+    def headers_deserializer(self, topic):
+        return lambda data, headers: data.decode() + dict(headers)["language"].decode()
+
+config = {{"application.id": "{shop.name}", "default.key.serde": "string"}}
+builder = StreamsBuilder()
+orders = builder.stream("{shop.name}-orders", value_serde=Tagged())
+orders.to("{shop.name}-totals")
+"""
+    )
+    shop.create_topics()
+    producer = Producer({"bootstrap.servers": shop.servers})
+    producer.produce(f"{shop.name}-orders", b"tea-", headers=[("language", b"en")])
+    assert producer.flush(60) == 0
+
+    assert shop.consume().output == "tea-en\n"

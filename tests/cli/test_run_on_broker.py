@@ -41,8 +41,8 @@ class Application:
         self.name = f"run-{os.getpid()}-{next(_numbers)}"
         self.servers = broker.bootstrap_servers
         self._directory = directory
-        self._file = directory / f"{self.name}.py"
-        self._file.write_text(CODE.format(name=self.name))
+        self.file = directory / f"{self.name}.py"
+        self.file.write_text(CODE.format(name=self.name))
 
     def create_topics(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers})
@@ -81,14 +81,16 @@ class Application:
         found = futures[self.name].result(WAIT_S).topic_partitions
         return sum(max(0, partition.offset) for partition in found)
 
+    def command(self, *options: str) -> list[str]:
+        command = [sys.executable, "-m", "pystreams", "run", str(self.file), *options]
+        return [*command, "-c", f"state.dir={self._directory / 'state'}"]
+
     @contextmanager
     def running(
         self, *options: str, environment: Mapping[str, str] | None = None
     ) -> Iterator[subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "pystreams", "run", str(self._file), *options]
-        command += ["-c", f"state.dir={self._directory / 'state'}"]
         with subprocess.Popen(
-            command,
+            self.command(*options),
             stderr=subprocess.PIPE,
             text=True,
             env=dict(os.environ) | dict(environment or {}),
@@ -183,7 +185,7 @@ def test_the_command_that_a_missing_topic_is_told_with_creates_it(
     application.write(10)
     with application.running(*application.settings()) as process:
         assert process.stderr is not None
-        while json.loads(process.stderr.readline())["message"] != "task running":
+        while json.loads(process.stderr.readline())["message"] != "all tasks run":
             pass
         process.send_signal(signal.SIGTERM)
         code, told = ended(process)
@@ -209,7 +211,7 @@ def test_dev_starts_a_broker_that_goes_on_running_and_creates_the_topics(
         with application.running("--dev", "--partitions", "3", environment=environment) as process:
             assert process.stderr is not None
             told = [process.stderr.readline()]
-            while '"task running"' not in told[-1]:
+            while '"all tasks run"' not in told[-1]:
                 told.append(process.stderr.readline())
                 assert told[-1], "".join(told)
             process.send_signal(signal.SIGTERM)
@@ -227,3 +229,40 @@ def test_dev_starts_a_broker_that_goes_on_running_and_creates_the_topics(
         ([f"{application.name}-in", f"{application.name}-out"], 3)
     ]
     assert status.returncode == 0
+
+
+def test_for_readers_an_error_ends_the_lines_with_its_cure_and_the_user_s_line(
+    application: Application,
+) -> None:
+    application.create_topics()
+    application.write(1)
+    code = application.file.read_text().replace("str.upper", "len")
+    application.file.write_text(code)
+    with application.running(*application.settings(), "--log-format", "console") as process:
+        exit_code, told = ended(process)
+
+    assert exit_code == 1
+    last = told.splitlines()[-1]
+    assert last.startswith("Error: task 0_")
+    assert f"(to at {application.file}:7) can't write what came of the record at" in last
+    assert "set the right value_serde" in last
+    assert "task running" not in told
+    assert "all tasks run" in told
+
+
+def test_what_is_printed_comes_at_once_into_a_pipe_too(application: Application) -> None:
+    application.create_topics()
+    application.write(1)
+    code = application.file.read_text().replace(f'.to("{application.name}-out")', ".print()")
+    application.file.write_text(code)
+    command = application.command(*application.settings())
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=buffered
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.wait(WAIT_S)
+
+    assert line.endswith("0, VALUE 0\n")

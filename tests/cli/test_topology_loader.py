@@ -242,7 +242,8 @@ def test_a_function_with_parameters_is_refused(write: Write) -> None:
 
 
 TABLE = """
-from pystreams import StreamsBuilder, serdes
+from pystreams import serdes
+from pystreams.topology.dsl.builder import StreamsBuilder
 
 def make(topic):
     made = StreamsBuilder()

@@ -8,8 +8,8 @@ import enum
 import pickle
 import struct
 import uuid
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, make_dataclass
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 import orjson
@@ -435,3 +435,48 @@ def test_a_wrong_configuration_is_no_bad_record() -> None:
         points_in = driver.create_input_topic("in", serdes.STRING, serdes.JSON)
         with pytest.raises(ConfigError, match="configuration is wrong: Invalid url localhost:8081"):
             points_in.pipe_input("k", {"x": 1})
+
+
+class LineTuple(NamedTuple):
+    product: int
+    price: decimal.Decimal
+
+
+class LineDict(TypedDict):
+    product: int
+    price: decimal.Decimal
+
+
+class LineStruct(msgspec.Struct):
+    product: int
+    price: decimal.Decimal
+
+
+class LineModel(pydantic.BaseModel):
+    product: int
+    price: decimal.Decimal
+
+
+@dataclass
+class LineClass:
+    product: int
+    price: decimal.Decimal
+
+
+def order_of(line: Any) -> Any:
+    """Return the class of an order of such lines, of the same kind as they are."""
+    if line is LineStruct:
+        return msgspec.defstruct("Other", [("lines", list[line])])
+    if line is LineModel:
+        return pydantic.create_model("Other", lines=(list[line], ...))
+    return make_dataclass("Other", [("lines", list[line])])
+
+
+@pytest.mark.parametrize("line", [LineTuple, LineDict, LineStruct, LineModel, LineClass])
+def test_a_field_that_does_not_fit_is_named_by_its_path_in_each_kind_of_class(
+    registry: SchemaRegistry, line: Any
+) -> None:
+    data = registry.avro(Order, schema=ORDER_SCHEMA).serializer("t")(ORDER)
+
+    with pytest.raises(ValueError, match=r"'t' \(schema id 1\): Other\.lines\[0\]\.product: "):
+        registry.avro(order_of(line)).deserializer("t")(data)

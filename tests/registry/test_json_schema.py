@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from confluent_kafka.schema_registry import Schema, SchemaReference
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from pystreams import SchemaRegistryError
 from pystreams.registry import SchemaRegistry, SubjectNameStrategy
 
 POINT = '{"title": "Point", "type": "object", "properties": {"x": {"type": "integer"}}}'
@@ -77,3 +79,58 @@ def test_references_are_found_in_the_registry(registry: SchemaRegistry) -> None:
     assert write({"start": {"x": 1}})[5:] == b'{"start":{"x":1}}'
     with pytest.raises(ValueError, match=r"\$\.start\.x does not fit the schema"):
         write({"start": {"x": "one"}})
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ('{"required": ["id"]}', {}, r"\$ does not fit the schema's 'required': \['id'\]"),
+        (
+            '{"properties": {"a": {"items": {"enum": [1, 2]}}}}',
+            {"a": [1, 99]},
+            r"\$\.a\[1\] does not fit the schema's 'enum': \[1, 2\]",
+        ),
+        ('{"type": "string", "maxLength": 3}', "secret", "'maxLength': 3"),
+        ('{"anyOf": [{"type": "integer"}, {"type": "null"}]}', "secret", "'anyOf'"),
+        ('{"additionalProperties": false}', {"a": 1}, "'additionalProperties': False"),
+        ("false", 1, r"\$ does not fit the schema's false"),
+        ('{"items": {"type": "integer"}}', [dt.date(2026, 1, 2)], r"\$\[0\].*'type': 'integer'"),
+    ],
+)
+def test_the_rule_that_is_broken_is_told(
+    registry: SchemaRegistry, schema: str, value: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        registry.json_schema(schema=schema).serializer("t")(value)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_format_is_a_remark_as_in_confluents_serializers(registry: SchemaRegistry) -> None:
+    schema = '{"type": "string", "format": "date"}'
+
+    assert registry.json_schema(schema=schema).serializer("t")("soon")[5:] == b'"soon"'
+    JSONSerializer(schema, registry.client, conf=CONF)("soon", CONTEXT)
+
+
+@pytest.mark.parametrize("reference", ["other.json", "http://127.0.0.1:9/other.json"])
+def test_what_is_not_among_the_references_is_looked_for_nowhere(
+    registry: SchemaRegistry, reference: str
+) -> None:
+    write = registry.json_schema(schema=f'{{"$ref": "{reference}"}}').serializer("t")
+
+    with pytest.raises(SchemaRegistryError, match=r"of the values of topic 't'.*other\.json"):
+        write(1)
+
+
+def test_a_reference_of_a_reference_is_found(registry: SchemaRegistry) -> None:
+    client = registry.client
+    client.register_schema("number", Schema('{"type": "integer"}', "JSON"))
+    inner = [SchemaReference("number.json", "number", 1)]
+    point = Schema('{"properties": {"x": {"$ref": "number.json"}}}', "JSON", inner)
+    client.register_schema("point", point)
+    outer = Schema('{"$ref": "point.json"}', "JSON", [SchemaReference("point.json", "point", 1)])
+    write = registry.json_schema(schema=outer).serializer("t")
+
+    assert write({"x": 1})[5:] == b'{"x":1}'
+    with pytest.raises(ValueError, match=r"\$\.x does not fit the schema's 'type'"):
+        write({"x": "one"})

@@ -97,6 +97,7 @@ def test_the_run_evicts_keys_and_writes_to_no_disk(tmp_path: Path) -> None:
 
     assert " write " not in steps
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    run.app.broker.settle()
     evicted = [entry for entry in run.logged("newest") if entry.message_value is None]
     assert len(evicted) > NEWEST_KEYS
 

@@ -89,7 +89,12 @@ KINDS = {
     "timestamped window": Kind(
         {"kind": WINDOW, "retention": RETENTION, "timestamped": True},
         {
-            "fetch": [*FETCHES, ("fetch_with_timestamp", "a", 0), ("fetch_row", b"a", 0)],
+            "fetch": [
+                *FETCHES,
+                ("fetch_with_timestamp", "a", 0),
+                ("fetch_row", b"a", 0),
+                ("rows_latest_first", b"a", 0, 9),
+            ],
             "put": [
                 ("put", "a", TIMED, 0),
                 ("put_with_timestamp", "a", 1, 5, 0),
@@ -112,6 +117,7 @@ KINDS = {
                 ("find_sessions", "a", 0, 9),
                 ("find_sessions_by_end", 0, 9),
                 ("find_sessions_range", "a", "b", 0, 9),
+                ("sessions_near", "a", 0, 9),
             ],
             "put": [("put", ONE_SESSION, 1)],
             "remove": [("remove", ONE_SESSION)],

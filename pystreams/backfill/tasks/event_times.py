@@ -106,8 +106,9 @@ class _Asking:
         """Return the highest event time up to this record (ms)."""
         raw_key, raw_value, headers = rest
         try:
-            key = None if raw_key is None else self._key(raw_key)
-            value = None if raw_value is None else self._value(raw_value)
+            headers = tuple(headers or ())
+            key = None if raw_key is None else self._key(raw_key, headers)
+            value = None if raw_value is None else self._value(raw_value, headers)
             record = ConsumerRecord(
                 topic,
                 partition,
@@ -115,7 +116,7 @@ class _Asking:
                 key,
                 value,
                 timestamp,
-                tuple(headers or ()),
+                headers,
                 self._now_ms,
             )
             extracted = self._extract(record, self._highest)
@@ -125,10 +126,9 @@ class _Asking:
         return self._highest
 
 
-def _deserializer(serde: Any, default: Any, topic: str) -> Callable[[bytes], Any]:
+def _deserializer(serde: Any, default: Any, topic: str) -> Callable[[bytes, Any], Any]:
     """Return the function that reads keys or values, as the task would choose it."""
-    from pystreams.serdes import filled
+    from pystreams.serdes import filled, seeing_deserializer
 
     found: Any = filled(serde, default)
-    deserialize: Callable[[bytes], Any] = found.deserializer(topic)
-    return deserialize
+    return seeing_deserializer(found, topic)

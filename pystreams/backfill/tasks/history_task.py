@@ -151,11 +151,11 @@ class HistoryTask:
 
     def _process(self, unread: Collection[TopicPartition]) -> Iterator[ResultBatch]:
         task = self._task
-        while all(map(task.buffered_records, unread)):
+        while task.unfinished or all(map(task.buffered_records, unread)):
             run = task.next_run(self._run_records)
             if run is None:
                 return
-            self._unchecked += task.process(run)
+            self._unchecked += task.process(run) or self._settings.run_records
             if len(task.held) and (self._turns.writes or task.held.full):
                 task.settle()
             task.punctuate_stream_time()
@@ -173,6 +173,9 @@ class HistoryTask:
             StateStoreError: A store of the user's own can't be given as changelog records.
         """
         self._commit()
+        while self._task.unfinished:
+            yield from self._process(())
+            self._commit()
         yield from self._outputs(1)
         if self._stage.only_topic is None:
             yield from self._state()

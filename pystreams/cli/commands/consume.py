@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pystreams.cli.application.topic_serdes import TopologyTopic
     from pystreams.config import StreamsConfig
-    from pystreams.record import ConsumedMessage
+    from pystreams.record import ConsumedMessage, Headers
 
 _POLL_RECORDS = 1_000
 _POLL_TIMEOUT_S = 0.5
@@ -124,19 +124,21 @@ class _Printer:
     """
 
     def __init__(self, topic: TopologyTopic, *, as_json: bool) -> None:
+        from pystreams.serdes import seeing_deserializer
+
         self._line = _json_line if as_json else _text_line
-        self._key = topic.serdes.key.deserializer(topic.name)
-        self._value = topic.serdes.value.deserializer(topic.name)
+        self._key = seeing_deserializer(topic.serdes.key, topic.name)
+        self._value = seeing_deserializer(topic.serdes.value, topic.name)
         self._serdes = topic.serdes
         self.unread = 0
 
     def __call__(self, message: ConsumedMessage) -> None:
         at = f"partition {message.partition()}, offset {message.offset()}"
-        serde = self._serdes.key
+        serde, headers = self._serdes.key, tuple(message.headers() or ())
         try:
-            key = _read(self._key, message.key())
+            key = _read(self._key, message.key(), headers)
             serde = self._serdes.value
-            value = _read(self._value, message.value())
+            value = _read(self._value, message.value(), headers)
         except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
             self.unread += 1
             click.echo(f"{at}: can't be read by {serde!r}: {error}", err=True)
@@ -145,8 +147,10 @@ class _Printer:
         sys.stdout.flush()
 
 
-def _read(deserialize: Callable[[bytes], Any], data: bytes | None) -> Any:
-    return None if data is None else deserialize(data)
+def _read(
+    deserialize: Callable[[bytes, Headers], Any], data: bytes | None, headers: Headers
+) -> Any:
+    return None if data is None else deserialize(data, headers)
 
 
 def _text_line(message: ConsumedMessage, key: Any, value: Any) -> str:

@@ -218,7 +218,7 @@ def run(
         loaded = loaded.built_with(config)
         _check_serdes(loaded, config)
         if options.is_child:
-            ctx.exit(_run_here(loaded, config, options, http))
+            ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
@@ -229,7 +229,7 @@ def run(
             from pystreams.cli.processes.children import run_processes
 
             ctx.exit(run_processes(options.processes))
-        ctx.exit(_run_here(loaded, config, options, http))
+        ctx.exit(_run_here(loaded, config, options, http, readable=log.is_readable))
 
 
 def _create_missing_topics(
@@ -284,7 +284,12 @@ def configuration_of_run(
 
 
 def _run_here(
-    loaded: LoadedTopology, config: StreamsConfig, options: RunOptions, http: HttpFlags
+    loaded: LoadedTopology,
+    config: StreamsConfig,
+    options: RunOptions,
+    http: HttpFlags,
+    *,
+    readable: bool,
 ) -> int:
     """Run the client in this process; return the exit code."""
     from pystreams.cli.processes.child_reports import report_to_parent
@@ -310,7 +315,7 @@ def _run_here(
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
         with http_server(streams, http, options.process_number):
             display = _display(streams, is_child=options.is_child)
-            return run_until_stopped(streams, stop, display)
+            return run_until_stopped(streams, stop, display, readable=readable)
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:

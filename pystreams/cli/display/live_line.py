@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _INTERVAL_S = 0.25
 _END_TIMEOUT_S = 1.0
+_SEPARATOR = " | "
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -29,27 +30,38 @@ class StatusLine:
         self._processed = RateMeter()
         self._restored = RateMeter()
 
-    def text(self, statistics: Statistics, now_s: float) -> str:
-        """Return the line for these statistics at this time (seconds, any origin)."""
+    def text(self, statistics: Statistics, now_s: float, width: int | None = None) -> str:
+        """Return the line for these statistics at this time (seconds, any origin).
+
+        Args:
+            width: How many characters there is room for; what matters least is left out. None for
+                all that it takes.
+        """
         processed_per_s = self._processed.rate(statistics.processed_records, now_s)
         restored_per_s = self._restored.rate(statistics.restored_records, now_s)
         lag = statistics.lag_records
+        tasks = _counted(statistics.tasks_running, "task")
+        commits = _counted(statistics.commits, "commit")
+        uncommitted = f"uncommitted {_in_units(statistics.uncommitted_bytes)}"
         parts = [
             statistics.state,
-            _counted(statistics.tasks_running, "task"),
+            tasks,
             f"{processed_per_s:,.0f} records/s",
             f"lag {lag:,}" if lag is not None else "lag unknown",
-            _counted(statistics.commits, "commit"),
+            commits,
         ]
         if statistics.unread_partitions:
             parts.append(f"{_counted(statistics.unread_partitions, 'partition')} read by nobody")
         if statistics.dropped_records:
             parts.append(f"{statistics.dropped_records:,} dropped")
         if statistics.uncommitted_bytes:
-            parts.append(f"uncommitted {_in_units(statistics.uncommitted_bytes)}")
+            parts.append(uncommitted)
         if statistics.tasks_restoring:
             parts.append(_restoring(statistics, restored_per_s))
-        return " | ".join(parts)
+        for least in (uncommitted, commits, tasks):
+            if width is not None and len(_SEPARATOR.join(parts)) > width and least in parts:
+                parts.remove(least)
+        return _SEPARATOR.join(parts)
 
 
 class LiveDisplay:
@@ -105,7 +117,8 @@ class LiveDisplay:
         while not ended:
             # Once more after the end, so that the last line tells the last numbers.
             ended = self._ended.wait(_INTERVAL_S)
-            line = self._line.text(self._statistics(), self._monotonic_ms() / 1000)
+            room = self._live.console.width - len(self._prefix)
+            line = self._line.text(self._statistics(), self._monotonic_ms() / 1000, room)
             text = Text(self._prefix + line, no_wrap=True, overflow="ellipsis", style="bold")
             with contextlib.suppress(OSError):
                 self._live.update(text, refresh=True)

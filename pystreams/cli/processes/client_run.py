@@ -10,7 +10,7 @@ import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from pystreams.cli.errors import exit_code_of
+from pystreams.cli.errors import CommandFailure, exit_code_of
 from pystreams.cli.exit_codes import ExitCode
 from pystreams.cli.processes.standard_output import forget_output, reader_has_gone
 from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S, StopRequest
@@ -48,7 +48,11 @@ class RunningStreams(Protocol):
 
 
 def run_until_stopped(
-    streams: RunningStreams, stop: StopRequest, display: LiveDisplay | None
+    streams: RunningStreams,
+    stop: StopRequest,
+    display: LiveDisplay | None,
+    *,
+    readable: bool = False,
 ) -> int:
     """Run a client until it is asked to stop or stops by itself.
 
@@ -56,6 +60,7 @@ def run_until_stopped(
         streams: The client, not yet started.
         stop: Asks for the stop.
         display: Shows how it is doing, when there is somebody to look at it.
+        readable: Whether lines are for readers: then an error ends them, as that of any command.
 
     Returns:
         The exit code.
@@ -70,16 +75,19 @@ def run_until_stopped(
                 if display is not None:
                     display.show_stopping()
             closed_in_time = streams.close(timeout_s=CLOSE_TIMEOUT_S)
-    return _outcome(streams, closed_in_time=closed_in_time)
+    return _outcome(streams, closed_in_time=closed_in_time, readable=readable)
 
 
-def _outcome(streams: RunningStreams, *, closed_in_time: bool) -> int:
+def _outcome(streams: RunningStreams, *, closed_in_time: bool, readable: bool) -> int:
     """Log the end; return the exit code."""
     error = streams.error
     if error is not None and isinstance(error.__cause__, BrokenPipeError) and reader_has_gone():
         _log.info("stopped: nobody reads standard output any more")
         forget_output()
         return ExitCode.OUTPUT_CLOSED
+    if error is not None and readable:
+        CommandFailure(error).show()
+        return exit_code_of(error)
     if error is not None:
         _log.error("stopped by an error", error=str(error), kind=type(error).__name__)
         return exit_code_of(error)

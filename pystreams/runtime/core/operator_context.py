@@ -34,6 +34,7 @@ from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
 from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled
 from pystreams.stores.contracts.spec import StoreKind
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
@@ -66,6 +67,7 @@ class OperatorContext:
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         idle_input: Who is told of a silent input.
+        unfinished: What operators have left for later.
         held: What operators hold back.
         async_calls: Makes asynchronous calls.
         commit_requested: A processor asked for a commit.
@@ -97,6 +99,7 @@ class OperatorContext:
         self.punctuations = PunctuationQueue()
         self.idle_input = IdleInput()
         self.on_idle_input = self.idle_input.watch
+        self.unfinished = UnfinishedWork()
         self.held = HeldRecords()
         self.hold_records = self.held.add
         self.async_calls = settings.async_calls()
@@ -240,8 +243,10 @@ class OperatorContext:
         if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
+        call = self._plan.topology.call_of(node)
+        declared = call.told() if isinstance(error, SerializationError) else ""
         message = (
-            f"task {self.task_id}: processor {node!r} raised {type(error).__name__} on "
+            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__} on "
             f"{where(context)}: {error}; fix the code, or set "
             "processing.exception.handler=continue to skip such records"
         )
@@ -260,8 +265,10 @@ class OperatorContext:
         if ask(self._settings.production_handler, context, error) is ErrorResponse.CONTINUE:
             self.dropped_records += 1
             return
+        call = self._plan.topology.call_of(node)
         message = (
-            f"task {self.task_id}: node {node!r} can't write what came of {where(context)}: "
+            f"task {self.task_id}: node {node!r}{call.told()} can't write what came of "
+            f"{where(context)}: "
             f"{error}, or production.exception.handler=continue to leave such records out"
         )
         raise SerializationError(
@@ -296,6 +303,11 @@ class OperatorContext:
         return self.punctuations.schedule(
             node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )
+
+    def go_on_later(self, go_on: Callable[[], None]) -> None:
+        """Go on with something before the next record, and after a commit if one is due."""
+        self.unfinished.add(go_on)
+        self.end_run()
 
     def request_commit(self) -> None:
         """Ask for a commit."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pystreams.ids import TopicPartition
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_partition_time
 from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.record_run import MergedRun, QueueRun, Run
 
@@ -117,6 +118,24 @@ class PartitionGroup:
     def stream_time(self) -> int:
         """Return the highest timestamp taken from any queue (ms), -1 before the first."""
         return max((queue.partition_time for queue in self._ordered), default=-1)
+
+    def offsets_to_commit(
+        self, entries_of: Callable[[str], bytes], numbers: Mapping[str, int]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Return the next offset of each partition that has one, with its partition time.
+
+        Args:
+            entries_of: Returns what is committed with the offsets of a topic.
+            numbers: What is committed with all.
+        """
+        return {
+            partition: CommittedOffset(
+                queue.next_offset,
+                encode_partition_time(queue.partition_time, entries_of(partition.topic), numbers),
+            )
+            for partition, queue in self._queues.items()
+            if queue.next_offset is not None
+        }
 
     def clear(self) -> None:
         """Forget all waiting records."""

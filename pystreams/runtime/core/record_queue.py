@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pystreams.errors import (
     NOT_OF_ONE_RECORD,
@@ -42,7 +42,22 @@ message_of: Callable[[Item], ConsumedMessage] = itemgetter(4)
 
 _log = get_logger("pystreams.processing")
 
-Deserialize = Callable[[bytes], Any]
+Deserialize = Callable[..., Any]
+
+
+class Deserializers(NamedTuple):
+    """How a queue's records are decoded.
+
+    Attributes:
+        key: Of keys.
+        value: Of values.
+        see_headers: Whether both take a record's headers as well.
+    """
+
+    key: Deserialize
+    value: Deserialize
+    see_headers: bool = False
+
 
 RECORD_OVERHEAD_BYTES = 16
 """Added to the bytes of each record when its growth of the state is predicted: a timestamp and a
@@ -81,6 +96,7 @@ class RecordQueue:
         "_items",
         "_node",
         "_position",
+        "_see_headers",
         "_sizes",
         "_task_id",
         "dropped",
@@ -98,7 +114,7 @@ class RecordQueue:
         partition: TopicPartition,
         node: str,
         step: Step,
-        deserializers: tuple[Deserialize, Deserialize],
+        deserializers: Deserializers,
         extractor: TimestampExtractor,
         handler: ErrorHandler,
     ) -> None:
@@ -110,7 +126,7 @@ class RecordQueue:
         self.now_ms = 0
         self._task_id = task_id
         self._node = node
-        self._deserialize_key, self._deserialize_value = deserializers
+        self._deserialize_key, self._deserialize_value, self._see_headers = deserializers
         self._extractor = extractor
         self._handler = handler
         self._items: list[Item] = []
@@ -150,15 +166,20 @@ class RecordQueue:
         last_offset = _offset(messages[-1])
         raw_keys = [message.key() for message in messages]
         raw_values = [message.value() for message in messages]
+        headers = [tuple(found) if (found := message.headers()) else () for message in messages]
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
         try:
-            keys = [None if raw is None else deserialize_key(raw) for raw in raw_keys]
-            values = [None if raw is None else deserialize_value(raw) for raw in raw_values]
+            if self._see_headers:
+                keys = _seeing(deserialize_key, raw_keys, headers)
+                values = _seeing(deserialize_value, raw_values, headers)
+            else:
+                keys = [None if raw is None else deserialize_key(raw) for raw in raw_keys]
+                values = [None if raw is None else deserialize_value(raw) for raw in raw_values]
         except Exception:  # noqa: BLE001 - the user's serde may raise anything
             messages, keys, values = self._decode_one_by_one(messages)
             raw_keys = [message.key() for message in messages]
             raw_values = [message.value() for message in messages]
-        headers = [tuple(found) if (found := message.headers()) else () for message in messages]
+            headers = [_headers(message) for message in messages]
         timestamps = [message.timestamp()[1] for message in messages]
         sizes = [
             (0 if key is None else len(key)) + (0 if value is None else len(value))
@@ -251,9 +272,10 @@ class RecordQueue:
             part = "key"
             try:
                 raw_key, raw_value = message.key(), message.value()
-                key = None if raw_key is None else self._deserialize_key(raw_key)
+                seen = (_headers(message),) if self._see_headers else ()
+                key = None if raw_key is None else self._deserialize_key(raw_key, *seen)
                 part = "value"
-                value = None if raw_value is None else self._deserialize_value(raw_value)
+                value = None if raw_value is None else self._deserialize_value(raw_value, *seen)
             except NOT_OF_ONE_RECORD:
                 raise
             except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
@@ -346,6 +368,20 @@ class RecordQueue:
             partition=record.partition,
             offset=record.offset,
         )
+
+
+def _headers(message: ConsumedMessage) -> Headers:
+    found = message.headers()
+    return tuple(found) if found else ()
+
+
+def _seeing(
+    deserialize: Deserialize, raw: Sequence[bytes | None], headers: Sequence[Headers]
+) -> list[Any]:
+    return [
+        None if data is None else deserialize(data, seen)
+        for data, seen in zip(raw, headers, strict=True)
+    ]
 
 
 def _offset(message: ConsumedMessage) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import (
@@ -10,8 +11,9 @@ from pystreams.runtime.cluster.committed_offsets import (
     decode_partition_time,
 )
 from pystreams.runtime.core.operator_context import OperatorContext
-from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.record_queue import Deserializers, RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.serdes import Serde, seeing_deserializer, sees_headers
 from pystreams.topology.plan.compiler import CompiledSource
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -59,10 +61,21 @@ def queue_of_source(
         partition=partition,
         node=node.name,
         step=source.step,
-        deserializers=(
-            operators.key_serde(node.key_serde, node.name).deserializer(topic),
-            operators.value_serde(node.value_serde, node.name).deserializer(topic),
+        deserializers=_deserializers(
+            operators.key_serde(node.key_serde, node.name),
+            operators.value_serde(node.value_serde, node.name),
+            topic,
         ),
         extractor=node.timestamp_extractor or settings.timestamp_extractor,
         handler=settings.deserialization_handler,
     )
+
+
+def _deserializers(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:
+    if sees_headers(key_serde, topic) or sees_headers(value_serde, topic):
+        return Deserializers(
+            seeing_deserializer(key_serde, topic),
+            seeing_deserializer(value_serde, topic),
+            see_headers=True,
+        )
+    return Deserializers(key_serde.deserializer(topic), value_serde.deserializer(topic))

@@ -23,10 +23,7 @@ from pathlib import Path
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
-from pystreams.runtime.cluster.committed_offsets import (
-    CommittedOffset,
-    encode_partition_time,
-)
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.partition_group import PartitionGroup
@@ -199,26 +196,31 @@ class StreamTask:
         return len(self._group if partition is None else self._group.queues[partition])
 
     def ready(self, now_ms: int) -> bool:
-        """Return whether a record may be processed now."""
-        return self._takes_records and self._group.ready(now_ms)
+        """Return whether something may be processed now."""
+        return self._takes_records and (self.unfinished or self._group.ready(now_ms))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether of what was processed something is left, to be done before all else."""
+        return bool(self._operators.unfinished)
 
     @property
     def at_rest(self) -> bool:
         """Whether nothing is processed before more records or answers come."""
-        return not self._takes_records or self._group.at_rest
+        return not self._takes_records or (self._group.at_rest and not self.unfinished)
 
     @property
     def _takes_records(self) -> bool:
         return self.state is TaskState.RUNNING and not self.held.full
 
     def next_run(self, limit: int) -> Run | None:
-        """Return the records to process next, or None without any; `limit` is 1 or more.
+        """Return what to process next, or None; `limit` is 1 record or more.
 
         A run ends early with the record that makes a stream-time punctuation due.
         """
-        run = self._group.next_run(limit)
+        run = self._operators.unfinished or self._group.next_run(limit)
         due_ms = self._operators.punctuations.next_due_ms(PunctuationType.STREAM_TIME)
-        if run is None or due_ms is None:
+        if run is None or due_ms is None or self.unfinished:
             return run
         records = run.length_to_time(due_ms)
         return run if records == len(run) else self._group.next_run(records)
@@ -234,7 +236,7 @@ class StreamTask:
 
         Returns:
             How many were processed: fewer when the room was used up, or when one of them
-            scheduled a stream-time punctuation, which is due right after it.
+            scheduled a stream-time punctuation, which is due right after it, or was not finished.
 
         Raises:
             ProcessingError: The user's code raised and the handler says to fail.
@@ -244,6 +246,9 @@ class StreamTask:
         self.state_manager.input_comes()
         if room_bytes is not None:
             self.state_manager.growth.give_room(room_bytes)
+        if run is self._operators.unfinished:
+            record.message = None
+            self._operators.unfinished.go_on()
         taken, steps = run.take(len(run) if count is None else count)
         self._taken, self._left, given = taken, iter(taken), len(taken)
         for (key, value, timestamp, headers, message), step in zip(self._left, steps, strict=False):
@@ -273,9 +278,9 @@ class StreamTask:
     # ------------------------------------------------------------------ punctuation
 
     def punctuate_stream_time(self) -> int:
-        """Fire what stream time has made due; return how many fired."""
+        """Fire what stream time has made due by what is finished; return how many fired."""
         stream_time = self.time.stream_time
-        if stream_time < 0:
+        if stream_time < 0 or self.unfinished:
             return 0
         return self._fire(PunctuationType.STREAM_TIME, stream_time)
 
@@ -308,16 +313,8 @@ class StreamTask:
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""
-        entries_of = self._settings.topic_entries
         numbers = self._operators.committed_numbers.present()
-        return {
-            partition: CommittedOffset(
-                queue.next_offset,
-                encode_partition_time(queue.partition_time, entries_of(partition.topic), numbers),
-            )
-            for partition, queue in self._group.queues.items()
-            if queue.next_offset is not None
-        }
+        return self._group.offsets_to_commit(self._settings.topic_entries, numbers)
 
     @tells_damage
     def flush_caches(self) -> None:

@@ -109,6 +109,9 @@ class Processing:
             if not admission.records:
                 if not self._commit():
                     return processed
+                # What left a cache may have set off something that comes first.
+                if (run := self._next_run(task)) is None:
+                    continue
                 admission = self._admit(task, run, count)
             if not admission.records:
                 continue

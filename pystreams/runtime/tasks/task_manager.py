@@ -197,7 +197,7 @@ class TaskManager:
         finally:
             self._producers.release_task(task.task_id)
             self._directories.unlock_task(task.task_id)
-        _log.info("task closed", task=str(task.task_id))
+        _log.debug("task closed", task=str(task.task_id))
 
     def close_all(self) -> None:
         """Close all tasks and forget the assignment.
@@ -265,11 +265,12 @@ class TaskManager:
                 self._pending[task_id] = 0.0
 
     def _tell_waiting(self, task: StreamTask, error: RetriableClientError, now: float) -> None:
-        """Log that a task waits for the broker: at once, and every ten seconds."""
+        """Log that a task waits for the broker: every ten seconds; at DEBUG at once, too."""
         told_ms = self._told_ms.get(task.task_id)
         if told_ms is None or now - told_ms >= _TOLD_EVERY_MS:
             self._told_ms[task.task_id] = now
-            _log.info("task waits for the broker", task=str(task.task_id), why=str(error))
+            log = _log.debug if told_ms is None else _log.info
+            log("task waits for the broker", task=str(task.task_id), why=str(error))
 
     def _open(self, task: StreamTask, now: float) -> bool:
         """Lock a task's directory and open its stores; return False when somebody has the lock."""
@@ -326,11 +327,13 @@ class TaskManager:
             return
         self.active.note(task)
         self._changes += 1
-        _log.info(
+        _log.debug(
             "task running",
             task=str(task.task_id),
             positions={str(key): offset.next_offset for key, offset in committed.items()},
         )
+        if not self._pending and self.settled():
+            _log.info("all tasks run", tasks=len(self.tasks))
 
     # ------------------------------------------------------------------ inside
 

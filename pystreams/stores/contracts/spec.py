@@ -108,6 +108,8 @@ class StoreKind:
             are window stores.
         keeps_versions: Whether it keeps the history of each key: its stores have `get_as_of`, and
             the last changelog record of a key and time counts, else that of a key.
+        expires_rows: Whether rows expire, by `StoreSpec.ttl_ms`: its stores have `rows`, `leave`
+            and `leave_as_read` as ours.
         segmented: Whether stored keys begin with a segment of time, and go with it.
         ordered_by_key: Whether a restore must meet the records of a key in the order of logged
             keys, where otherwise that of their timestamps will do.
@@ -129,6 +131,7 @@ class StoreKind:
     holds_sessions = False
     holds_joined_streams = False
     keeps_versions = False
+    expires_rows = False
     segmented = False
     ordered_by_key = False
     key_layout = KeyLayout()
@@ -256,6 +259,7 @@ class StoreSpec:
         engine_factory: Makes an engine of the user's own from the store's name; None for ours.
         retention: How long records are kept; None for key-value stores.
         max_entries: How many keys an `lru_map` keeps; None for all others.
+        ttl_ms: How long a row lives, in stream time; None for ever.
         transactional: Whether writes wait for the commit, as KIP-892 has it; False writes them
             through at once, as a store before it did.
         logs_headers: Whether the changelog has the headers of the records that were written, as
@@ -277,6 +281,7 @@ class StoreSpec:
     engine_factory: EngineFactory | None = None
     retention: Retention | None = None
     max_entries: int | None = None
+    ttl_ms: int | None = None
     transactional: bool = True
     logs_headers: bool = False
 

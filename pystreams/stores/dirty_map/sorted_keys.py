@@ -62,6 +62,20 @@ class SortedKeys:
             return recent_walk
         return merge(_walk(keys, first, last, reverse=reverse), recent_walk, reverse=reverse)
 
+    def between(self, start: bytes | None, end: bytes | None) -> list[bytes]:
+        """Return the keys from `start` (inclusive) to `end` (exclusive), in order."""
+        if len(self._source) > len(self._keys) + len(self._recent):
+            self._refresh()
+        keys, recent = self._keys, self._recent
+        first, last = _bounds(keys, start, end)
+        found = keys[first:last]
+        if recent:
+            first, last = _bounds(recent, start, end)
+            if first < last:
+                found += recent[first:last]
+                found.sort()
+        return found
+
     def clear(self) -> None:
         """Forget all keys; called when the dict is cleared."""
         self._keys.clear()

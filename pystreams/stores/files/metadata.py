@@ -41,6 +41,8 @@ STREAM_TIME = b"stream_time"
 SEGMENT_INTERVAL = b"segment_interval_ms"
 BUFFERED_RECORDS = b"buffered_records"
 BUFFERED_BYTES = b"buffered_bytes"
+EXPIRING = b"expiring"
+"""Beside data that have an index by time, because rows expire."""
 CHANGELOG_ID = b"changelog_id"
 """Goes with the offset: cleared when that is. Its length is one that versions before it accept."""
 OPEN = 1
@@ -55,6 +57,7 @@ RESERVED = frozenset(
         SEGMENT_INTERVAL,
         BUFFERED_RECORDS,
         BUFFERED_BYTES,
+        EXPIRING,
     )
 )
 """Names that are not those of changelog partitions."""

@@ -178,6 +178,17 @@ class TaskContext(Protocol):
                 timeout), in ms. Returns whether it wants to be called again in this silence.
         """
 
+    def go_on_later(self, go_on: Callable[[], None]) -> None:
+        """Go on with something before the next record, and after a commit if one is due.
+
+        So that what one record sets off, however much it is, takes bounded memory: an operator does
+        a portion of it, and leaves the rest. A commit may come between, which covers the record; so
+        the rest must be known by the store alone, and be left here again `on_init`.
+
+        Args:
+            go_on: Called once.
+        """
+
     def hold_records(self, holder: HoldsRecords) -> None:
         """Let what an operator holds back go on: after each run, between runs, before a commit."""
 

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from pystreams.errors import ConfigError, TopologyError
 from pystreams.kernel.partitioner import partition_of
-from pystreams.serdes import Serde
+from pystreams.record import Headers
+from pystreams.serdes import BYTES, Serde, headers_deserializer, headers_serializer
 from pystreams.stores.contracts.window import Window, Windowed
 
 K = TypeVar("K")
@@ -59,6 +60,38 @@ class WindowedSerde(Generic[K]):
     def deserializer(self, topic: str) -> Callable[[bytes], Windowed[K]]:
         """Return the function that turns bytes into a windowed key."""
         raise NotImplementedError
+
+    def headers_serializer(
+        self, topic: str
+    ) -> Callable[[Windowed[K], Headers], tuple[bytes, Headers]] | None:
+        """Return the function that knows a record's headers, if that of the key inside does."""
+        serialize_key = headers_serializer(self.known_inner(), topic)
+        if serialize_key is None:
+            return None
+        seeing, around = serialize_key, self._around_bytes().serializer(topic)
+
+        def serialize(windowed: Windowed[K], headers: Headers) -> tuple[bytes, Headers]:
+            data, headers = seeing(windowed.key, headers)
+            return around(Windowed(data, windowed.window)), headers
+
+        return serialize
+
+    def headers_deserializer(self, topic: str) -> Callable[[bytes, Headers], Windowed[K]] | None:
+        """Return the function that knows a record's headers, if that of the key inside does."""
+        deserialize_key = headers_deserializer(self.known_inner(), topic)
+        if deserialize_key is None:
+            return None
+        seeing, around = deserialize_key, self._around_bytes().deserializer(topic)
+
+        def deserialize(data: bytes, headers: Headers) -> Windowed[K]:
+            windowed = around(data)
+            return Windowed(seeing(windowed.key, headers), windowed.window)
+
+        return deserialize
+
+    def _around_bytes(self) -> WindowedSerde[Any]:
+        around: WindowedSerde[Any] = self
+        return replace(around, inner=BYTES)
 
     def known_inner(self) -> Serde[K]:
         """Return the serde of the key inside.
@@ -170,7 +203,7 @@ class WindowedStreamPartitioner:
                 return None
             serialize = serializers.get(topic)
             if serialize is None:
-                serialize = serializers[topic] = inner.serializer(topic)
+                serialize = serializers[topic] = _as_in_records(inner, topic)
             return known_partition_of(serialize(key.key), num_partitions)
 
         return choose
@@ -178,6 +211,12 @@ class WindowedStreamPartitioner:
     def __call__(self, topic: str, key: Any, value: Any, num_partitions: int) -> int | None:
         """Return the partition of a record."""
         return self.bound(self.serde)(topic, key, value, num_partitions)
+
+
+def _as_in_records(serde: Serde[Any], topic: str) -> Callable[[Any], bytes]:
+    """Return the function that makes the bytes which a record's key has."""
+    seeing = headers_serializer(serde, topic)
+    return serde.serializer(topic) if seeing is None else lambda key: seeing(key, ())[0]
 
 
 def time_windowed_serde(inner: Serde[K], window_size_ms: int) -> Serde[Windowed[K]]:

@@ -22,6 +22,7 @@ from pystreams.topology.declarations.graph_nodes import (
     SinkGraphNode,
     UserProcessorNode,
 )
+from pystreams.topology.declarations.kept_serdes import Serdes
 from pystreams.topology.declarations.repartitioning import new_repartition
 from pystreams.topology.declarations.streams_graph import StreamsGraph
 from pystreams.topology.graph import naming
@@ -61,15 +62,24 @@ class DeclaredStream:
         node = self._node(operator, prefix, name, Effect.NEW_VALUE)
         return self.followed_by(node, self.key_serde, None)
 
-    def new_key(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
-        """Declare an operation that makes new keys."""
+    def new_key(
+        self, operator: Operator, prefix: str, name: str | None, key_serde: Serde[Any] | None
+    ) -> DeclaredStream:
+        """Declare an operation that makes new keys, with their serde as far as it is known."""
         node = self._node(operator, prefix, name, Effect.NEW_KEY)
-        return self.followed_by(node, None, self.value_serde, new_key=True)
+        return self.followed_by(node, key_serde, self.value_serde, new_key=True)
 
-    def new_record(self, operator: Operator, prefix: str, name: str | None) -> DeclaredStream:
-        """Declare an operation that makes new keys and values."""
+    def new_record(
+        self, operator: Operator, prefix: str, name: str | None, serdes: Serdes
+    ) -> DeclaredStream:
+        """Declare an operation that makes new keys and values, with their serdes likewise."""
         node = self._node(operator, prefix, name, Effect.NEW_KEY)
-        return self.followed_by(node, None, None, new_key=True)
+        return self.followed_by(node, serdes.key, serdes.value, new_key=True)
+
+    @property
+    def serdes(self) -> Serdes:
+        """Return the serdes of its keys and values, as far as they are known."""
+        return Serdes(self.key_serde, self.value_serde)
 
     def followed_by(
         self,

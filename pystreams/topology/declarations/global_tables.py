@@ -112,6 +112,11 @@ def declared_global_table(
             f"global_table({topic!r}): a global table keeps no history: leave "
             "history_retention_ms out, or read the topic with table(...)"
         )
+    if materialized.ttl_ms is not None:
+        raise TopologyError(
+            f"global_table({topic!r}): a global table has the rows of its topic, which it does not "
+            "write: leave ttl_ms out, or let a table(...) expire rows into a topic that this reads"
+        )
     read = replace(
         consumed,
         key_serde=consumed.key_serde or store.key_serde,

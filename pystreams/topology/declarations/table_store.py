@@ -11,6 +11,7 @@ from typing import Any
 
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreSpec, StoreSupplier
+from pystreams.stores.kinds.expiring.kind import expiring
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.retentions import versioned_retention
@@ -77,7 +78,7 @@ class TableStore:
         spec = StoreSpec.of(supplier, self.key_serde, self.value_serde, timestamped=timestamped)
         return StoreSpecBuilder(
             replace(
-                spec,
+                expiring(spec, options.ttl_ms),
                 caching=options.caching and kind.caches,
                 logging=options.logging,
                 changelog_config=dict(options.log_config) if options.logging else {},

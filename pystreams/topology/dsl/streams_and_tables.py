@@ -13,6 +13,7 @@ Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
@@ -54,6 +55,7 @@ from pystreams.topology.declarations.global_tables import (
 from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
+from pystreams.topology.declarations.kept_serdes import Serdes, kept_serde, kept_serdes
 from pystreams.topology.declarations.stream_joins import join_streams
 from pystreams.topology.declarations.suppression import suppressed_table
 from pystreams.topology.declarations.table_joins import join_table
@@ -127,11 +129,24 @@ class KStream(Generic[K, V]):
         return KStream(self._declared.unchanged(operator, naming.STREAM_FILTER, name))
 
     def map(
-        self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None
+        self,
+        mapper: Callable[[K, V], tuple[K2, V2]],
+        *,
+        key_serde: Serde[K2] | None = None,
+        value_serde: Serde[V2] | None = None,
+        name: str | None = None,
     ) -> KStream[K2, V2]:
-        """Replace each record by the pair that `mapper(key, value)` returns."""
+        """Replace each record by the pair that `mapper(key, value)` returns.
+
+        Args:
+            key_serde: Serde of the new keys. Without one the stream's own is kept if the mapper is
+                annotated to return keys of its type, as in `-> tuple[str, Order]`.
+            value_serde: Serde of the new values, likewise.
+        """
         operator = stateless.MapOperator(checked(mapper, "map", KEY_VALUE))
-        return KStream(self._declared.new_record(operator, naming.STREAM_MAP, name))
+        kept = kept_serdes(mapper, self._declared.serdes)
+        serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
+        return KStream(self._declared.new_record(operator, naming.STREAM_MAP, name, serdes))
 
     @overload
     def map_values(
@@ -253,11 +268,23 @@ class KStream(Generic[K, V]):
         return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
 
     def flat_map(
-        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
+        self,
+        mapper: Callable[[K, V], Iterable[tuple[K2, V2]]],
+        *,
+        key_serde: Serde[K2] | None = None,
+        value_serde: Serde[V2] | None = None,
+        name: str | None = None,
     ) -> KStream[K2, V2]:
-        """Replace each record by any number of pairs, those that `mapper(key, value)` returns."""
+        """Replace each record by any number of pairs, those that `mapper(key, value)` returns.
+
+        Args:
+            key_serde: As for `map`, from annotations such as `-> Iterable[tuple[str, Order]]`.
+            value_serde: Likewise.
+        """
         operator = stateless.FlatMapOperator(checked(mapper, "flat_map", KEY_VALUE))
-        return KStream(self._declared.new_record(operator, naming.STREAM_FLAT_MAP, name))
+        kept = kept_serdes(mapper, self._declared.serdes, many=True)
+        serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
+        return KStream(self._declared.new_record(operator, naming.STREAM_FLAT_MAP, name, serdes))
 
     @overload
     def flat_map_values(
@@ -290,11 +317,21 @@ class KStream(Generic[K, V]):
         return KStream(self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name))
 
     def select_key(
-        self, selector: Callable[[K, V], K2], *, name: str | None = None
+        self,
+        selector: Callable[[K, V], K2],
+        *,
+        key_serde: Serde[K2] | None = None,
+        name: str | None = None,
     ) -> KStream[K2, V]:
-        """Replace each key by `selector(key, value)`."""
+        """Replace each key by `selector(key, value)`.
+
+        Args:
+            key_serde: Serde of the new keys. Without one the stream's own is kept if the selector
+                is annotated to return keys of its type, as in `-> str`.
+        """
         operator = stateless.SelectKeyOperator(checked(selector, "select_key", KEY_VALUE))
-        return KStream(self._declared.new_key(operator, naming.STREAM_SELECT_KEY, name))
+        serde = key_serde or kept_serde(selector, self._declared.key_serde)
+        return KStream(self._declared.new_key(operator, naming.STREAM_SELECT_KEY, name, serde))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call `action(key, value)` for each record and hand the record on."""
@@ -401,12 +438,13 @@ class KStream(Generic[K, V]):
         """Group the records by `selector(key, value)`, to aggregate them; always repartitions.
 
         Args:
-            selector: Called with (key, value); returns the new key; None drops the record.
+            selector: Called with (key, value); returns the new key; None drops the record. The
+                stream's key serde is kept as in `select_key`.
         """
         chosen = options_of(Grouped, grouped, options, "group_by")
         checked(selector, "group_by", KEY_VALUE)
         selected = self.select_key(selector, name=chosen.name)
-        return self._grouped(selected._declared, chosen, None)
+        return self._grouped(selected._declared, chosen, selected._declared.key_serde)
 
     def repartition(
         self,
@@ -865,19 +903,33 @@ class KTable(Generic[K, V]):
 
     @overload
     def to_stream(
-        self, key_mapper: Callable[[K, V], K2], *, name: str | None = None
+        self,
+        key_mapper: Callable[[K, V], K2],
+        *,
+        key_serde: Serde[K2] | None = None,
+        name: str | None = None,
     ) -> KStream[K2, V]: ...
 
     def to_stream(
-        self, key_mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None
+        self,
+        key_mapper: Callable[[K, V], Any] | None = None,
+        *,
+        key_serde: Serde[Any] | None = None,
+        name: str | None = None,
     ) -> KStream[Any, V]:
         """Return the stream of the table's changes; a deletion is a record with value None.
 
         Args:
             key_mapper: Chooses a new key, as `KStream.select_key` does; called with (key, value).
+            key_serde: Serde of the new keys, as there.
+
+        Raises:
+            TopologyError: There is a serde of new keys, and no function that makes them.
         """
+        if key_serde is not None and key_mapper is None:
+            raise TopologyError("to_stream takes a key_serde with a key_mapper only")
         stream = KStream[K, V](self._declared.changes(name))
-        return stream if key_mapper is None else stream.select_key(key_mapper)
+        return stream if key_mapper is None else stream.select_key(key_mapper, key_serde=key_serde)
 
     def group_by(
         self,
@@ -893,10 +945,16 @@ class KTable(Generic[K, V]):
 
         Args:
             selector: Called with (key, value); returns (group, value). A row whose group or value
-                is None is in no group.
+                is None is in no group. The table's serdes are kept as in `KStream.map`.
         """
         checked(selector, "group_by", KEY_VALUE)
         chosen = options_of(Grouped, grouped, options, "group_by")
+        kept = kept_serdes(selector, Serdes(self._declared.key_serde, self._declared.value_serde))
+        chosen = replace(
+            chosen,
+            key_serde=chosen.key_serde or kept.key,
+            value_serde=chosen.value_serde or kept.value,
+        )
         node = self._declared.regrouped(selector, chosen.name)
         return KGroupedTable(TableGroups(self._declared.graph, node, chosen))
 

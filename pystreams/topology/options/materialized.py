@@ -9,6 +9,7 @@ from typing import Any, Generic, NamedTuple, TypedDict
 from pystreams.errors import TopologyError
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreEngine, StoreKind, StoreSupplier
+from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.retentions import check_number, versioned_retention
 from pystreams.topology.options.given_options import check_options, options_of
 from pystreams.topology.options.type_variables import K, V
@@ -38,6 +39,9 @@ class Materialized(Generic[K, V]):
         segment_interval_ms: Portions in which old versions go away; None chooses by the retention.
         retention_ms: Of a windowed aggregation: how long, in stream time, its windows are kept.
             None keeps them as long as they may still change; queries of older ones need more.
+        ttl_ms: How long a row lives, in stream time: once the table has met a record that is later
+            than the row's timestamp by more than that, the row is deleted, here and downstream.
+            None keeps it for ever. Not in Kafka Streams.
         supplier: Where the store's bytes live, made with `Stores`, in place of `name`,
             `store_type`, `history_retention_ms` and `retention_ms`.
     """
@@ -53,6 +57,7 @@ class Materialized(Generic[K, V]):
     history_retention_ms: int | None = None
     segment_interval_ms: int | None = None
     retention_ms: int | None = None
+    ttl_ms: int | None = None
     supplier: StoreSupplier | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +83,8 @@ class Materialized(Generic[K, V]):
                     "Materialized: retention_ms is for windows, history_retention_ms for tables "
                     "that keep old versions: leave one of them out"
                 )
+        if self.ttl_ms is not None:
+            _check_expiry(self, self.ttl_ms)
 
     @property
     def store_name(self) -> str | None:
@@ -99,6 +106,7 @@ class MaterializedOptions(TypedDict, Generic[K, V], total=False):
     history_retention_ms: int | None
     segment_interval_ms: int | None
     retention_ms: int | None
+    ttl_ms: int | None
     supplier: StoreSupplier | None
 
 
@@ -147,6 +155,11 @@ def windowed_table_options(
             f"{where}: results of windows keep no old versions: leave history_retention_ms out; "
             "how long windows are kept is retention_ms"
         )
+    if options.ttl_ms is not None:
+        raise TopologyError(
+            f"{where}: windows go by themselves, so leave ttl_ms out; how long they are kept is "
+            "retention_ms"
+        )
     _check_fits(options.supplier, where, _SESSIONS if sessions else _WINDOWS)
     return options
 
@@ -183,6 +196,24 @@ def _check_fits(supplier: StoreSupplier | None, where: str, content: _Content) -
         raise TopologyError(
             f"{where}: store {supplier.name!r} is a {supplier.kind.name} store, which can't hold "
             f"{content.name}: make its supplier with {content.factories}"
+        )
+
+
+def _check_expiry(options: Materialized[Any, Any], ttl_ms: int) -> None:
+    """Refuse a time to live where rows can't expire."""
+    name = options.store_name or "(unnamed)"
+    check_number(name, "ttl_ms", ttl_ms, 1)
+    if options.history_retention_ms is not None:
+        raise TopologyError(
+            "Materialized: ttl_ms is for tables that keep the latest rows alone, and with "
+            "history_retention_ms old versions are kept: leave one of them out"
+        )
+    supplier = options.supplier
+    if supplier is not None and (supplier.kind != KEY_VALUE or supplier.max_entries is not None):
+        raise TopologyError(
+            f"Materialized: rows of store {name!r} can't expire, which is a {supplier.kind.name} "
+            "store or one of limited size: leave ttl_ms out, or make its supplier with "
+            "Stores.persistent_timestamped_key_value_store or in_memory_key_value_store"
         )
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import SerializationError
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
-from pystreams.serdes import serialize_or_raise
 from pystreams.topology.contracts.operator import NodeContext, Step, TaskContext, fan_out
 from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
 from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
+from pystreams.topology.plan.record_encoder import Encode, once_more, record_encoder, sees_headers
 from pystreams.topology.plan.topology_plan import TopologyPlan
-
-Serialize = Callable[[Any], bytes]
 
 _KAFKAS_CHOICE: Sequence[int | None] = (None,)
 _REMEMBERED_KEYS = 4096
@@ -76,6 +73,16 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
     """Return the step of a sink with one topic and Kafka's partitioner: the hot one."""
     real_topic = task.topic_name(topic)
     append = task.output(real_topic).records.append
+    if sees_headers(node, task, real_topic):
+        encode = record_encoder(node, task, real_topic)
+
+        def encoding_step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+            encoded = encode(key, value, headers)
+            if encoded is not None:
+                raw_key, raw_value, headers = encoded
+                append((raw_key, raw_value, timestamp, headers))
+
+        return encoding_step
     serialize_key = task.key_serde(node.key_serde, node.name).serializer(real_topic)
     serialize_value = task.value_serde(node.value_serde, node.name).serializer(real_topic)
     name = node.name
@@ -89,7 +96,8 @@ def _static_sink(node: SinkNode, topic: str, task: TaskContext) -> Step:
                 headers,
             )
         except Exception:  # noqa: BLE001 - a serde may raise anything
-            again = _again(task, name, real_topic, (serialize_key, key), (serialize_value, value))
+            parts = (serialize_key, key), (serialize_value, value)
+            again = once_more(task, name, real_topic, *parts)
             if again is None:
                 return
             record = (*again, timestamp, headers)
@@ -102,9 +110,8 @@ def _windowed_sink(
     node: SinkNode, topic: str, partitioner: WindowedStreamPartitioner, task: TaskContext
 ) -> Step:
     """Return the step of a sink of windowed keys: the partition is that of the key inside."""
-    real_topic, name = task.topic_name(topic), node.name
-    serialize_key = task.key_serde(node.key_serde, name).serializer(real_topic)
-    serialize_value = task.value_serde(node.value_serde, name).serializer(real_topic)
+    real_topic = task.topic_name(topic)
+    encode = record_encoder(node, task, real_topic)
     suffix_bytes = partitioner.serde.suffix_bytes
     outputs: dict[bytes, OutputBuffer] = {}
 
@@ -116,14 +123,10 @@ def _windowed_sink(
         return output
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        try:
-            raw_key = None if key is None else serialize_key(key)
-            raw_value = None if value is None else serialize_value(value)
-        except Exception:  # noqa: BLE001 - a serde may raise anything
-            again = _again(task, name, real_topic, (serialize_key, key), (serialize_value, value))
-            if again is None:
-                return
-            raw_key, raw_value = again
+        encoded = encode(key, value, headers)
+        if encoded is None:
+            return
+        raw_key, raw_value, headers = encoded
         if raw_key is None:
             output = task.output(real_topic)
         else:
@@ -136,19 +139,12 @@ def _windowed_sink(
 
 def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
     """Return the step of a sink that chooses topic or partitions a record."""
-    targets: dict[str, tuple[Serialize, Serialize]] = {}
+    encoders: dict[str, Encode] = {}
     extract = node.topic if callable(node.topic) else None
     static_topic = "" if callable(node.topic) else task.topic_name(node.topic)
     name, partitioner = node.name, node.partitioner
     if isinstance(partitioner, WindowedStreamPartitioner):
         partitioner = partitioner.bound(task.key_serde(partitioner.serde, name))
-
-    def bind(topic: str) -> tuple[Serialize, Serialize]:
-        targets[topic] = (
-            task.key_serde(node.key_serde, name).serializer(topic),
-            task.value_serde(node.value_serde, name).serializer(topic),
-        )
-        return targets[topic]
 
     def choose(
         key: Any, value: Any, timestamp: int, headers: Headers
@@ -175,15 +171,13 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         if not partitions:
             task.record_dropped(name, "the partitioner chose no partition")
             return
-        serialize_key, serialize_value = targets.get(topic) or bind(topic)
-        try:
-            raw_key = None if key is None else serialize_key(key)
-            raw_value = None if value is None else serialize_value(value)
-        except Exception:  # noqa: BLE001 - a serde may raise anything
-            again = _again(task, name, topic, (serialize_key, key), (serialize_value, value))
-            if again is None:
-                return
-            raw_key, raw_value = again
+        encode = encoders.get(topic)
+        if encode is None:
+            encode = encoders[topic] = record_encoder(node, task, topic)
+        encoded = encode(key, value, headers)
+        if encoded is None:
+            return
+        raw_key, raw_value, headers = encoded
         if partitioner is not None and raw_key is not None and partitions[0] is None:
             # Chosen here as the producer would: in a buffer of its own it might change places with
             # a record of its key that the partitioner has placed.
@@ -193,27 +187,3 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             task.output(topic, partition).records.append(record)
 
     return step
-
-
-def _again(
-    task: TaskContext,
-    node: str,
-    topic: str,
-    key: tuple[Serialize, Any],
-    value: tuple[Serialize, Any],
-) -> tuple[bytes | None, bytes | None] | None:
-    """Serialize once more what has failed, to learn which part it was.
-
-    Returns:
-        Key and value, where they can be serialized after all: what a serde asks elsewhere, a
-        registry for one, may answer now. None when the production handler drops the record.
-    """
-    try:
-        raw_key, raw_value = (
-            None if data is None else serialize_or_raise(serialize, data, topic, part)
-            for part, (serialize, data) in (("key", key), ("value", value))
-        )
-    except SerializationError as error:
-        task.report_serialization_error(error, node)
-        return None
-    return raw_key, raw_value

@@ -2,9 +2,10 @@
 
     source, sink, store, what waits --> its own serde --> the default --> told, with its cure
 
-An operation that makes new keys or values can't know their serde, not even from text to text; it
-is lost there, and missed by the next topic or store. So what is told has both lines of the user's
-code. A task would find it too, but only when the group has been joined and topics were made.
+An operation that makes new keys or values loses their serde, unless it is given one or knows their
+type (`declarations.kept_serdes`), and the next topic or store misses it. So what is told has both
+lines of the user's code. A task would find it too, but only when the group has been joined and
+topics were made.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.user_tracebacks import UsersCall
-from pystreams.serdes import BYTES, Serde, WrappingSerde
+from pystreams.serdes import BYTES, Serde, is_known
 from pystreams.topology.graph.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.distinct import DistinctOperator
@@ -87,19 +88,12 @@ def check_serdes(
     """
     missing: dict[tuple[str, _Part, str], str] = {}
     for need in _needs(topology):
-        if not _is_known(need.key_serde, default_key_serde):
+        if not is_known(need.key_serde, default_key_serde):
             _tell(topology, need, "key", missing)
-        if not _is_known(need.value_serde, default_value_serde):
+        if not is_known(need.value_serde, default_value_serde):
             _tell(topology, need, "value", missing)
     if missing:
         raise TopologyError("\n".join(missing.values()))
-
-
-def _is_known(serde: Serde[Any] | None, default: Serde[Any] | None) -> bool:
-    if isinstance(serde, WrappingSerde):
-        filled = serde.with_default(default)
-        return not isinstance(filled, WrappingSerde) or filled.is_complete()
-    return serde is not None or default is not None
 
 
 def _needs(topology: Topology) -> Iterator[_Need]:
@@ -164,7 +158,8 @@ def _tell(
     if lost_by is not None:
         lost = (
             f": {lost_by.method}(...) at {lost_by.place} makes new {part}s, and whether they are "
-            "of the type of the old ones is not known"
+            "of the type of the old ones is not known (its function's annotated return type would "
+            "say so)"
         )
     message = (
         f"{call.method}(...) at {call.place}: {need.what} has no {part} serde{lost}. {cure}, or "

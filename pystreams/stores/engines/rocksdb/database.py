@@ -28,7 +28,7 @@ from pystreams.errors import StateStoreCorruptedError, StateStoreError, StoreNot
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.errors import cause_and_cure, is_damage
 from pystreams.stores.engines.rocksdb.idle_memtables import IDLE_MEMTABLES
-from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator
+from pystreams.stores.engines.rocksdb.iterator import RocksDBIterator, read_if_few
 from pystreams.stores.engines.rocksdb.options import (
     StoreOptions,
     crash_safe,
@@ -212,6 +212,15 @@ class Database:
         iterator = RocksDBIterator(self, native, options, start, reverse=reverse)
         self._iterators.add(iterator)
         return iterator
+
+    def entries_if_few(
+        self, family: Rdict, start: bytes, end: bytes
+    ) -> list[tuple[bytes, bytes]] | None:
+        """Return what `iterate` gives, read at once; None if that is more than a few entries."""
+        try:
+            return read_if_few(family, start, end)
+        except Exception as error:
+            raise self.read_error(error) from error
 
     def apply(
         self, fill_data: Callable[[WriteBatch], None], metadata: Mapping[bytes, bytes | None]

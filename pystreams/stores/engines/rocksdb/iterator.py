@@ -8,13 +8,22 @@ its `ReadOptions` without owning it: once those are freed, it ends wherever the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
+from rocksdict import Rdict, ReadOptions
+
 from pystreams.errors import StoreNotAvailableError
+
+_FEW = 8
+"""So many entries are read at once, because an iterator with a life of its own costs more."""
 
 
 class NativeIterator(Protocol):
     """What is used of rocksdict's `RdictIter`."""
+
+    def seek(self, key: bytes) -> None:
+        """Stand on the first key at or behind a key."""
 
     def status(self) -> None:
         """Raise if the iterator stopped at something else than the end."""
@@ -97,3 +106,41 @@ class RocksDBIterator:
         """Let go of the database, because the engine closes; reading on is an error."""
         self._native = None
         self._step = None
+
+
+def read_if_few(family: Rdict, start: bytes, end: bytes) -> list[tuple[bytes, bytes]] | None:
+    """Return what is from `start` (inclusive) to `end` (exclusive); None if that is not little."""
+    options = ReadOptions()
+    options.set_iterate_upper_bound(end)
+    native: NativeIterator = family.iter(options)
+    entries: list[tuple[bytes, bytes]] = []
+    try:
+        native.seek(start)
+        while (key := native.key()) is not None:
+            if len(entries) == _FEW:
+                return None
+            entries.append((key, native.value()))
+            native.next()
+        native.status()
+    finally:
+        del native  # The traceback of an error must not keep the database open.
+    return entries
+
+
+class ReadEntries:
+    """An iterator over what was read at once."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: list[tuple[bytes, bytes]]) -> None:
+        self._entries = iter(entries)
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self._entries
+
+    def __next__(self) -> tuple[bytes, bytes]:
+        return next(self._entries)
+
+    def close(self) -> None:
+        """Stop: the reader is done."""
+        self._entries = iter(())

@@ -35,6 +35,7 @@ from rocksdict import Rdict, WriteBatch
 from pystreams.errors import StateStoreError
 from pystreams.kernel.loggers import get_logger
 from pystreams.stores.engines.rocksdb.database import DEFAULT_CF, OFFSETS_CF, DatabaseEngine
+from pystreams.stores.engines.rocksdb.iterator import ReadEntries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,6 +136,8 @@ class RocksDBSegmentEngine(DatabaseEngine):
 
         Segments come in order of their ids, or against it.
         """
+        if start is not None and end is not None and start[:_PREFIX_BYTES] == end[:_PREFIX_BYTES]:
+            return self._range_in_segment(start, end, reverse=reverse)
         while True:
             sequence = self._sequence_number()
             parts = self._parts(start, end, reverse=reverse)
@@ -230,6 +233,23 @@ class RocksDBSegmentEngine(DatabaseEngine):
             return self._database.opened().latest_sequence_number()
         except Exception as error:
             raise self._database.read_error(error) from error
+
+    def _range_in_segment(
+        self, start: bytes, end: bytes, *, reverse: bool
+    ) -> ReadEntries | SegmentsIterator:
+        """Iterate over a part of one segment: what most reads ask for, a key at some time."""
+        database, prefix = self._database, start[:_PREFIX_BYTES]
+        database.opened()
+        family = self._families.get(prefix)
+        start, end = start[_PREFIX_BYTES:], end[_PREFIX_BYTES:]
+        if family is None or not end:
+            return ReadEntries([])
+        few = database.entries_if_few(family[0], start, end)
+        if few is None:
+            iterator = database.iterate(family[0], start, end, reverse=reverse)
+            return SegmentsIterator([(prefix, iterator)])
+        entries = [(prefix + key, value) for key, value in few]
+        return ReadEntries(entries[::-1] if reverse else entries)
 
     def _parts(
         self, start: bytes | None, end: bytes | None, *, reverse: bool

@@ -7,8 +7,10 @@ every nanosecond counts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
+from pystreams.errors import StateStoreCorruptedError
+from pystreams.stores.files.metadata import EXPIRING
 from pystreams.stores.typed_stores.typed_state_store import TypedParts, TypedStateStore, TypedView
 from pystreams.stores.typed_stores.views import BytesReader, view_of
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pystreams.config.guarantee import IsolationLevel
     from pystreams.serdes import Serde
     from pystreams.stores.contracts.key_value import KeyValueIterator
+    from pystreams.stores.contracts.state_store import StateStoreContext
     from pystreams.stores.dirty_map.buffered import BufferedKeyValueStore
 
 K = TypeVar("K")
@@ -130,6 +133,16 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         self._committed_get: Callable[[bytes], bytes | None]
         super().__init__(buffer, key_serde, value_serde)
 
+    def init(self, context: StateStoreContext) -> None:
+        """Open the store; raises as `TypedStateStore.init`.
+
+        Raises:
+            StateStoreCorruptedError: What it holds was written with a time to live, or without,
+                and it is to be the other.
+        """
+        super().init(context)
+        self._check_layout()
+
     def put(self, key: K, value: R | None) -> None:
         """Write a value; None deletes the key."""
         raise NotImplementedError
@@ -161,6 +174,19 @@ class TypedStore(KeyValueReads[K, R], TypedStateStore[K, R]):
         """
         parts = self._view_parts()
         return TypedReader(view_of(self._buffer, isolation_level), **parts)
+
+    def _check_layout(self) -> None:
+        """Refuse what a store with another layout has written."""
+        if self._buffer.metadata.committed_total(EXPIRING):
+            self._refuse_layout("it was written with ttl_ms, and has an index by time")
+
+    def _refuse_layout(self, why: str) -> NoReturn:
+        self.close()
+        raise StateStoreCorruptedError(
+            self.name,
+            f"{why}: it is made anew from its changelog; where it has none, delete its directory, "
+            "or give the store another name",
+        )
 
     def _bind_buffer(self) -> None:
         super()._bind_buffer()

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.serdes import serialize_or_raise
 from pystreams.stores.contracts.window import Windowed
-from pystreams.stores.kinds.session.keys import MAX_TIMESTAMP, key_of, session_key, window_of
+from pystreams.stores.kinds.session.keys import (
+    MAX_TIMESTAMP,
+    key_of,
+    lower_bound_of_key,
+    session_key,
+    upper_bound_of_key,
+    window_of,
+)
 from pystreams.stores.kinds.session.reads import SessionReads, SessionView
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
 from pystreams.stores.time_segments.segmented_reader import owners_reader, segmented_view
@@ -65,6 +72,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "find_sessions_range": "fetch",
         "put": "put",
         "remove": "remove",
+        "sessions_near": "fetch",
     }
 
     def __init__(
@@ -110,6 +118,26 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         prefix = self._live_prefix(end)
         if prefix is not None:
             self._write_in_segment(prefix, raw_session, None, None, self._record.timestamp)
+
+    def sessions_near(
+        self, key: K, earliest_end: int, latest_start: int
+    ) -> list[tuple[Windowed[K], V]]:
+        """Return what `find_sessions` iterates over, as it is now."""
+        raw_key, decode, reader = self._key_bytes(key), self._decode, self._reader
+        earliest_end = max(earliest_end, reader.oldest_readable())
+        low = lower_bound_of_key(raw_key, earliest_end)
+        high = upper_bound_of_key(raw_key, min(latest_start, MAX_TIMESTAMP))
+        sessions: list[tuple[Windowed[K], V]] = []
+        for session, stored in reader.entries((earliest_end, MAX_TIMESTAMP), low, high):
+            if len(session) != len(low):
+                continue  # Of a longer key, which begins as this one does.
+            window = window_of(session)
+            if window[0] <= latest_start and window[1] >= earliest_end:
+                try:
+                    sessions.append((Windowed(key, window), decode(stored)))
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    self._raise_undecodable(error, session)
+        return sessions
 
     def find_kept_sessions(
         self, earliest_end: int, latest_end: int

@@ -9,12 +9,9 @@ A key keeps the time it came with for as long as it is buffered; later changes o
 of the former one. So an update is one read and one write by key, and what is buffered for when is
 written once.
 
-Nothing is kept in memory of what is committed, but for the next keys in order: who asks the store
-for its first entry walks over all that have left, as deletions in the dirty map up to the commit,
-as tombstones in RocksDB up to a compaction. So the store is read on from where it was read last.
+Nothing is kept in memory of what is committed, but for the next keys in order (`UpcomingKeys`).
 
 Invariants:
-- `_upcoming` is a heap of all keys in order that are below `_beyond`, and of no others.
 - `earliest_time` is not above the time of any buffered change.
 - `_changed` has each key that was written since the last flush.
 - `totals` are those of data and dirty map together.
@@ -31,7 +28,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pystreams.record import (
@@ -42,6 +38,7 @@ from pystreams.record import (
 )
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.dirty_map.changelog import log_to
+from pystreams.stores.dirty_map.upcoming_keys import KEPT_KEYS, UpcomingKeys
 from pystreams.stores.kinds.suppress.buffered_change import (
     FIRST_BY_KEY,
     FIRST_IN_ORDER,
@@ -68,8 +65,10 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 V = TypeVar("V")
 
-KEPT_KEYS = 1000
-"""How many keys in order are read at once; memory holds twice as many at most."""
+PORTION_BYTES = 1 << 20
+"""How much leaves at once."""
+_LEAST_BYTES = 1 << 10
+"""What each change counts in that, at least; many small ones take room as well."""
 NEVER = sys.maxsize
 """The earliest time of an empty buffer."""
 _NOT_KNOWN = -sys.maxsize
@@ -88,7 +87,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         totals: What that counts in.
         key_serde: None takes the default of the context.
         value_serde: None takes the default of the context.
-        kept_keys: See `KEPT_KEYS`.
+        kept_keys: See `UpcomingKeys`.
 
     Attributes:
         totals: How much is buffered, and the stream time.
@@ -97,9 +96,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
     """
 
     __slots__ = (
-        "_beyond",
         "_changed",
-        "_kept_keys",
         "_log",
         "_upcoming",
         "earliest_time",
@@ -116,9 +113,7 @@ class SuppressionBuffer(TypedStateStore[K, V]):
     ) -> None:
         self.totals = totals
         self.earliest_time = _NOT_KNOWN
-        self._kept_keys = kept_keys
-        self._upcoming: list[bytes] = []
-        self._beyond = FIRST_IN_ORDER
+        self._upcoming = UpcomingKeys(buffer, FIRST_IN_ORDER, FIRST_BY_KEY, kept_keys)
         # None for a key that has left, with the timestamp to log that with.
         self._changed: dict[bytes, tuple[_Known | None, int]] = {}
         self._log = log_to(None)
@@ -159,7 +154,8 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         if buffered is None:
             in_order = ordered(time, raw_key)
             write(in_order, b"", None, timestamp, NO_RECORD)
-            self._came(in_order, time)
+            if self._upcoming.came(in_order):
+                self.earliest_time = min(self.earliest_time, time)
             totals.records += 1
             prior = raw_old
         else:
@@ -175,7 +171,9 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         self._changed[raw_key] = (prior, time, size_bytes), timestamp
 
     def leave_while(self, is_due: Callable[[int], bool]) -> Iterator[tuple[bytes, BufferedChange]]:
-        """Let changes go, earliest first and those of one time in order of key bytes.
+        """Let a portion of changes go, earliest first and those of one time in order of key bytes.
+
+        Afterwards `earliest_time` is that of the first one that is left.
 
         Args:
             is_due: Called with the time (ms) of the first one that is left, before it goes.
@@ -184,23 +182,23 @@ class SuppressionBuffer(TypedStateStore[K, V]):
             The key's bytes and the change. It is still buffered until the next one is asked for, so
             that who looks into the table meanwhile sees what it was.
         """
-        upcoming = self._upcoming
-        while upcoming or self._read_on():
-            in_order = upcoming[0]
-            if not is_due(time_of(in_order)):
+        upcoming, room_bytes = self._upcoming, PORTION_BYTES
+        while (in_order := upcoming.first()) is not None:
+            if room_bytes <= 0 or not is_due(time_of(in_order)):
                 break
             key = key_of(in_order)
             stored = self._buffer.get(keyed(key))
             assert stored is not None, f"store {self.name}: a key in order has a change"
             change = unpacked(stored)
             yield key, change
-            heappop(upcoming)
+            upcoming.leave()
             self._write(in_order, None, None, change.timestamp, NO_RECORD)
             self._write(keyed(key), None, None, change.timestamp, NO_RECORD)
             self.totals.records -= 1
             self.totals.counted_bytes -= counted_bytes(key, stored)
             self._changed[key] = None, change.timestamp
-        self.earliest_time = time_of(upcoming[0]) if upcoming else NEVER
+            room_bytes -= max(len(stored), _LEAST_BYTES)
+        self.earliest_time = NEVER if in_order is None else time_of(in_order)
 
     def typed(self, key: bytes, change: BufferedChange) -> tuple[K, tuple[V | None, V | None]]:
         """Return the key, and the newest and the prior value, of what has left.
@@ -288,30 +286,6 @@ class SuppressionBuffer(TypedStateStore[K, V]):
         change = unpacked(stored)
         return change.prior, change.time, counted_bytes(key, stored)
 
-    def _came(self, in_order: bytes, time: int) -> None:
-        """Take note of a new key in order."""
-        if in_order >= self._beyond:
-            return
-        self.earliest_time = min(self.earliest_time, time)
-        upcoming = self._upcoming
-        heappush(upcoming, in_order)
-        if len(upcoming) > 2 * self._kept_keys:
-            upcoming.sort()  # Which is a heap as well.
-            self._beyond = upcoming[self._kept_keys]
-            del upcoming[self._kept_keys :]
-
-    def _read_on(self) -> bool:
-        """Read the next keys in order; return whether there are any."""
-        entries = self._buffer.range(self._beyond, FIRST_BY_KEY)
-        self._beyond = FIRST_BY_KEY
-        for key, _ in entries:
-            if len(self._upcoming) == self._kept_keys:
-                self._beyond = key
-                break
-            self._upcoming.append(key)
-        entries.close()
-        return bool(self._upcoming)
-
     def _value_bytes(self, value: V) -> bytes:
         try:
             return self._serialize_value(value)
@@ -323,13 +297,12 @@ class SuppressionBuffer(TypedStateStore[K, V]):
 
     def _shut(self) -> None:
         super()._shut()
-        self._upcoming.clear()
+        self._upcoming.forget()
         self._changed.clear()
 
     def _forget(self) -> None:
         """Know nothing but what is committed."""
-        self._upcoming.clear()
-        self._beyond = FIRST_IN_ORDER
+        self._upcoming.forget()
         self.earliest_time = _NOT_KNOWN
         self._changed.clear()
         self.totals.go_back_to(self._buffer.metadata)

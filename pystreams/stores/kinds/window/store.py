@@ -22,19 +22,20 @@ ChangeLoggingWindowBytesStore, CachingWindowStore.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pystreams.ids import TopicPartition
 from pystreams.serdes import Serde, serialize_or_raise
 from pystreams.stores.contracts.key_value import UNKNOWN_TIMESTAMP, ValueAndTimestamp
-from pystreams.stores.contracts.window import Windowed
+from pystreams.stores.contracts.window import Window, Windowed
 from pystreams.stores.kinds.window.keys import (
     MAX_SEQUENCE,
+    MAX_TIME,
     SUFFIX_BYTES,
+    bounds_of_key,
     sequence_of,
     start_of,
-    window_of,
 )
 from pystreams.stores.kinds.window.reads import WindowReads
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
@@ -58,6 +59,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R")
 
+_new_tuple = tuple.__new__
 _PACK_SUFFIX = struct.Struct(">qi").pack
 _PACK_LONG = struct.Struct(">q").pack
 _UNPACK_LONG = struct.Struct(">q").unpack_from
@@ -202,9 +204,11 @@ class _WindowStateStore(WindowReads[K, R], SegmentedStateStore[K, R]):
         deserialize_key, size_ms = self._deserialize_key, self._retention.window_size_ms or 0
         prefix_bytes = self._buffer.key_prefix_bytes
 
+        # Once for each window that a cache lets go: no calls but those it needs.
         def windowed(key: bytes) -> Windowed[K]:
-            raw_key = key[prefix_bytes:-SUFFIX_BYTES]
-            return Windowed(deserialize_key(raw_key), window_of(start_of(key), size_ms))
+            start = _UNPACK_LONG(key, len(key) - SUFFIX_BYTES)[0]
+            window = _new_tuple(Window, (start, min(start + size_ms, MAX_TIME)))
+            return _new_tuple(Windowed, (deserialize_key(key[prefix_bytes:-SUFFIX_BYTES]), window))
 
         return windowed
 
@@ -239,6 +243,7 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         "fetch_with_timestamp": "fetch",
         "put_row": "put",
         "put_with_timestamp": "put",
+        "rows_latest_first": "fetch",
     }
 
     def row_key(self, key: K) -> bytes:
@@ -264,6 +269,22 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
             return self._deserialize_value(stored), UNKNOWN_TIMESTAMP
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, stored)
+
+    def rows_latest_first(
+        self, row_key: bytes, time_from: int, time_to: int
+    ) -> Iterator[tuple[int, ValueAndTimestamp[V]]]:
+        """Do as `backward_fetch`, given the key's bytes, over the windows there are now."""
+        first, last = times = self._times(time_from, time_to)
+        if first > last:
+            return
+        low, high = bounds_of_key(row_key, first, last)
+        for stored_key, stored in reversed(self._reader.entries(times, low, high)):
+            if len(stored_key) == len(low):  # Else of a longer key, which begins as this one does.
+                try:
+                    row = self._decode(stored)
+                except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                    self._raise_undecodable(error, stored)
+                yield start_of(stored_key), row
 
     def put_with_timestamp(
         self, key: K, value: V | None, timestamp: int, window_start: int

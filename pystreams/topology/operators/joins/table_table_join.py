@@ -130,11 +130,17 @@ class TableJoinMergeOperator(TableOperator):
 
     def _storing(self, node: NodeContext, store: str) -> Step:
         report_error, record, name = node.task.report_error, node.task.record, node.name
-        _, put, forward, forwards = table_access(node, store, send_old_values=self.send_old_values)
+        get, put, forward, forwards = table_access(
+            node, store, send_old_values=self.send_old_values
+        )
+        # What both sides say was there before may have expired here.
+        reads_old = forwards and self.send_old_values and node.task.store_kind(store).expires_rows
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             record.timestamp, record.headers = timestamp, headers
             try:
+                if reads_old:
+                    change = (change[0], get(key)[0])
                 put(key, change[0], timestamp)
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 report_error(error, name)

@@ -61,8 +61,8 @@ class TableSourceOperator(TableOperator):
                 record_dropped(name, "null key")
                 return
             try:
-                old = get(key)[0] if reads_old else None
                 record.timestamp, record.headers = timestamp, headers
+                old = get(key)[0] if reads_old else None
                 put(key, value, timestamp)
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 report_error(error, name)
@@ -130,10 +130,10 @@ class DerivedTableOperator(TableOperator):
             try:
                 if new is not None:
                     new = derive(key, new)
+                record.timestamp, record.headers = timestamp, headers
                 old = get(key)[0] if send_old_values else None
                 if new is None and old is None and skips_absent:
                     return
-                record.timestamp, record.headers = timestamp, headers
                 put(key, new, timestamp)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)

@@ -2,6 +2,9 @@
 
     change --> buffer.put --> all whose time has come --> of too many the earliest, or an error
 
+What has become due goes on a portion at a time: where one record has closed a million windows, the
+task commits in between, and goes on before its next record. So it does when it starts again.
+
 The time is the highest timestamp of the records that came to this node; it is kept over restarts.
 A key waits from its first change on, whatever comes after that; what goes on is the last change, as
 of its record: with its timestamp, headers and origin.
@@ -62,13 +65,12 @@ class SuppressOperator(TableOperator):
         buffer: SuppressionBuffer[Any, Any] = task.store(self.store)
         record, report_error, totals = task.record, task.report_error, buffer.totals
         put, by_window = buffer.put, self.until_window_closes
-        let_go = self._letting_go(node, buffer)
         is_over = self._over(buffer)
-        emits_early = self.emits_early
+        emissions = _Emissions(self, node, buffer, is_over)
 
         def move_to(stream_time: int) -> None:
             totals.stream_time = stream_time
-            let_go(lambda time: time <= stream_time - wait_ms)
+            emissions.emit()
 
         go_on_while_idle(
             node,
@@ -77,6 +79,7 @@ class SuppressOperator(TableOperator):
             waits_until=lambda: buffer.latest_time() + wait_ms if totals.records else NOTHING_WAITS,
             move_to=move_to,
         )
+        task.on_init(emissions.begin)
 
         def step(key: Any, change: Change, timestamp: int, headers: Headers) -> None:
             record.timestamp, record.headers = timestamp, headers
@@ -85,40 +88,12 @@ class SuppressOperator(TableOperator):
             except Exception as error:  # noqa: BLE001 - a serde may raise anything
                 report_error(error, name)
                 return
-            due = totals.stream_time - wait_ms
-            if buffer.earliest_time <= due:
-                let_go(lambda time: time <= due)
-            if is_over is not None and is_over():
-                if not emits_early:
-                    raise self._full(node, buffer)
-                let_go(lambda _: is_over())
+            if buffer.earliest_time <= totals.stream_time - wait_ms or (
+                is_over is not None and is_over()
+            ):
+                emissions.emit()
 
         return step
-
-    def _letting_go(
-        self, node: NodeContext, buffer: SuppressionBuffer[Any, Any]
-    ) -> Callable[[Callable[[int], bool]], None]:
-        """Return what lets changes go for as long as a condition of the first one's time holds."""
-        record, forward, report_error = node.task.record, node.forward, node.task.report_error
-        leave_while, typed, name = buffer.leave_while, buffer.typed, node.name
-        drops_deletions = self.until_window_closes
-
-        def let_go(is_due: Callable[[int], bool]) -> None:
-            message, timestamp, headers = record.message, record.timestamp, record.headers
-            for raw_key, buffered in leave_while(is_due):
-                if drops_deletions and buffered.newest is None:
-                    continue
-                origin = None if buffered.origin == NO_ORIGIN else buffered.origin
-                record.go_back_to(origin, buffered.timestamp, buffered.headers)
-                try:
-                    key, change = typed(raw_key, buffered)
-                except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                    report_error(error, name)
-                    continue
-                forward(key, change, buffered.timestamp, buffered.headers)
-            record.message, record.timestamp, record.headers = message, timestamp, headers
-
-        return let_go
 
     def _over(self, buffer: SuppressionBuffer[Any, Any]) -> Callable[[], bool] | None:
         """Return what tells whether more waits than may; None without a bound."""
@@ -139,9 +114,10 @@ class SuppressOperator(TableOperator):
             sys.maxsize if counted is None else counted,
         )
 
-    def _full(
+    def full(
         self, node: NodeContext, buffer: SuppressionBuffer[Any, Any]
     ) -> SuppressionBufferFullError:
+        """Return the error of a buffer that has no room for what came."""
         totals = buffer.totals
         held = (
             f"{totals.records} keys (max_records: {_shown(self.record_limit)}) and "
@@ -155,6 +131,72 @@ class SuppressOperator(TableOperator):
             task_id=node.task.task_id,
             node=node.name,
         )
+
+
+class _Emissions:
+    """What lets changes go in one task."""
+
+    def __init__(
+        self,
+        operator: SuppressOperator,
+        node: NodeContext,
+        buffer: SuppressionBuffer[Any, Any],
+        is_over: Callable[[], bool] | None,
+    ) -> None:
+        self._operator, self._node, self._buffer = operator, node, buffer
+        self._is_over = is_over
+        self._is_left_for_later = False
+
+    def begin(self) -> None:
+        """Go on with what was left when the task ended."""
+        if self._buffer.totals.records:
+            self._leave()
+
+    def emit(self) -> None:
+        """Let a portion go of what is due or has no room, unless that is left for later."""
+        if self._is_left_for_later:
+            return
+        buffer, is_over = self._buffer, self._is_over
+        due = buffer.totals.stream_time - self._operator.wait_ms
+        if buffer.earliest_time <= due:
+            self._let_go(lambda time: time <= due)
+            if buffer.earliest_time <= due:
+                self._leave()
+                return
+        if is_over is None or not is_over():
+            return
+        if not self._operator.emits_early:
+            raise self._operator.full(self._node, buffer)
+        self._let_go(lambda _: is_over())
+        if is_over():
+            self._leave()
+
+    def _leave(self) -> None:
+        self._is_left_for_later = True
+        self._node.task.go_on_later(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_left_for_later = False
+        self.emit()
+
+    def _let_go(self, is_due: Callable[[int], bool]) -> None:
+        """Let a portion go, for as long as a condition of the first one's time holds."""
+        node, buffer = self._node, self._buffer
+        record, forward, report_error = node.task.record, node.forward, node.task.report_error
+        drops_deletions = self._operator.until_window_closes
+        message, timestamp, headers = record.message, record.timestamp, record.headers
+        for raw_key, buffered in buffer.leave_while(is_due):
+            if drops_deletions and buffered.newest is None:
+                continue
+            origin = None if buffered.origin == NO_ORIGIN else buffered.origin
+            record.go_back_to(origin, buffered.timestamp, buffered.headers)
+            try:
+                key, change = buffer.typed(raw_key, buffered)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                report_error(error, node.name)
+                continue
+            forward(key, change, buffered.timestamp, buffered.headers)
+        record.message, record.timestamp, record.headers = message, timestamp, headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pystreams.stores.contracts.versioned import (
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
 )
 from pystreams.topology.contracts.operator import NodeContext, Step
+from pystreams.topology.operators.tables.expiry import TableExpiry
 
 Change = tuple[Any, Any]
 """(new value, old value); None where there is none."""
@@ -165,7 +166,8 @@ def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -
     """Return how a table uses its store.
 
     Of a versioned store's updates those that were dropped are not forwarded, and those that are
-    not the latest are forwarded as such.
+    not the latest are forwarded as such. Rows that expire are forwarded as deletions, before the
+    record that has shown it.
 
     Args:
         node: The table's node.
@@ -174,7 +176,11 @@ def table_access(node: NodeContext, store_name: str, *, send_old_values: bool) -
     """
     store = node.task.store(store_name)
     forwards = must_forward(node, store, send_old_values=send_old_values)
-    if node.task.store_kind(store_name).keeps_versions:
+    kind = node.task.store_kind(store_name)
+    if kind.expires_rows:
+        expiry = TableExpiry(node, store, forwards=forwards, send_old_values=send_old_values)
+        return TableStoreAccess(expiry.get, expiry.put, node.forward, forwards)
+    if kind.keeps_versions:
         put, forward = _versioned_access(store, node.forward)
         return TableStoreAccess(store.get_with_timestamp, put, forward, forwards)
     return TableStoreAccess(

@@ -121,8 +121,7 @@ class _Sessions:
         start = end = timestamp
         merger = self._merger
         try:
-            found = self._store.find_sessions(key, earliest_end, timestamp + self._gap_ms)
-            former = list(found)
+            former = self._store.sessions_near(key, earliest_end, timestamp + self._gap_ms)
             result = self._initializer()
             for (_, (other_start, other_end)), other in former:
                 result = merger(key, result, other)

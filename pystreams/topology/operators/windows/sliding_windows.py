@@ -19,10 +19,10 @@ the window from 0 on for its left one.
 What belongs to which window is told by the windows alone, their starts and the times of their last
 records: no record is kept.
 
-Windows are read latest first, up to the first that ends before the record. Kafka reads a store that
-has no `backwardFetch` in order of time; all of ours have one. An aggregate is read again for a
-window that begins with what another one has, so that an aggregator may change what it is given in
-place.
+Windows are read latest first, up to the first that ends before the record, as they are when the
+record comes. Kafka reads a store that has no `backwardFetch` in order of time; all of ours have
+one. An aggregate is read again for a window that begins with what another one has, so that an
+aggregator may change what it is given in place.
 
 Differs from Kafka: a window that is opened with what another one has has no old value. Kafka sends
 the other's aggregate as such, which tables downstream then subtract without having added it; with a
@@ -94,10 +94,11 @@ class _SlidingAggregation:
         self._aggregator = operator.fold.aggregator
         self._difference_ms = operator.windows.time_difference_ms
         self._grace_ms = operator.windows.grace_period_ms
-        self._put = store.put_with_timestamp
-        self._again = store.fetch_with_timestamp
+        self._row_key = store.row_key
+        self._put_row = store.put_row
+        self._fetch_row = store.fetch_row
+        self._rows_latest_first = store.rows_latest_first
         self._fetch = store.fetch
-        self._backward_fetch = store.backward_fetch
         self._store = store
         self._time = WindowTime(node, store, operator.late)
         self._final: FinalResults | None = None
@@ -109,6 +110,7 @@ class _SlidingAggregation:
             self._forwards = must_forward(results, store, send_old_values=operator.send_old_values)
         self._reads_old = self._forwards and operator.send_old_values
         self._close_time = -1
+        self._present_key = b""  # In bytes: that of the record at hand.
         self._is_late = False
         self._changes: list[tuple[int, Any, Any, int]] = []
         go_on_while_idle(
@@ -136,6 +138,7 @@ class _SlidingAggregation:
         self._record.timestamp, self._record.headers = timestamp, headers
         changes = self._changes
         try:
+            self._present_key = self._row_key(key)
             if timestamp < difference_ms:
                 self._fold_early(key, value, timestamp)
             else:
@@ -166,15 +169,15 @@ class _SlidingAggregation:
         previous: int | None = None
         has_left = has_right = is_inside = False
         # One more, to see the record's own right window.
-        earliest = max(0, timestamp - 2 * difference_ms)
-        for start, held in self._backward_fetch(key, earliest, timestamp + 1):
+        earliest, row_key = max(0, timestamp - 2 * difference_ms), self._present_key
+        for start, held in self._rows_latest_first(row_key, earliest, timestamp + 1):
             starts.add(start)
             end = start + difference_ms
             if start > timestamp:
                 has_right = True
             elif end > timestamp:
                 if not is_inside and held[1] > timestamp:
-                    right = self._again(key, start)
+                    right = self._fetch_row(self._present_key, start)
                 is_inside = True
                 self._update(key, value, timestamp, start, held)
             elif end == timestamp:
@@ -200,7 +203,7 @@ class _SlidingAggregation:
             else:
                 self._begin(key, value, timestamp, start)
         if right is not None and not has_right:
-            self._open_right(key, timestamp, right)
+            self._open_right(timestamp, right)
 
     def _fold_early(self, key: Any, value: Any, timestamp: int) -> None:
         """Fold a record whose left window would begin before 0: the one from 0 on is."""
@@ -215,12 +218,12 @@ class _SlidingAggregation:
                 if held[1] < timestamp:
                     previous = held[1]
                 else:
-                    right = self._again(key, 0)
+                    right = self._fetch_row(self._present_key, 0)
             elif start <= timestamp:
-                right = self._again(key, start)
+                right = self._fetch_row(self._present_key, start)
                 self._update(key, value, timestamp, start, held)
         if right is not None and right[1] > timestamp and timestamp + 1 not in starts:
-            self._open_right(key, timestamp, right)
+            self._open_right(timestamp, right)
         if previous is not None and previous + 1 not in starts:
             self._begin(key, value, timestamp, previous + 1)
         if first is None:
@@ -237,9 +240,9 @@ class _SlidingAggregation:
         new = self._aggregator(key, value, old)
         if self._reads_old:
             # The aggregator may have changed what it was given.
-            old, _ = self._again(key, start)
+            old, _ = self._fetch_row(self._present_key, start)
         time = max(time, timestamp)
-        self._put(key, new, time, start)
+        self._put_row(self._present_key, new, time, start)
         if self._forwards:
             self._changes.append((start, new, old, time))
 
@@ -254,14 +257,14 @@ class _SlidingAggregation:
             self._drop(key, value, timestamp, start)
             return
         new = self._aggregator(key, value, begun)
-        self._put(key, new, timestamp, start)
+        self._put_row(self._present_key, new, timestamp, start)
         if self._forwards:
             self._changes.append((start, new, old, timestamp))
 
-    def _open_right(self, key: Any, timestamp: int, held: _Held) -> None:
+    def _open_right(self, timestamp: int, held: _Held) -> None:
         """Open a record's right window with what later records have left in another one."""
         new, time = held
-        self._put(key, new, time, timestamp + 1)
+        self._put_row(self._present_key, new, time, timestamp + 1)
         if self._forwards:
             self._changes.append((timestamp + 1, new, None, time))
 
