@@ -13,6 +13,7 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ProducedRecord, StaticMessage
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.settings import task_settings
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -51,7 +52,7 @@ class OneTask:
         config = StreamsConfig.from_sources([Source("", REQUIRED)])
         plan = TopologyPlan(topology, config.application_id)
         self._partition = TopicPartition(INPUT, 0)
-        settings = task_settings(config, num_partitions=lambda _: 1)
+        settings = task_settings(config, async_calls=InlineCalls, num_partitions=lambda _: 1)
         [part] = plan.subtopologies
         self._task = StreamTask(TaskId(0, 0), plan, part, [self._partition], settings, lambda _: 0)
         self._room_bytes = config.statestore_uncommitted_max_bytes

@@ -28,6 +28,10 @@ class _SubCommand(NamedTuple):
 
 
 SUB_COMMANDS = {
+    "new": _SubCommand(
+        "pystreams.cli.commands.new:new",
+        "Write a first application: a topology that counts words, its test, its configuration.",
+    ),
     "run": _SubCommand("pystreams.cli.commands.run:run", "Run a topology until it is stopped."),
     "backfill": _SubCommand(
         "pystreams.cli.commands.backfill:backfill",
@@ -61,7 +65,17 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.metrics:metrics",
         "List all metrics, by Kafka's names and Prometheus'.",
     ),
-    "topics": _SubCommand("pystreams.cli.commands.topics:topics", "Create and list topics."),
+    "topics": _SubCommand(
+        "pystreams.cli.commands.topics:topics", "Create, list, describe and delete topics."
+    ),
+    "produce": _SubCommand(
+        "pystreams.cli.commands.produce:produce",
+        "Write records into TOPIC of a topology, with the serdes that it reads or writes it with.",
+    ),
+    "consume": _SubCommand(
+        "pystreams.cli.commands.consume:consume",
+        "Print the records of TOPIC of a topology, with the serdes it reads or writes it with.",
+    ),
     "broker": _SubCommand(
         "pystreams.cli.commands.broker:broker",
         "A real Kafka broker on this machine, for development.",
@@ -98,7 +112,7 @@ class LazyGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 wrong use, 3 no broker, 70 a bug, 130 Ctrl-C.",
 )
-@click.version_option(package_name="pystreams", message="pystreams %(version)s")
+@click.version_option(package_name="pystreams-kafka", message="pystreams %(version)s")
 def pystreams() -> None:
     """Kafka Streams for Python: exactly-once stream processing with local state."""
 

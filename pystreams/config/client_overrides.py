@@ -109,7 +109,7 @@ def override_problem(name: str, value: object, *, exactly_once: bool) -> str | N
     fixed = dict(_EVERYWHERE) if prefix else {}
     if kind == "consumer.":
         fixed |= _CONSUMER_FIXED
-    if prefix == "restore.consumer.":
+    if prefix in {"restore.consumer.", "global.consumer."}:
         fixed |= _RESTORE_FIXED
     if kind == "producer.":
         fixed |= _PRODUCER_FIXED

@@ -79,6 +79,14 @@ def restore_consumer_config(
     return _without_group(config, client_id, own, "restore")
 
 
+def global_consumer_config(
+    config: StreamsConfig, *, client_id: str | None = None
+) -> dict[str, Any]:
+    """Return librdkafka's configuration of a consumer that reads global topics, by `assign`."""
+    own = translated(config.overrides, "consumer.", "global.consumer.")
+    return _without_group(config, client_id, own, "global")
+
+
 def history_consumer_config(
     config: StreamsConfig, *, client_id: str | None = None
 ) -> dict[str, Any]:

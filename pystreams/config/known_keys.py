@@ -53,9 +53,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
     "topology.optimization": Unsupported(("none",), "topologies run as they are written"),
     "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
-    "processing.exception.handler.global.enabled": Unsupported(
-        ("false",), "global stores are not supported yet"
-    ),
     "errors.dead.letter.queue.topic.name": Unsupported(
         (), "dead letter queues are not supported yet: write to a topic from an exception handler"
     ),
@@ -99,11 +96,18 @@ WITHOUT_EFFECT = {
 }
 """Keys accepted with any value and ignored: they change neither results nor safety."""
 
-PREFIXES = ("main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.", "topic.")
+PREFIXES = (
+    "main.consumer.",
+    "restore.consumer.",
+    "global.consumer.",
+    "consumer.",
+    "producer.",
+    "admin.",
+    "topic.",
+)
 """Prefixes of keys that are passed on: to the clients, or to internal topics."""
 
 UNSUPPORTED_PREFIXES = {
-    "global.consumer.": "global stores are not supported yet",
     "client.tag.": _STANDBY,
 }
 

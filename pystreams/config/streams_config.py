@@ -180,6 +180,12 @@ class StreamsConfig:
         `fail`, or log, drop the record and `continue`.""",
         importance=_MEDIUM,
     )
+    processing_exception_handler_global_enabled: bool = key(
+        BOOLEAN,
+        False,
+        """Whether `processing.exception.handler` is asked when what fills a global store or a
+        global table raises. By default that stops the application.""",
+    )
     production_exception_handler: Handler = key(
         HANDLER,
         "fail",

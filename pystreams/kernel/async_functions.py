@@ -6,8 +6,8 @@ import inspect
 from functools import partial
 
 NOT_ASYNC = (
-    "is async, and nobody would await what it returns: make it a plain function (def), which may "
-    "run async code with asyncio.run(...)"
+    "is async, and nobody would await what it returns: make it a plain function (def), or let "
+    "map_values_async await it before"
 )
 """Completes a sentence that begins with the function."""
 

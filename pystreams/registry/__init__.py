@@ -5,8 +5,8 @@
     registry = SchemaRegistry({"url": "http://localhost:8081"})
     orders = registry.avro(Order, schema=ORDER_SCHEMA)
 
-Needs the extra `pystreams[registry]`. Reading order: `schema_registry`, `registry_serde`, `avro`,
-`registry_client`.
+Needs the extra `pystreams-kafka[registry]`. Reading order: `schema_registry`, `registry_serde`,
+`avro`, `registry_client`.
 """
 
 from pystreams.registry.schema_registry import SchemaRegistry

@@ -143,7 +143,8 @@ def _confluent() -> ModuleType:
     try:
         from confluent_kafka import schema_registry  # noqa: PLC0415 - an extra
     except ImportError as error:
-        message = f"a schema registry needs packages: pip install 'pystreams[registry]' ({error})"
-        raise ConfigError(message) from error
+        raise ConfigError(
+            f"a schema registry needs packages: pip install 'pystreams-kafka[registry]' ({error})"
+        ) from error
     module: ModuleType = schema_registry
     return module

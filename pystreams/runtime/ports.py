@@ -360,6 +360,9 @@ class ClientFactory(Protocol):
     def restore_consumer(self, client_id: str) -> RestoreConsumerPort:
         """Make the restore consumer of a thread."""
 
+    def global_consumer(self, client_id: str) -> RestoreConsumerPort:
+        """Make the consumer of global topics of a process."""
+
     def producer(
         self, client_id: str, transactional_id: str | None, topics: Collection[str] = ()
     ) -> ProducerPort:

@@ -16,7 +16,8 @@ from pystreams.config.client_overrides import max_poll_interval_ms, session_time
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
 from pystreams.runtime.core.error_handlers import handler_of
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.bytes_ledger import BytesLedger
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.stores.accounting.read_cache import ReadCacheBudget
@@ -24,6 +25,7 @@ from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import BY_NAME as EXTRACTORS
+from pystreams.topology.contracts.held_records import AsyncCalls
 from pystreams.topology.contracts.operator import OperatorSettings
 
 
@@ -148,18 +150,22 @@ def task_settings(
     config: StreamsConfig,
     *,
     num_partitions: Callable[[str], int],
+    async_calls: Callable[[], AsyncCalls],
     build: Callable[[StoreBuilder], StateStore] = build_as_asked,
     recording: Recording = AT_INFO,
     topic_entries: Callable[[str], bytes] = lambda _: b"",
+    global_stores: GlobalStores | None = None,
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
 
     Args:
         config: The configuration.
         num_partitions: Returns the partition count of a topic by its real name.
+        async_calls: Makes the asynchronous calls of a task.
         build: Makes stores; a test driver or simulation puts other engines in their place.
         recording: How metrics are recorded.
         topic_entries: Returns what is committed with the offsets of a topic.
+        global_stores: Those of the process, if there are any.
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
@@ -182,12 +188,23 @@ def task_settings(
             changelog_loss_policy=config.changelog_loss_policy,
         ),
         num_partitions=num_partitions,
-        operators=OperatorSettings(
-            outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
-            window_emit_interval_ms=config.window_emit_interval_ms,
-        ),
+        async_calls=async_calls,
+        operators=_operator_settings(config),
         topic_entries=topic_entries,
+        global_stores=global_stores or GlobalStores(),
         app_configs=_app_configs(config),
+    )
+
+
+def _operator_settings(config: StreamsConfig) -> OperatorSettings:
+    max_call_ms, key = max_poll_interval_ms(config.overrides), "max.poll.interval.ms"
+    if config.processing_guarantee.exactly_once and config.transaction_timeout_ms < max_call_ms:
+        max_call_ms, key = config.transaction_timeout_ms, "producer.transaction.timeout.ms"
+    return OperatorSettings(
+        outer_join_emit_interval_ms=config.outer_join_emit_interval_ms,
+        window_emit_interval_ms=config.window_emit_interval_ms,
+        max_call_ms=max_call_ms,
+        max_call_key=key,
     )
 
 

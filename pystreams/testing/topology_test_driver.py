@@ -7,7 +7,8 @@
     assert counts.read_key_values() == [("a", 1)]
 
 Every sub-topology is one task with partition 0; what it writes to internal topics and to topics
-the topology reads flows on at once. As in Kafka Streams' driver, a commit follows each record:
+the topology reads flows on at once; what is piped into the topic of a global store is in that store
+at once. As in Kafka Streams' driver, a commit follows each record:
 record caches never hold anything back. Stores live in memory whatever engine they name; give
 `state_directory` to use the engines the topology asks for.
 
@@ -28,8 +29,11 @@ from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.adapters.event_loop import EventLoop
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
@@ -41,6 +45,7 @@ from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.driver_stores import DriverStores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
+from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.missing_serdes import check_serdes
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -86,9 +91,14 @@ class TopologyTestDriver:
         self._produced: dict[str, list[ProducedRecord]] = {}
         self._offsets: dict[str, int] = {}
         self._tasks: list[StreamTask] = []
+        self._global_task: GlobalTask | None = None
+        self._event_loop = EventLoop()
         self._stores = DriverStores(topology.stores, self.get_all_state_stores)
         try:
-            self._tasks.extend(self._task(part.id) for part in self._plan.subtopologies)
+            if self._plan.global_subtopologies:
+                self._global_task = self._fill_nothing()
+            for part in self._plan.subtopologies:
+                self._tasks.append(self._task(part))
         except BaseException:
             self.close()
             raise
@@ -156,8 +166,11 @@ class TopologyTestDriver:
         Raises:
             TopologyError: The topology does not read the topic.
         """
+        if topic in self._plan.global_topics():
+            self._fill(topic, (key, value, timestamp, headers))
+            return
         if self._plan.source_of_topic(topic) is None:
-            known = ", ".join(self._plan.source_topics())
+            known = ", ".join((*self._plan.source_topics(), *self._plan.global_topics()))
             raise TopologyError(f"the topology does not read topic {topic!r}; it reads: {known}")
         self._enqueue(topic, (key, value, timestamp, headers))
         self._run()
@@ -231,8 +244,10 @@ class TopologyTestDriver:
         return store
 
     def get_all_state_stores(self) -> dict[str, StateStore]:
-        """Return all stores by name."""
+        """Return all stores by name, global ones too."""
         stores: dict[str, StateStore] = {}
+        if self._global_task is not None:
+            stores.update(self._global_task.state.stores())
         for task in self._tasks:
             stores.update(task.state_manager.stores())
         return stores
@@ -241,51 +256,79 @@ class TopologyTestDriver:
         """Close processors and stores."""
         for task in self._tasks:
             task.close()
+        if self._global_task is not None:
+            self._global_task.commit()
+            self._global_task.close()
+        self._event_loop.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     # ------------------------------------------------------------------ inside
 
-    def _task(self, number: int) -> StreamTask:
-        subtopology = self._plan.subtopologies[number]
+    def _fill_nothing(self) -> GlobalTask:
+        """Open the global stores."""
+        counts = dict.fromkeys(self._plan.global_topics(), 1)
+        task = GlobalTask(self._plan, self._settings(), counts)
+        task.open(self._directory_of("global"))
+        task.start(self._now_ms)
+        return task
+
+    def _fill(self, topic: str, record: ProducedRecord) -> None:
+        """Let a global store have one more record of its topic."""
+        assert self._global_task is not None, "there are global stores"
+        message = self._next_message(topic, record)
+        self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
+
+    def _task(self, subtopology: Subtopology) -> StreamTask:
         topics = [
             self._plan.topic_name(topic)
             for source in self._plan.sources_of(subtopology)
             for topic in source.topics
         ]
         task = StreamTask(
-            TaskId(number, 0),
+            TaskId(subtopology.id, 0),
             self._plan,
             subtopology,
             [TopicPartition(topic, 0) for topic in topics],
             self._settings(),
             lambda _: 0,
         )
+        task.open(self._directory_of(str(task.task_id)))
+        task.start({}, self._now_ms)
+        return task
+
+    def _directory_of(self, name: str) -> Path:
         root = self._state_directory
         if self._temporary is not None:
             root = Path(self._temporary.name)
-        directory = (root or Path()) / str(task.task_id)
+        directory = (root or Path()) / name
         if root is not None:
             directory.mkdir(parents=True, exist_ok=True)
-        task.open(directory)
-        task.start({}, self._now_ms)
-        return task
+        return directory
 
     def _settings(self) -> TaskSettings:
         return task_settings(
             self._config,
             num_partitions=lambda _: 1,
+            async_calls=self._event_loop.calls,
             build=_build_in_memory if self._state_directory is None else build_as_asked,
+            global_stores=GlobalStores(self._global_store),
         )
 
-    def _enqueue(self, topic: str, record: ProducedRecord) -> None:
+    def _global_store(self, name: str) -> StateStore | None:
+        return None if self._global_task is None else self._global_task.state.stores()[name]
+
+    def _next_message(self, topic: str, record: ProducedRecord) -> StaticMessage:
         key, value, timestamp, headers = record
         offset = self._offsets.get(topic, 0)
         self._offsets[topic] = offset + 1
-        message = StaticMessage(topic, 0, offset, key, value, timestamp, headers)
+        return StaticMessage(topic, 0, offset, key, value, timestamp, headers)
+
+    def _enqueue(self, topic: str, record: ProducedRecord) -> None:
+        message = self._next_message(topic, record)
         part = self._plan.subtopology_of_topic(topic)
         assert part is not None, "only topics the topology reads are enqueued"
-        task = self._tasks[part.id]
+        task = self._tasks[self._plan.subtopologies.index(part)]
         task.time.now_ms = self._now_ms
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
@@ -312,7 +355,7 @@ class TopologyTestDriver:
                 progress = True
 
     def _commit(self, task: StreamTask) -> None:
-        task.flush_caches()
+        task.settle()
         for output in task.outputs():
             self._capture(output)
         task.post_commit()
@@ -324,6 +367,10 @@ class TopologyTestDriver:
         output.records.clear()
         output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
         self._produced.setdefault(output.topic, []).extend(records)
+        if output.topic in self._plan.global_topics():
+            for record in records:
+                self._fill(output.topic, record)
+            return
         if self._plan.source_of_topic(output.topic) is None:
             self._offsets[output.topic] = output.last_offset + 1
             return

@@ -19,6 +19,7 @@ from pystreams.backfill.tasks.task_input import fed_by_reader
 from pystreams.kernel.partitioner import partition_of
 from pystreams.runtime.settings import task_settings
 from pystreams.testing.simulation import ManualClock
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -70,7 +71,9 @@ def run(
         return [task % count if key is None else partition_of(key, count) for key in keys]
 
     shared = HistoryTaskSettings(
-        task_settings(settings, num_partitions=lambda topic: counts[topic]),
+        task_settings(
+            settings, async_calls=InlineCalls, num_partitions=lambda topic: counts[topic]
+        ),
         choose,
         settings.statestore_uncommitted_max_bytes,
         settings.statestore_cache_max_bytes,

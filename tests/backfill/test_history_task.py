@@ -15,6 +15,7 @@ from pystreams.backfill.tasks.history_task import (
     HistoryTaskSettings,
 )
 from pystreams.runtime.settings import task_settings
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, in_order, run
 from tests.backfill.live import by_key, databases_in, live_run, outcome_of
@@ -127,7 +128,7 @@ def counting_task(directory: Path, config: dict[str, object]) -> HistoryTask:
     settings = StreamsConfig.of({"bootstrap.servers": "none:9092", **CONFIG, **config})
     plan = TopologyPlan(builder.build(), "app")
     shared = HistoryTaskSettings(
-        task_settings(settings, num_partitions=lambda _: 1),
+        task_settings(settings, async_calls=InlineCalls, num_partitions=lambda _: 1),
         lambda _topic, keys, _task: [0] * len(keys),
         settings.statestore_uncommitted_max_bytes,
         settings.statestore_cache_max_bytes,

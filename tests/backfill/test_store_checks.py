@@ -21,7 +21,7 @@ from pystreams import (
     TopologyError,
 )
 from pystreams.backfill import ArchiveSource, run
-from pystreams.backfill.plan.store_checks import refuse_stores_without_dump
+from pystreams.backfill.plan.store_checks import refuse_stores
 from pystreams.cli.commands.backfill import backfill
 from pystreams.record import ProducedRecord
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -81,7 +81,7 @@ def remembering(store: CustomStore) -> Topology:
 
 
 def refuse(topology: Topology) -> None:
-    refuse_stores_without_dump(TopologyPlan(topology, "app"))
+    refuse_stores(TopologyPlan(topology, "app"))
 
 
 def test_store_that_can_be_dumped_is_handed_over_as_a_live_run_left_it(tmp_path: Path) -> None:
@@ -153,3 +153,12 @@ def test_command_refuses_it_too_whether_it_runs_or_only_plans(
     result = CliRunner().invoke(backfill, given)
 
     assert (result.exit_code, "store 'last'" in result.output) == (2, True), result.output
+
+
+def test_global_store_is_refused_before_anything_runs() -> None:
+    builder = StreamsBuilder()
+    people = builder.global_table("people", name="people", **TEXT)
+    builder.stream("left", **TEXT).join(people, lambda key, _: key, lambda _, row: row).to("out")
+
+    with pytest.raises(TopologyError, match="a backfill has no global stores"):
+        refuse(builder.build())

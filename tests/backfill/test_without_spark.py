@@ -53,7 +53,7 @@ def test_missing_extra_is_said_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
 
-    told = rf"{package} can't be imported .*pip install 'pystreams\[spark\]'"
+    told = rf"{package} can't be imported .*pip install 'pystreams-kafka\[spark\]'"
     with pytest.raises(SparkNotAvailableError, match=told):
         run(two_repartitions(), CONFIG, source=ArchiveSource("x"), output=tmp_path)
 
@@ -139,7 +139,10 @@ def test_pyspark_of_another_major_version_is_refused_with_both_versions(
 ) -> None:
     pyspark = pytest.importorskip("pyspark")
     monkeypatch.setattr(pyspark, "__version__", version)
-    told = rf"pyspark>=4\.0,<5.*pyspark {version} is installed.*pip install 'pystreams\[spark\]'"
+    told = (
+        rf"pyspark>=4\.0,<5.*pyspark {version} is installed.*"
+        r"pip install 'pystreams-kafka\[spark\]'"
+    )
 
     with pytest.raises(SparkNotAvailableError, match=told):
         require_pyspark()

@@ -138,7 +138,7 @@ def test_without_the_spark_extra_the_message_says_how_to_get_it(
     code, output = failure(topology, *options)
 
     assert code == 1
-    assert "pip install 'pystreams[spark]'" in output
+    assert "pip install 'pystreams-kafka[spark]'" in output
 
 
 def test_help_says_that_wall_clock_punctuations_do_not_fire() -> None:

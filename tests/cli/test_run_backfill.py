@@ -126,5 +126,5 @@ def test_help_says_what_it_does_to_outputs_and_what_it_needs() -> None:
 
     assert "outputs of that history are written too" in told
     assert "Default: 1,000,000" in told
-    assert "pip install 'pystreams[spark]'" in told
+    assert "pip install 'pystreams-kafka[spark]'" in told
     assert "--before-run" not in " ".join(CliRunner().invoke(backfill, ["--help"]).output.split())

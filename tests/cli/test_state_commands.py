@@ -103,6 +103,6 @@ def test_missing_pyspark_is_told_with_the_command_that_installs_it_and_nothing_i
     answer = run(WITHOUT_PYSPARK, command, topology)
 
     assert answer.returncode == 1
-    assert "pip install 'pystreams[spark]'" in answer.stderr
+    assert "pip install 'pystreams-kafka[spark]'" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert not [path for path in topology.parent.iterdir() if path.name not in OWN_FILES]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource
 
 from pystreams import StreamsBuilder, StreamsConfig
@@ -114,3 +116,37 @@ def test_dev_creates_what_is_missing_like_what_is_there(cluster: Cluster, name: 
     counts = {topic: len(found[topic].partitions) for topic in found if topic.startswith(name)}
     assert counts == {f"{name}-in": 2, f"{name}-more": 2, f"{name}-out": 2}
     create_missing_topics(builder.build(), config, partitions=None, processes=8)
+
+
+def test_a_topic_is_described_with_what_it_holds_and_its_settings(
+    cluster: Cluster, name: str
+) -> None:
+    cluster.invoke("create", name, "--partitions", "2", "--topic-config", "retention.ms=5000")
+    producer = Producer({"bootstrap.servers": cluster.servers})
+    for _ in range(3):
+        producer.produce(name, b"x", partition=1)
+    producer.flush()
+    answer = cluster.invoke("describe", name)
+    told = json.loads(cluster.invoke("describe", name, "--json").stdout)
+
+    assert answer.exit_code == 0, answer.output
+    lines = answer.stdout.splitlines()
+    assert lines[0] == f"{name}: 2 partitions, 3 offsets"
+    assert "  retention.ms = 5000" in lines
+    assert lines[-1].split() == ["1", "0", "3"]
+    assert [held["end"] for held in told[name]["partitions"]] == [0, 3]
+    assert told[name]["settings"]["cleanup.policy"] == "delete"
+
+
+def test_topics_are_deleted_when_that_is_said_twice(cluster: Cluster, name: str) -> None:
+    cluster.invoke("create", name, "--partitions", "2")
+    shown = cluster.invoke("delete", name)
+    assert (shown.exit_code, cluster.partitions(name)) == (0, 2)
+    assert f"Would delete topic {name} (partitions: 2)" in shown.stdout
+    done = cluster.invoke("delete", name, "--execute")
+
+    assert (done.exit_code, done.stdout) == (0, f"Deleted topic {name}\n")
+    assert cluster.invoke("describe", name).exit_code == 1
+    gone = cluster.invoke("delete", name, "--execute")
+    assert gone.exit_code == 1
+    assert f"there is no topic {name!r}" in gone.stderr

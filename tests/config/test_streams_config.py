@@ -189,7 +189,6 @@ def test_all_problems_are_told_at_once_with_their_place() -> None:
         ("num.standby.replicas", 1, "standby tasks are not supported yet"),
         ("topology.optimization", "all", "is not supported"),
         ("enable.transactional.statestores", "false", "Materialized(transactional=False)"),
-        ("global.consumer.fetch.min.bytes", 1, "global stores are not supported yet"),
         ("fetch.min.bytes", 1, "keys of the Kafka clients need a prefix"),
         ("statestore_cache_max_byte", 1, "did you mean statestore.cache.max.bytes?"),
         ("producer.acks", ["all"], "must be text, a number, or true or false"),

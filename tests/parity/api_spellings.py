@@ -182,6 +182,7 @@ NOT_NEEDED: dict[str, str] = {
     "StateQueryRequest.getStoreName": _REQUEST,
     "StateQueryRequest.isAllPartitions": _REQUEST,
     "StateQueryResult.addResult": "not needed: `KafkaStreams.query` returns it whole",
+    "StateQueryResult.setGlobalResult": "not needed: `KafkaStreams.query` returns it whole",
     # What a store of one's own answers.
     "QueryResult.forFailure": "not needed: what `StateStore.query` raises becomes "
     "`FailureReason.STORE_EXCEPTION`",
@@ -194,7 +195,6 @@ NOT_NEEDED: dict[str, str] = {
 """Methods that Python does without, and why."""
 
 _HEADERS = "stores with headers (`dsl.store.format=HEADERS`) are not supported"
-_GLOBAL = "there are no global stores"
 _EXECUTION_INFO = (
     "how a query was executed is not recorded; `QueryResult.failure_message` says what went wrong"
 )
@@ -204,10 +204,6 @@ _SKIP_CACHE = (
 )
 
 MISSING: dict[str, str] = {
-    "StreamsBuilder.addGlobalStore": "",
-    "StreamsBuilder.globalTable": "a `table` with the stream's partitioning, joined",
-    "GlobalKTable": "",
-    "Topology.addGlobalStore": "",
     "Topology.addReadOnlyStateStore": "",
     "ProcessorContext.metrics": "metrics of your own go to a registry of your own",
     "Stores.persistentSessionStoreWithHeaders": _HEADERS,
@@ -238,8 +234,6 @@ MISSING: dict[str, str] = {
     "QueryConfig": _EXECUTION_INFO,
     "QueryResult.addExecutionInfo": _EXECUTION_INFO,
     "QueryResult.getExecutionInfo": _EXECUTION_INFO,
-    "StateQueryResult.getGlobalResult": _GLOBAL,
-    "StateQueryResult.setGlobalResult": _GLOBAL,
     "KeyQuery.isSkipCache": _SKIP_CACHE,
     "KeyQuery.skipCache": _SKIP_CACHE,
     "TimestampedKeyQuery.isSkipCache": _SKIP_CACHE,
@@ -251,6 +245,7 @@ OURS_ALONE: dict[str, set[str]] = {
     "Topology": {
         # What the DSL builds with.
         "add_copartition_group",
+        "add_global_operator",
         "add_operator",
         "add_repartition_topic",
         "add_user_processor",
@@ -258,6 +253,7 @@ OURS_ALONE: dict[str, set[str]] = {
         # What is in it.
         "call_of",
         "call_of_store",
+        "global_stores",
         "children",
         "copartition_groups",
         "nodes",

@@ -15,9 +15,10 @@ from pystreams import (
 )
 from pystreams.record import StaticMessage
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 IN = "in"
@@ -52,6 +53,7 @@ class RunningTask:
             stores=StoreSettings(
                 StoreEnvironment(application_id="app", cache_enabled=cache_enabled)
             ),
+            async_calls=InlineCalls,
             num_partitions=lambda _: 1,
         )
         self.input = TopicPartition(IN, partition)

@@ -20,7 +20,7 @@ class BrokenClients:
     def consumer(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError("not asked for")
 
-    restore_consumer = producer = consumer
+    global_consumer = restore_consumer = producer = consumer
 
 
 def test_bug_before_the_threads_start_is_kept_and_logged_with_its_traceback(

@@ -8,6 +8,7 @@ from pystreams import TaskId
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.testing.simulation.disk import SimulatedDirectories
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Follower:
         plan = process.plan
         settings = task_settings(
             process._config,
+            async_calls=InlineCalls,
             num_partitions=lambda topic: app.broker.partition_counts()[topic],
             build=process._build,
         )

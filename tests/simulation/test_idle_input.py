@@ -113,7 +113,7 @@ class Silent:
 
     def dropped(self) -> int:
         [thread] = self.process.threads
-        return sum(task.dropped_records for task in thread._manager.tasks.values())
+        return sum(task.counts.dropped for task in thread._manager.tasks.values())
 
 
 @BOTH_GUARANTEES

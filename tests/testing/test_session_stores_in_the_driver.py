@@ -72,4 +72,4 @@ def test_a_processor_merges_sessions_and_old_ones_are_forgotten(
         assert list(store.fetch_range(None, None)) == [(Windowed("b", Window(200_000, 200_000)), 1)]
         assert list(driver.get_key_value_store("latest").all()) == [("a", 4), ("b", 2)]
         (task,) = driver._tasks
-        assert task.dropped_records == 1
+        assert task.counts.dropped == 1

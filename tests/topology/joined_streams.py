@@ -73,4 +73,4 @@ class JoinedStreams:
 
     def dropped(self) -> int:
         """How many records were dropped, of all that were piped."""
-        return sum(task.dropped_records for task in self.driver._tasks)
+        return sum(task.counts.dropped for task in self.driver._tasks)

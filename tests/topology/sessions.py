@@ -84,7 +84,7 @@ class SessionRun:
 
     def dropped(self) -> int:
         """Return how many records were dropped."""
-        return sum(task.dropped_records for task in self.driver._tasks)
+        return sum(task.counts.dropped for task in self.driver._tasks)
 
 
 def session(key: str, start: int, end: int) -> Windowed[str]:

@@ -223,7 +223,7 @@ class Windowed:
 
     def dropped(self) -> int:
         """How many records were dropped, or windows of one."""
-        return sum(task.dropped_records for task in self.driver._tasks)
+        return sum(task.counts.dropped for task in self.driver._tasks)
 
     def _results(self) -> list[tuple[str, int, int]]:
         return [(key.key, key.window.start, count) for key, count in self._out.read_key_values()]

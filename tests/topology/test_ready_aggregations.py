@@ -418,7 +418,8 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
 
-    with pytest.raises(TopologyError, match=rf"{name} needs .*pip install 'pystreams\[sketches\]'"):
+    told = rf"{name} needs .*pip install 'pystreams-kafka\[sketches\]'"
+    with pytest.raises(TopologyError, match=told):
         MAKERS[name]()
 
 

@@ -108,3 +108,22 @@ def test_a_partitioner_that_returns_a_list_is_told_what_to_return(
 
     with pytest.raises(ProcessingError, match=r"returned \[1, 2\]: several partitions are a set"):
         driver.create_input_topic("in", STRING, STRING).pipe_input("a", "v")
+
+
+def test_records_that_a_partitioner_leaves_to_kafka_keep_their_order(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    """A key that is placed now and then may not change places with itself."""
+
+    def now_and_then(_topic: str, _key: Any, value: str, _count: int) -> int | None:
+        return None if value.endswith("0") else 0
+
+    many = builder.stream("in", key_serde=STRING, value_serde=STRING).flat_map_values(
+        lambda value: [f"{value}{number % 2}" for number in range(4)]
+    )
+    many.to("out", partitioner=now_and_then, key_serde=STRING, value_serde=STRING)
+    driver = drive()
+    driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v")
+
+    out = driver.create_output_topic("out", STRING, STRING)
+    assert out.read_values() == ["v0", "v1", "v0", "v1"]

@@ -87,7 +87,7 @@ def pipe(driver: Any, *records: tuple[str | None, str | None, int]) -> None:
 
 def dropped(driver: TopologyTestDriver) -> int:
     """Return how often a record was dropped, by an operation or for a window."""
-    return sum(task.dropped_records for task in driver._tasks)
+    return sum(task.counts.dropped for task in driver._tasks)
 
 
 def by_start(results: list[Result]) -> dict[int, list[tuple[str | None, int]]]:

@@ -145,7 +145,7 @@ def test_table_named_twice(builder: StreamsBuilder) -> None:
 def test_join_with_what_is_neither_table_nor_stream(builder: StreamsBuilder) -> None:
     wrong: Any = "other"
 
-    with pytest.raises(TopologyError, match="joined with a KTable or a KStream"):
+    with pytest.raises(TopologyError, match="joined with a KTable, GlobalKTable or KStream"):
         builder.stream("in").join(wrong, lambda a, b: a)
 
 

@@ -60,7 +60,7 @@ class Windows:
     @property
     def dropped(self) -> int:
         """How many records were dropped, of all that were piped."""
-        return sum(task.dropped_records for task in self.driver._tasks)
+        return sum(task.counts.dropped for task in self.driver._tasks)
 
     def pipe(self, records: str) -> list[Shown]:
         """Feed records written as `a1@5 b@7`: key, value, time; return what is sent."""

@@ -15,7 +15,7 @@ from pystreams.backfill.plan.fingerprint import declared_configuration
 from pystreams.backfill.plan.identity import BackfillIdentity
 from pystreams.backfill.plan.idle_checks import refuse_idle_timeouts
 from pystreams.backfill.plan.stages import merges_history
-from pystreams.backfill.plan.store_checks import refuse_stores_without_dump
+from pystreams.backfill.plan.store_checks import refuse_stores
 from pystreams.backfill.publishing.broker_checks import refuse_used_group
 from pystreams.backfill.publishing.identity_checks import check_identity, refuse_other_offsets
 from pystreams.backfill.publishing.publish_results import publish
@@ -232,7 +232,7 @@ class Backfill:
         Raises:
             StreamsError: As by `run`.
         """
-        refuse_stores_without_dump(self._plan)
+        refuse_stores(self._plan)
         refuse_idle_timeouts(self._plan, self._config)
         require_pyspark()
         if self._publishing is not None and self._admin is not None:

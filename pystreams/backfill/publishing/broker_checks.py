@@ -131,9 +131,7 @@ class PublishingChecks:
         return [
             TopicPartition(self._plan.changelog_topic(store.name), task.task_id.partition)
             for task in self._publication.tasks
-            for store in self._plan.logged_stores(
-                self._plan.subtopologies[task.task_id.subtopology]
-            )
+            for store in self._plan.logged_stores(self._plan.by_id[task.task_id.subtopology])
         ]
 
     def changelog_ends(self) -> dict[TopicPartition, int]:

@@ -23,6 +23,7 @@ from pystreams.backfill.staging.results import StagedResults, kept_results
 from pystreams.backfill.teller import Teller
 from pystreams.config import StreamsConfig
 from pystreams.kernel.clock import SystemClock
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.topics.application_topics import TopicManager
@@ -85,7 +86,9 @@ def publish(
         note = PublishedNote(results.path, publication, plan, clients.admin(), waiting)
         if not seed_state:
             return publisher.run(note=note)
-        of_tasks = task_settings(own, num_partitions=topics.num_partitions)
+        of_tasks = task_settings(
+            own, num_partitions=topics.num_partitions, async_calls=EventLoop().calls
+        )
         environment = of_tasks.stores.environment
         directory = StateDirectory(own.state_dir, own.application_id)
         try:

@@ -139,7 +139,7 @@ class StateSeeder:
         """
         for task in self._publication.tasks:
             task_id = task.task_id
-            subtopology = self._plan.subtopologies[task_id.subtopology]
+            subtopology = self._plan.by_id[task_id.subtopology]
             stores = [
                 (builder, ends[self._changelog(task_id, builder.name)])
                 for builder in self._plan.logged_stores(subtopology)

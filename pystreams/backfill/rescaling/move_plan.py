@@ -209,7 +209,7 @@ def _names(
 
 def _refuse_subscribers(plan: TopologyPlan, part: MovedSubtopology) -> None:
     """Refuse a table with foreign keys: subscriptions say to which partition answers go."""
-    for name in plan.subtopologies[part.id].nodes:
+    for name in plan.by_id[part.id].nodes:
         node = plan.topology.nodes[name]
         if isinstance(node, ProcessorNode) and isinstance(node.operator, SubscriptionSendOperator):
             raise RescaleRefusedError(

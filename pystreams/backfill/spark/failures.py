@@ -24,8 +24,8 @@ _SIGNS = (
         ("PYTHON_VERSION_MISMATCH", "ModuleNotFoundError", "Cannot run program"),
         (
             "A worker's Python can't run the tasks: it must be of this one's version "
-            f"({sys.version_info.major}.{sys.version_info.minor}), with pystreams[spark] and what "
-            "the topology imports from packages. Say where it is on the workers: --spark-conf "
+            f"({sys.version_info.major}.{sys.version_info.minor}), with pystreams-kafka[spark] and "
+            "what the topology imports from packages. Say where it is on the workers: --spark-conf "
             "spark.pyspark.python=..."
         ),
     ),

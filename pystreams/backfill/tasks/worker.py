@@ -42,6 +42,7 @@ from pystreams.backfill.tasks.task_input import fed_by_reader, fed_with_rows
 from pystreams.errors import StreamsError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.garbage_collection import collected_seldom
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.settings import of_one_thread, task_settings
 
@@ -95,7 +96,11 @@ class StageJob:
             count = counts.get(topic, 1)
             return partitions_of(keys, count, without_key=task % count)
 
-        settings = task_settings(config, num_partitions=lambda topic: counts.get(topic, 1))
+        settings = task_settings(
+            config,
+            num_partitions=lambda topic: counts.get(topic, 1),
+            async_calls=EventLoop().calls,
+        )
         return HistoryTaskSettings(
             of_one_thread(settings, config.statestore_read_cache_max_bytes),
             choose,

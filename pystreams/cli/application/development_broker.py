@@ -8,6 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
+    from pystreams.runtime.cluster.new_topic import NewTopic
     from pystreams.topology.graph.topology import Topology
 
 _PARTITIONS = 4
@@ -30,8 +31,12 @@ def bootstrap_servers() -> str:
 
 
 def create_missing_topics(
-    topology: Topology, config: StreamsConfig, *, partitions: int | None, processes: int
-) -> None:
+    topology: Topology,
+    config: StreamsConfig,
+    *,
+    partitions: int | None = None,
+    processes: int = 1,
+) -> list[NewTopic]:
     """Create the topics that a topology reads or writes by name and that do not exist yet.
 
     All get the same number of partitions, so that they can be joined.
@@ -41,22 +46,24 @@ def create_missing_topics(
             four, and one for each process at least.
         processes: How many processes share them.
 
+    Returns:
+        Those that were created, by name.
+
     Raises:
         StreamsError: A broker refuses, or none answers.
     """
-    from pystreams.kernel.loggers import get_logger
     from pystreams.runtime.adapters.client_factory import ConfluentClients
     from pystreams.runtime.cluster.new_topic import NewTopic
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
     plan = TopologyPlan(topology, config.application_id)
-    sources = plan.source_topics()
+    sources = [*plan.source_topics(), *plan.global_topics()]
     admin = ConfluentClients(config).admin()
     existing = admin.partition_counts()
     missing = sorted({*sources, *plan.sink_topics()} - existing.keys())
-    if not missing:
-        return
     read = [existing[topic] for topic in sources if topic in existing]
     count = partitions or max(read, default=max(_PARTITIONS, processes))
-    admin.create_topics([NewTopic(topic, count, {}) for topic in missing])
-    get_logger("pystreams.cli").info("topics created for --dev", topics=missing, partitions=count)
+    created = [NewTopic(topic, count, {}) for topic in missing]
+    if created:
+        admin.create_topics(created)
+    return created

@@ -65,6 +65,12 @@ def load_topology(reference: str) -> LoadedTopology:
     return LoadedTopology(topology, name, _config_of(module, location))
 
 
+def directory_of(reference: str) -> Path:
+    """Return where the modules of a topology are looked for first, without importing any."""
+    location, _ = _split(reference)
+    return Path(location).resolve().parent if _is_path(location) else Path.cwd()
+
+
 def _split(reference: str) -> tuple[str, str]:
     """Split off the attribute; a colon may also belong to a path."""
     if Path(reference).is_file():

@@ -69,7 +69,7 @@ def backfill(
     The application must not run, nor have run, under this application.id. Punctuations on
     wall-clock time do not fire in a backfill; those on stream time do.
 
-    Needs the extra: pip install 'pystreams[spark]', and Java 17 or 21.
+    Needs the extra: pip install 'pystreams-kafka[spark]', and Java 17 or 21.
 
     \b
     Exit codes:
@@ -237,7 +237,7 @@ class _Backfill:
     def _show_plan(self) -> None:
         from pystreams.backfill.execution.planned_stages import planned_stages
         from pystreams.backfill.plan.idle_checks import refuse_idle_timeouts
-        from pystreams.backfill.plan.store_checks import refuse_stores_without_dump
+        from pystreams.backfill.plan.store_checks import refuse_stores
         from pystreams.backfill.sources.history import WantedTopics
         from pystreams.backfill.sources.size_estimates import estimated_sizes
         from pystreams.backfill.spark.session import spark_session
@@ -245,7 +245,7 @@ class _Backfill:
         from pystreams.cli.display.backfill_results import show_age, show_plan
         from pystreams.kernel.clock import SystemClock
 
-        refuse_stores_without_dump(self._plan)
+        refuse_stores(self._plan)
         refuse_idle_timeouts(self._plan, self._config)
         wanted = WantedTopics.of(self._plan, begun_identity(self._path))
         if self._history.from_kafka:

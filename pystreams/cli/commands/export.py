@@ -65,7 +65,7 @@ def export(
     DIR/manifest.json says up to which offset each changelog partition was read, and which input
     that covers.
 
-    Needs the extra: pip install 'pystreams[spark]', and Java 17 or 21.
+    Needs the extra: pip install 'pystreams-kafka[spark]', and Java 17 or 21.
 
     \b
     Exit codes:

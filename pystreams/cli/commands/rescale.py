@@ -114,7 +114,7 @@ def rescale(
     the topics, run this, and start `pystreams run` with the new application.id. Killed at any
     moment and started again, it goes on without repeat or gap.
 
-    Needs the extra: pip install 'pystreams[spark]', and Java 17 or 21.
+    Needs the extra: pip install 'pystreams-kafka[spark]', and Java 17 or 21.
 
     \b
     Exit codes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pystreams.cli.application.configuration import configuration
-from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.application.topology_loader import directory_of, load_topology
 from pystreams.cli.display.logs import configure_logging
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import (
@@ -49,6 +49,8 @@ class RunOptions:
         metrics_port: Where the first process serves metrics.
         metrics_host: The address they are served on.
         partitions: With `--dev`, partitions of topics that are created.
+        reload: Whether the application is started anew when its files change.
+        reloaded: Whether this process is the one that is.
     """
 
     processes: int = 1
@@ -58,6 +60,8 @@ class RunOptions:
     metrics_port: int | None = None
     metrics_host: str | None = None
     partitions: int | None = None
+    reload: bool = False
+    reloaded: bool = False
 
     @property
     def is_child(self) -> bool:
@@ -126,6 +130,13 @@ _run_options = grouped(
         help="The address they are served on, 127.0.0.1 if not given. "
         "Short for -c metrics.prometheus.host=HOST.",
     ),
+    click.option(
+        "--reload",
+        is_flag=True,
+        help="For development: commit and start again when a file of the application changes: its "
+        "modules and configuration, in its directory and below.",
+    ),
+    click.option("--reloaded", is_flag=True, hidden=True),
     click.option("--process-number", type=int, hidden=True),
     click.option("--report", is_flag=True, hidden=True),
 )
@@ -162,8 +173,8 @@ def run(
     With --backfill an application that has not run yet, and has more than a million records to
     read, is brought up to date on Spark first. The outputs of that history are written too, as a
     live run would have written them. Stopped midway and started again, it continues. An application
-    that has run, or was backfilled, just runs. Needs pip install 'pystreams[spark]', and Java 17 or
-    21.
+    that has run, or was backfilled, just runs. Needs pip install 'pystreams-kafka[spark]', and
+    Java 17 or 21.
 
     \b
     Exit codes:
@@ -178,6 +189,7 @@ def run(
     \b
     Examples:
       pystreams run topology.py --dev
+      pystreams run topology.py --dev --reload
       pystreams run shop.orders:builder --config production.toml --processes 4
       pystreams run topology.py -c processing.guarantee=exactly_once --metrics-port 9464
       pystreams run shop.orders:builder --config production.toml --backfill --processes 4
@@ -187,10 +199,16 @@ def run(
         raise click.UsageError(
             "--partitions is for --dev: add it, or use `pystreams topics create`"
         )
+    if options.reload and (options.processes > 1 or backfill.backfill):
+        raise click.UsageError("--reload is for one process, without --backfill")
     if options.report and log.log_format == "auto":
         log = replace(log, log_format="console")  # The parent shows the lines on its terminal.
     fields = {"process": options.process_number} if options.is_child else {}
     configure_logging(log.log_level, log.log_format, fields)
+    if options.reload and not options.reloaded:
+        from pystreams.cli.processes.reloading import run_reloading
+
+        ctx.exit(run_reloading(directory_of(application.topology)))
     with streams_errors_as_exit_codes():
         loaded = load_topology(application.topology)
         config = configuration_of_run(application, options, loaded)
@@ -198,11 +216,7 @@ def run(
         if options.is_child:
             ctx.exit(_run_here(loaded, config, options))
         if application.dev:
-            from pystreams.cli.application.development_broker import create_missing_topics
-
-            create_missing_topics(
-                loaded.topology, config, partitions=options.partitions, processes=options.processes
-            )
+            _create_missing_topics(loaded, config, options)
         if backfill.backfill:
             code = FirstBackfill(application, backfill, spark, log).do(loaded, config)
             if code is not None:
@@ -212,6 +226,23 @@ def run(
 
             ctx.exit(run_processes(options.processes))
         ctx.exit(_run_here(loaded, config, options))
+
+
+def _create_missing_topics(
+    loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
+) -> None:
+    from pystreams.cli.application.development_broker import create_missing_topics
+    from pystreams.kernel.loggers import get_logger
+
+    created = create_missing_topics(
+        loaded.topology, config, partitions=options.partitions, processes=options.processes
+    )
+    if created:
+        get_logger("pystreams.cli").info(
+            "topics created for --dev",
+            topics=[topic.name for topic in created],
+            partitions=created[0].num_partitions,
+        )
 
 
 def _check_serdes(loaded: LoadedTopology, config: StreamsConfig) -> None:
@@ -253,6 +284,7 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
     from pystreams.cli.processes.child_reports import report_to_parent
     from pystreams.cli.processes.children import stop_with_parent
     from pystreams.cli.processes.client_run import run_until_stopped
+    from pystreams.cli.processes.standard_output import print_lines_at_once
     from pystreams.cli.processes.stop_request import StopRequest
     from pystreams.kernel.loggers import get_logger
     from pystreams.runtime.application.kafka_streams import KafkaStreams
@@ -260,8 +292,9 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
     log = get_logger("pystreams.cli")
     for key in config.ignored:
         log.warning("configuration key has no effect", key=key)
+    print_lines_at_once()
     stop = StopRequest(ends_at_second_signal=not options.is_child)
-    if options.is_child:
+    if options.is_child or options.reloaded:
         stop_with_parent(stop)
     with stop.by_signals():
         streams = KafkaStreams(loaded.topology, config)

@@ -1,9 +1,10 @@
-"""`pystreams topics`: create and list topics."""
+"""`pystreams topics`: create, list, describe and delete topics."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -16,11 +17,29 @@ if TYPE_CHECKING:
     from pystreams.runtime.ports import AdminPort
 
 _BROKERS_CHOICE = -1
+_TOLD_SETTINGS = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "min.insync.replicas",
+    "max.message.bytes",
+    "message.timestamp.type",
+)
+
+
+class _Description(NamedTuple):
+    """What is told of a topic: its partitions' offsets, and some of its settings."""
+
+    partitions: list[dict[str, int]]
+    settings: dict[str, str]
+
+
+_names = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
 @click.group()
 def topics() -> None:
-    """Create and list topics.
+    """Create, list, describe and delete topics.
 
     Brokers are named as in `pystreams run`: -c bootstrap.servers=HOST:PORT, the environment
     (PYSTREAMS_BOOTSTRAP_SERVERS), a file (--config), or --dev.
@@ -37,7 +56,7 @@ def topics() -> None:
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@_names
 @click.option(
     "--partitions",
     type=click.IntRange(1),
@@ -102,6 +121,108 @@ def list_topics(*, application: ApplicationOptions) -> None:
     own = sorted(name for name in counts if not name.startswith("__"))
     columns = ("topic", "partitions")
     show_table(columns, [(name, str(counts[name])) for name in own], right=columns[1:])
+
+
+@topics.command()
+@_names
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, by topic.")
+@application_options
+def describe(names: tuple[str, ...], *, as_json: bool, application: ApplicationOptions) -> None:
+    """Show what topics hold: partitions, their first offset and their end, and settings.
+
+    The records of a partition are fewer than its offsets where it is compacted, or was written in
+    transactions.
+
+    \b
+    Examples:
+      pystreams topics describe flights --dev
+      pystreams topics describe orders refunds --json -c bootstrap.servers=kafka:9092
+    """
+    from pystreams.ids import TopicPartition
+
+    with streams_errors_as_exit_codes():
+        admin = _admin(application)
+        counts = _counts_of(admin, names)
+        ranges = admin.offset_ranges(
+            [TopicPartition(name, number) for name in counts for number in range(counts[name])]
+        )
+        settings = admin.topic_settings(list(counts))
+    described = {
+        name: _Description(
+            [ranges[TopicPartition(name, number)]._asdict() for number in range(count)],
+            {key: settings[name][key] for key in _TOLD_SETTINGS if key in settings.get(name, {})},
+        )
+        for name, count in counts.items()
+    }
+    if as_json:
+        click.echo(json.dumps({name: told._asdict() for name, told in described.items()}, indent=2))
+        return
+    for name, told in described.items():
+        _show(name, told)
+
+
+@topics.command()
+@_names
+@click.option("--execute", is_flag=True, help="Do it. Without this it is only shown.")
+@application_options
+def delete(names: tuple[str, ...], *, execute: bool, application: ApplicationOptions) -> None:
+    """Delete topics, with all their records.
+
+    It only shows what it would do; --execute does it. An application that reads one of them stops
+    with an error; its internal topics are better deleted by `pystreams reset`.
+
+    \b
+    Examples:
+      pystreams topics delete flights --dev
+      pystreams topics delete flights --dev --execute
+    """
+    from pystreams.errors import StreamsError
+
+    with streams_errors_as_exit_codes():
+        admin = _admin(application)
+        counts = _counts_of(admin, names)
+        if not execute:
+            for name, count in counts.items():
+                click.echo(f"Would delete topic {name} (partitions: {count})")
+            click.echo("Nothing was deleted yet: run it again with --execute to do it")
+            return
+        failed = admin.delete_topics(list(counts))
+        for name in counts.keys() - failed.keys():
+            click.echo(f"Deleted topic {name}")
+        for error in failed.values():
+            raise StreamsError(str(error)) from error
+
+
+def _counts_of(admin: AdminPort, names: tuple[str, ...]) -> dict[str, int]:
+    """Return the partition counts of topics.
+
+    Raises:
+        StreamsError: One of them does not exist.
+    """
+    from pystreams.errors import StreamsError
+
+    existing = admin.partition_counts()
+    missing = sorted(set(names) - existing.keys())
+    if missing:
+        raise StreamsError(
+            f"there is no topic {', '.join(map(repr, missing))}: `pystreams topics list` names all"
+        )
+    return {name: existing[name] for name in dict.fromkeys(names)}
+
+
+def _show(name: str, told: _Description) -> None:
+    from pystreams.cli.display.tables import show_table
+
+    offsets = sum(held["end"] - held["beginning"] for held in told.partitions)
+    click.echo(f"{name}: {len(told.partitions)} partitions, {offsets:,} offsets")
+    for key, value in told.settings.items():
+        click.echo(f"  {key} = {value}")
+    rows = [
+        (str(number), f"{held['beginning']:,}", f"{held['end']:,}")
+        for number, held in enumerate(told.partitions)
+    ]
+    columns = ("partition", "first offset", "end")
+    show_table(columns, rows, right=columns)
 
 
 def _admin(options: ApplicationOptions, replication_factor: int | None = None) -> AdminPort:

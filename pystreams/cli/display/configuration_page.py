@@ -43,9 +43,10 @@ A key with one of these prefixes is passed on to librdkafka
 
 | Prefix | For |
 |---|---|
-| `consumer.` | both consumers |
+| `consumer.` | all consumers |
 | `main.consumer.` | the consumer of the input |
 | `restore.consumer.` | the consumer that restores stores from changelogs |
+| `global.consumer.` | the consumer that fills global stores and tables |
 | `producer.` | all producers |
 | `admin.` | the client that looks after internal topics |
 | `topic.` | the internal topics themselves, such as `topic.segment.bytes` |

@@ -42,7 +42,8 @@ class _Flowchart:
             yield from self._edges_to_topics(node)
 
     def _subtopology(self, part: SubtopologyDescription) -> Iterator[str]:
-        yield f'  subgraph subtopology{part.id}["Sub-topology {part.id}"]'
+        title = f"Sub-topology {part.id}" + (" (global store)" if part.is_global else "")
+        yield f'  subgraph subtopology{part.id}["{title}"]'
         for node in part.nodes:
             yield f"    {self._id('node', node.name)}{_shape(node)}"
         for store in dict.fromkeys(store for node in part.nodes for store in node.stores):

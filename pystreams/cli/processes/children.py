@@ -60,9 +60,9 @@ def run_processes(count: int, command: Sequence[str] | None = None) -> int:
         command: The command to start, to which each child's number is added; the running one if
             not given.
     """
-    command = _this_command() if command is None else command
+    command = this_command() if command is None else command
     reports = ChildReports(count) if sys.stderr.isatty() else None
-    stop = _StopChildren()
+    stop = StopChildren()
     with stop.by_signals():
         children = [_start(command, number, reports) for number in range(1, count + 1)]
         stop.children = [child.process for child in children]
@@ -89,7 +89,7 @@ def run_before(command: Sequence[str], *, stdout: int | None) -> int | None:
         What this process is to end with: the command has failed, or a stop was asked for. None
         otherwise.
     """
-    stop = _StopChildren()
+    stop = StopChildren()
     with stop.by_signals():
         channel, theirs = socket.socketpair()
         with theirs:
@@ -126,7 +126,7 @@ class _Child:
     channel: socket.socket
 
 
-class _StopChildren(StopRequest):
+class StopChildren(StopRequest):
     """The parent's request: a second signal takes the children along."""
 
     children: Sequence[subprocess.Popen[bytes]] = ()
@@ -137,7 +137,7 @@ class _StopChildren(StopRequest):
         super()._on_signal(number, None)
 
 
-def _this_command() -> list[str]:
+def this_command() -> list[str]:
     """Return the command line of this process, with the interpreter's real path."""
     return [sys.executable, *sys.orig_argv[1:]]
 
@@ -166,7 +166,7 @@ def _start(command: Sequence[str], number: int, reports: ChildReports | None) ->
     return _Child(process, channel)
 
 
-def _supervise(stop: _StopChildren, reports: ChildReports | None) -> int:
+def _supervise(stop: StopChildren, reports: ChildReports | None) -> int:
     """Wait for the end of all, and show how they are doing; return the first failure, or 0."""
     if reports is None:
         return _wait_for_all(stop, lambda: None)
@@ -177,7 +177,7 @@ def _supervise(stop: _StopChildren, reports: ChildReports | None) -> int:
     return exit_code
 
 
-def _wait_for_all(stop: _StopChildren, on_stopping: Callable[[], None]) -> int:
+def _wait_for_all(stop: StopChildren, on_stopping: Callable[[], None]) -> int:
     exit_code = 0
     running = list(stop.children)
     kill_at_s: float | None = None

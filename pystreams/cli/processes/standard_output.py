@@ -1,12 +1,19 @@
-"""Standard output whose reader has gone, as in `pystreams run orders.py | head -3`."""
+"""Standard output that is no terminal, and whose reader may go: `pystreams run x.py | head -3`."""
 
 from __future__ import annotations
 
 import os
 import select
 import sys
+from io import TextIOWrapper
 
 _GONE = select.POLLERR | select.POLLHUP
+
+
+def print_lines_at_once() -> None:
+    """Let lines that a program prints reach a pipe or a file when they are printed."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def reader_has_gone() -> bool:

@@ -52,6 +52,11 @@ class ConfluentClients:
         own = clients.restore_consumer_config(self._config, client_id=client_id)
         return ConfluentRestoreConsumer(own, self._outage)
 
+    def global_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
+        """Make the consumer of global topics of a process."""
+        own = clients.global_consumer_config(self._config, client_id=client_id)
+        return ConfluentRestoreConsumer(own, self._outage, reads="global topic")
+
     def history_consumer(self, client_id: str) -> ConfluentRestoreConsumer:
         """Make a consumer of source topics that is in no group; it reads what is committed."""
         own = clients.history_consumer_config(self._config, client_id=client_id)

@@ -5,6 +5,8 @@
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
       0_1/.lock  0_1/...                    one directory a task
       0_1.removed-<uuid>/                   one that is being removed
+      global/                               global stores of the first process
+      global-<n>/                           the same of further ones: each has all of them
 
 Several processes of an application may share the directory. Each takes the first identity that
 is free and keeps it for its life, so that after a restart it is the same member of the group with
@@ -37,6 +39,7 @@ _log = get_logger("pystreams.state")
 
 PROCESS_FILE = "kafka-streams-process-metadata"
 LOCK_FILE = ".lock"
+GLOBAL = "global"
 
 _DIRECTORY_MODE = 0o750
 _REMOVED = ".removed-"
@@ -125,6 +128,16 @@ class StateDirectory:
                 held[0].stamp()
                 held[0].release()
 
+    def global_directory(self) -> Path:
+        """Return the directory of this process's global stores, made if needed.
+
+        Raises:
+            StateDirectoryError: It can't be made.
+        """
+        directory = self.directory / (f"{GLOBAL}-{self.slot}" if self.slot else GLOBAL)
+        self._attempt(partial(directory.mkdir, _DIRECTORY_MODE, exist_ok=True))
+        return directory
+
     def task_ids(self) -> list[TaskId]:
         """Return the tasks that have a directory on the disk, in order."""
         found = []
@@ -184,6 +197,35 @@ class StateDirectory:
         self.discard(doomed)
         return True
 
+    def global_directories(self) -> list[Path]:
+        """Return the directories of global stores there are, those of other processes too."""
+        entries = self._attempt(lambda: list(self.directory.iterdir()))
+        return sorted(entry for entry in entries if _slot_of_global(entry.name) is not None)
+
+    def remove_global(self, directory: Path) -> bool:
+        """Remove the global stores of a process unless it runs; return whether they are gone.
+
+        Args:
+            directory: One of `global_directories`.
+
+        Raises:
+            StateDirectoryError: It can't be removed.
+        """
+        slot = _slot_of_global(directory.name)
+        lock = None
+        if slot != self.slot:
+            lock = self._attempt(partial(FileLock.taken, self._process_file(slot or 0)))
+            if lock is None:
+                return False
+        doomed = self.directory / f"{directory.name}{_REMOVED}{uuid.uuid4().hex}"
+        try:
+            self._attempt(partial(directory.rename, doomed))
+        finally:
+            if lock is not None:
+                lock.release()
+        self.discard(doomed)
+        return True
+
     def leftovers(self) -> list[Path]:
         """Return what removals that failed or were killed have left, in no task's use any more."""
         entries = self._attempt(lambda: list(self.directory.iterdir()))
@@ -204,12 +246,14 @@ class StateDirectory:
 
     def _take_slot(self) -> tuple[int, FileLock]:
         for slot in range(_SLOTS_MAX):
-            name = f"{PROCESS_FILE}-{slot}" if slot else PROCESS_FILE
-            lock = FileLock.taken(self.directory / name)
+            lock = FileLock.taken(self._process_file(slot))
             if lock is not None:
                 return slot, lock
         message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
         raise StateDirectoryError(message)
+
+    def _process_file(self, slot: int) -> Path:
+        return self.directory / (f"{PROCESS_FILE}-{slot}" if slot else PROCESS_FILE)
 
     def _identify(self) -> tuple[str, bool]:
         """Return the identity the slot's file holds, and whether it held one: else it is new."""
@@ -240,6 +284,14 @@ def _lock_directory(directory: Path) -> FileLock | None:
     """Return the lock of a task's directory, which is made if needed, or None if it is taken."""
     make = partial(directory.mkdir, _DIRECTORY_MODE, exist_ok=True)
     return FileLock.taken_in(directory / LOCK_FILE, make)
+
+
+def _slot_of_global(name: str) -> int | None:
+    """Return whose global stores a directory of this name has; None if it is no such directory."""
+    if name == GLOBAL:
+        return 0
+    number = name.removeprefix(f"{GLOBAL}-")
+    return int(number) if number != name and number.isdecimal() else None
 
 
 def _delete(directory: Path) -> None:

@@ -30,7 +30,7 @@ def client_metrics(
     name, number = state
     memory = shared_memory_usage()
     values: dict[str, MetricValue] = {
-        "version": version("pystreams"),
+        "version": version("pystreams-kafka"),
         "application-id": config.application_id,
         "state": name,
         "client-state": number,

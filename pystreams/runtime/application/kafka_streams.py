@@ -1,7 +1,7 @@
 """`KafkaStreams`: one application instance, its threads and its state.
 
-A supervisor thread prepares the topics, starts the stream threads, removes state of tasks that
-moved away while it waits for them, and closes what they shared. When one stream thread fails, the
+A supervisor thread prepares topics and global stores, starts the stream threads, removes state of
+tasks that moved away while it waits for them, and closes what they shared. When a thread fails, the
 others are stopped (SHUTDOWN_CLIENT).
 """
 
@@ -15,7 +15,6 @@ from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import (
     StoreNotAvailableError,
     StreamsError,
-    TopologyError,
     as_streams_error,
 )
 from pystreams.kernel.clock import Clock, SystemClock
@@ -23,10 +22,12 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.metrics import MetricName, MetricValue
 from pystreams.runtime.adapters.client_factory import ConfluentClients
+from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
 from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.application.stop_signals import StopSignals
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
@@ -45,7 +46,6 @@ from pystreams.runtime.topics.input_topic_watch import TopicWatch
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.position import PositionBound
 from pystreams.stores.contracts.queries import Query
-from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.engines.shared_memory import configure_shared_memory
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.missing_serdes import check_serdes
@@ -97,8 +97,10 @@ class KafkaStreams:
         self._clock = clock or SystemClock()
         self._client_id = self._config.client_id or self._config.application_id
         self._threads: list[StreamThread] = []
+        self._global = GlobalState(self._plan, self._fail)
         self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
+        self._event_loop = EventLoop()
         self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
@@ -127,7 +129,8 @@ class KafkaStreams:
             return State.PENDING_ERROR
         if self._stop.is_set():
             return State.PENDING_SHUTDOWN
-        settled = bool(self._threads) and all(thread.settled for thread in self._threads)
+        started = bool(self._threads) or self._global.is_all
+        settled = started and all(thread.settled for thread in self._threads)
         return State.RUNNING if settled else State.REBALANCING
 
     def start(self) -> None:
@@ -189,6 +192,8 @@ class KafkaStreams:
         self._stop.set()
         for thread in self._threads:
             thread.stop()
+        if not self._running_threads:
+            self._global.stop()
         if not self._started:
             self._finished.set()
         return self.wait(timeout_s)
@@ -207,7 +212,9 @@ class KafkaStreams:
         Raises:
             TopologyError: The topology has no store of that name, or one that is not for reading.
         """
-        spec = self._spec_of(name)
+        spec = self._plan.spec_of(name)
+        if (shared := self._global.local_store(spec)) is not None:
+            return shared
         level = isolation_level or self._config.default_state_isolation_level
 
         def views() -> list[Any]:
@@ -243,7 +250,7 @@ class KafkaStreams:
             TopologyError: The topology has no store of that name.
             StoreNotAvailableError: The application was not started, starts, or has stopped.
         """
-        spec = self._spec_of(store)
+        spec = self._plan.spec_of(store)
         topics = self._topics
         if topics is None or self._finished.is_set():
             raise StoreNotAvailableError(
@@ -257,6 +264,8 @@ class KafkaStreams:
             isolation_level or self._config.default_state_isolation_level,
             position_bound or PositionBound.unbounded(),
         )
+        if (shared := self._global.query(request)) is not None:
+            return shared
         return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
 
     def statistics(self) -> Statistics:
@@ -279,14 +288,8 @@ class KafkaStreams:
         )
         for thread in threads:
             metrics.update(thread.metrics())
+        metrics.update(self._global.metrics())
         return metrics
-
-    def _spec_of(self, name: str) -> StoreSpec:
-        """Return what a store is."""
-        known = self._plan.topology.stores
-        if name not in known:
-            raise TopologyError(f"there is no state store {name!r}; there are: {sorted(known)}")
-        return known[name].spec
 
     def _tasks_with(self, store: str) -> list[StreamTask]:
         return [task for thread in self._threads for task in thread.local_tasks(store)]
@@ -336,15 +339,19 @@ class KafkaStreams:
                 threads=config.num_stream_threads,
                 state_directory=str(directory.directory),
             )
-            identity = f"{config.application_id}-{directory.process_id}"
-            self._client_id = config.client_id or identity
+            identity = ProcessIdentity.of(
+                config, directory.process_id, kept=directory.kept_identity
+            )
+            self._client_id = identity.client_id
             parts = ThreadParts(
                 plan=self._plan,
                 task_settings=task_settings(
                     config,
                     num_partitions=topics.num_partitions,
+                    async_calls=self._event_loop.calls,
                     recording=recording_of(config, self._clock),
                     topic_entries=inputs.entries,
+                    global_stores=self._global.stores,
                 ),
                 settings=ThreadSettings.of(config),
                 clients=self._clients,
@@ -352,23 +359,21 @@ class KafkaStreams:
                 input_topics=inputs,
                 directories=directory,
                 clock=self._clock,
-                identity=ProcessIdentity(
-                    process_id=directory.process_id,
-                    client_id=self._client_id,
-                    group_instance_id=config.group_instance_id or identity,
-                    survives=directory.kept_identity or bool(config.group_instance_id),
-                ),
+                identity=identity,
                 partition_counts=topics.partition_counts,
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)
             watch.start(config.metadata_max_age_ms, self._fail)
-            self._run_threads(parts, cleaner)
+            if self._global.fill(config, parts, topics.global_counts):
+                self._run_threads(parts, cleaner)
         finally:
+            self._global.close()
+            self._event_loop.close()
             directory.close()
 
     def _run_threads(self, parts: ThreadParts, cleaner: StateCleaner) -> None:
-        count = self._config.num_stream_threads
+        count = 0 if self._global.is_all else self._config.num_stream_threads
         self._threads = [StreamThread(index, parts) for index in range(1, count + 1)]
         self._running_threads = running = [
             threading.Thread(target=self._run_thread, args=(thread,), name=thread.name)
@@ -378,6 +383,8 @@ class KafkaStreams:
             thread.start()
         if self._stop.is_set():
             self.close(0)
+        if self._global.is_all:
+            self._stop.wait()
         for thread in running:
             while thread.is_alive():
                 thread.join(cleaner.interval_s)

@@ -6,8 +6,7 @@ life is left over. It implements `TaskContext` of the topology.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,54 +26,20 @@ from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_handlers import (
     ErrorContext,
-    ErrorHandler,
     ErrorResponse,
     ask,
     where,
 )
+from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
-from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.serdes import Serde, filled
 from pystreams.stores.contracts.spec import StoreKind
-from pystreams.topology.contracts.extractors import TimestampExtractor
-from pystreams.topology.contracts.operator import OperatorSettings
 from pystreams.topology.contracts.processor import PunctuationType, Punctuator
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.tasks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettings:
-    """What all tasks of an application share.
-
-    Attributes:
-        timestamp_extractor: For sources without one of their own.
-        deserialization_handler: Decides about records that can't be read.
-        processing_handler: Decides when the user's code raises, or a record does not fit a store.
-        production_handler: Decides about records that can't be serialized or produced.
-        max_task_idle_ms: See `PartitionGroup`.
-        stores: What stores are opened with.
-        num_partitions: Returns the partition count of a topic by its real name.
-        read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
-            polled; False if it does not say.
-        operators: What operators need of the configuration.
-        topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
-        app_configs: All of the configuration by Kafka's names, for processors that ask.
-    """
-
-    timestamp_extractor: TimestampExtractor
-    deserialization_handler: ErrorHandler
-    processing_handler: ErrorHandler
-    production_handler: ErrorHandler
-    max_task_idle_ms: int
-    stores: StoreSettings
-    num_partitions: Callable[[str], int]
-    read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
-    operators: OperatorSettings = field(default_factory=OperatorSettings)
-    topic_entries: Callable[[str], bytes] = lambda _: b""
-    app_configs: Mapping[str, Any] = field(default_factory=dict)
 
 
 class OperatorContext:
@@ -87,7 +52,7 @@ class OperatorContext:
         record: The record that the task is processing.
         time: The task's stream time, and the wall clock's.
         store: Returns a store of the task by name.
-        end_run: Called when a stream-time punctuation is scheduled: it is due after this record.
+        end_run: Lets the run end with the present record.
 
     Attributes:
         application_id: The application's id.
@@ -101,6 +66,8 @@ class OperatorContext:
         origin: The input of what waits in the buffers; the task adds to it.
         punctuations: What the processors have scheduled.
         idle_input: Who is told of a silent input.
+        held: What operators hold back.
+        async_calls: Makes asynchronous calls.
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
     """
@@ -130,10 +97,13 @@ class OperatorContext:
         self.punctuations = PunctuationQueue()
         self.idle_input = IdleInput()
         self.on_idle_input = self.idle_input.watch
+        self.held = HeldRecords()
+        self.hold_records = self.held.add
+        self.async_calls = settings.async_calls()
+        self.end_run = end_run
         self.commit_requested = False
         self.dropped_records = 0
         self._drop_warnings = DropWarnings(task_id, record, time)
-        self._end_run = end_run
         self._plan = plan
         self._settings = settings
         self._environment = settings.stores.environment
@@ -168,6 +138,9 @@ class OperatorContext:
             ProcessingError: A processor's `close` raised.
         """
         self._drop_warnings.tell_rest()
+        if self.held:
+            self.held.discard()
+            self.async_calls.cancel()
         closing, self._on_close = self._on_close, []
         self.punctuations.clear()
         for action in reversed(closing):
@@ -216,6 +189,12 @@ class OperatorContext:
             self.report_error(error, schedule.node)
 
     # ------------------------------------------------------------------ what operators call
+
+    def global_store(self, name: str) -> Any:
+        """Return a view of a global store; None if there is none of the name."""
+        if name not in self._plan.topology.global_stores:
+            return None
+        return self._settings.global_stores.view(name)
 
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of the task can do."""
@@ -313,7 +292,7 @@ class OperatorContext:
         now_ms = self.time.now_ms
         if kind is PunctuationType.STREAM_TIME:
             now_ms = self.time.stream_time
-            self._end_run()
+            self.end_run()
         return self.punctuations.schedule(
             node, interval_ms, kind, punctuator, now_ms=now_ms, start_time_ms=start_time_ms
         )

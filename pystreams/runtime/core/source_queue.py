@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pystreams.ids import TopicPartition
-from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.cluster.committed_offsets import (
+    CommittedOffset,
+    decode_partition_time,
+)
+from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.topology.plan.compiler import CompiledSource
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -18,8 +23,9 @@ def source_queue(
     *,
     plan: TopologyPlan,
     settings: TaskSettings,
+    committed: CommittedOffset | None = None,
 ) -> RecordQueue:
-    """Return an empty queue.
+    """Return an empty queue, which begins at a committed offset if there is one.
 
     Args:
         partition: The partition; its task reads the topic.
@@ -27,15 +33,32 @@ def source_queue(
         operators: The context of the task's operators.
         plan: The topology's plan.
         settings: What all tasks share.
+        committed: The partition's committed offset.
     """
     task_id, topic = operators.task_id, partition.topic
     node = plan.source_of_topic(topic)
     assert node is not None, f"task {task_id} was given {partition}, which it never reads"
+    source = next(source for source in sources if source.node is node)
+    queue = queue_of_source(partition, source, operators, settings)
+    if committed is not None:
+        queue.next_offset = committed.next_offset
+        queue.partition_time = decode_partition_time(committed.metadata)
+    return queue
+
+
+def queue_of_source(
+    partition: TopicPartition,
+    source: CompiledSource,
+    operators: OperatorContext,
+    settings: TaskSettings,
+) -> RecordQueue:
+    """Return an empty queue of a partition that a compiled source reads."""
+    node, topic = source.node, partition.topic
     return RecordQueue(
-        task_id=task_id,
+        task_id=operators.task_id,
         partition=partition,
         node=node.name,
-        step=next(source.step for source in sources if source.node is node),
+        step=source.step,
         deserializers=(
             operators.key_serde(node.key_serde, node.name).deserializer(topic),
             operators.value_serde(node.value_serde, node.name).deserializer(topic),

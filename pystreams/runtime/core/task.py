@@ -25,16 +25,17 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.cluster.committed_offsets import (
     CommittedOffset,
-    decode_partition_time,
     encode_partition_time,
 )
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
-from pystreams.runtime.core.operator_context import OperatorContext, TaskSettings
+from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
 from pystreams.runtime.core.store_damage import tells_damage
+from pystreams.runtime.core.task_counts import TaskCounts
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.topology.contracts.processor import PunctuationType
@@ -61,8 +62,8 @@ class StreamTask:
         growth: What an iteration adds to the uncommitted bytes.
         state: Where it is in its life.
         damage: What a damaged store said, since it last went back to a commit; else None.
-        processed_records: Records processed since the task was made.
-        consumed_records: Records it was given since then, by topic.
+        held: What operators hold back: batches, and records whose answers are awaited.
+        counts: What it counts, since it was made.
     """
 
     def __init__(
@@ -81,8 +82,6 @@ class StreamTask:
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
         self.damage: StateStoreCorruptedError | None = None
-        self.processed_records = 0
-        self.consumed_records: dict[str, int] = {}
         self._plan, self._subtopology = plan, subtopology
         self._settings, self._known_lag = settings, known_lag
         self.state_manager = ProcessorStateManager(
@@ -93,10 +92,10 @@ class StreamTask:
             self.record,
             lambda: self.time.stream_time,
         )
-        self._operators = self._new_context()
-        self._dropped_before = 0
-        self._sent_before: dict[str, int] = {}
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
+        self._operators = self._new_context()
+        self.held = self._operators.held
+        self.counts = TaskCounts(self.state_manager, self._operators, self._group)
         self._sources: list[CompiledSource] = []
         self._uncommitted_work = False
         # What `process` goes over, and what of it is not begun.
@@ -124,23 +123,15 @@ class StreamTask:
             now_ms: Wall-clock time (ms).
         """
         self.time.now_ms, self.record.message = now_ms, None
-        self._operators = self._new_context()
+        self._use(self._new_context())
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
         self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
-        queues = [self._queue(partition) for partition in self.partitions]
-        for queue in queues:
-            offset = committed.get(queue.partition)
-            if offset is not None:
-                queue.next_offset = offset.next_offset
-                queue.partition_time = decode_partition_time(offset.metadata)
-        next_offsets = {key: offset.next_offset for key, offset in committed.items()}
-        self.state_manager.positions.start(next_offsets)
-        self._group = PartitionGroup(
-            queues,
-            max_task_idle_ms=self._settings.max_task_idle_ms,
-            known_lag=self._known_lag,
-        )
+        queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
+        self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})
+        idle_ms = self._settings.max_task_idle_ms
+        self._group = PartitionGroup(queues, max_task_idle_ms=idle_ms, known_lag=self._known_lag)
+        self.counts.group = self._group
         self.time.stream_time = self._group.stream_time()
         self._move(TaskEvent.START)
         self._operators.init_processors()
@@ -151,12 +142,8 @@ class StreamTask:
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
         self._operators.close_processors()
-        self._dropped_before = self.dropped_records
-        self._sent_before = self._sent(self._operators.outputs())
-        self.state_manager.dropped.count = 0
-        for queue in self._group.queues.values():
-            queue.dropped = 0
-        self._operators = self._new_context()
+        self.counts.go_back()
+        self._use(self._new_context())
         self._group.clear()
         if self.damage is not None:
             self.state_manager.rebuild_damaged(self.damage)
@@ -199,36 +186,29 @@ class StreamTask:
         queue.add(messages)
         self._operators.idle_input.heard(queue.now_ms)
         topic = partition.topic
-        self.consumed_records[topic] = self.consumed_records.get(topic, 0) + len(messages)
+        consumed = self.counts.consumed
+        consumed[topic] = consumed.get(topic, 0) + len(messages)
         if messages and not len(queue):
             # All were skipped: their offsets are to be committed all the same.
             self._uncommitted_work = True
-            self._note_position(queue, self.state_manager.measure()[1])
+            self._note_position(queue, held_back=self._measure())
 
     def buffered_records(self, partition: TopicPartition | None = None) -> int:
         """Return how many records wait, of one partition or of all."""
         return len(self._group if partition is None else self._group.queues[partition])
 
-    @property
-    def dropped_records(self) -> int:
-        """Records dropped since the task was made: by operations, stores, handlers, extractors."""
-        in_queues = sum(queue.dropped for queue in list(self._group.queues.values()))
-        in_tasks = self._operators.dropped_records + self.state_manager.dropped.count
-        return self._dropped_before + in_tasks + in_queues
-
-    def produced_records(self) -> dict[str, int]:
-        """Return how many records were handed to the producer, by topic; safe from any thread."""
-        changelogs = self.state_manager.changelog_buffers()
-        return self._sent([*changelogs, *self._operators.outputs()])
-
     def ready(self, now_ms: int) -> bool:
         """Return whether a record may be processed now."""
-        return self.state is TaskState.RUNNING and self._group.ready(now_ms)
+        return self._takes_records and self._group.ready(now_ms)
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is processed before more records come, however often it is asked."""
-        return self.state is not TaskState.RUNNING or self._group.at_rest
+        """Whether nothing is processed before more records or answers come."""
+        return not self._takes_records or self._group.at_rest
+
+    @property
+    def _takes_records(self) -> bool:
+        return self.state is TaskState.RUNNING and not self.held.full
 
     def next_run(self, limit: int) -> Run | None:
         """Return the records to process next, or None without any; `limit` is 1 or more.
@@ -275,15 +255,20 @@ class StreamTask:
         if processed < given:
             run.put_back(given - processed)
         self._taken, self._left = [], iter(())
-        self.processed_records += processed
+        self.counts.processed += processed
         self._uncommitted_work = True
-        _, cached_bytes = self.state_manager.measure()
+        self.held.go_on()
+        held_back = self._measure()
         for queue, first, last in run.ends():
-            self._operators.origin.note_run(
-                queue.partition, first, last, held_back=cached_bytes > 0
-            )
-            self._note_position(queue, cached_bytes)
+            self._operators.origin.note_run(queue.partition, first, last, held_back=held_back)
+            self._note_position(queue, held_back=held_back)
         return processed
+
+    @tells_damage
+    def go_on(self) -> None:
+        """Send on what operators need not hold back any longer: answers have come."""
+        self.held.go_on()
+        self.state_manager.measure()
 
     # ------------------------------------------------------------------ punctuation
 
@@ -338,7 +323,16 @@ class StreamTask:
     def flush_caches(self) -> None:
         """Log and forward what record caches hold, upstream stores first."""
         self.state_manager.flush_caches()
-        self._operators.origin.flushed()
+        self.held.go_on()
+        if not self.held:
+            self._operators.origin.flushed()
+
+    @tells_damage
+    def settle(self) -> None:
+        """Flush caches and let go all that operators hold back, waiting for answers."""
+        self.flush_caches()
+        while self.held.settle():
+            self.flush_caches()
 
     @tells_damage
     def post_commit(self) -> None:
@@ -360,12 +354,9 @@ class StreamTask:
             self._end_run,
         )
 
-    def _sent(self, outputs: Sequence[OutputBuffer]) -> dict[str, int]:
-        """Return what was sent before the last rollback and out of these buffers, by topic."""
-        sent = dict(self._sent_before)
-        for output in outputs:
-            sent[output.topic] = sent.get(output.topic, 0) + output.sent_records
-        return sent
+    def _use(self, operators: OperatorContext) -> None:
+        self._operators = self.counts.operators = operators
+        self.held = operators.held
 
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the record it is at, at no cost to others.
@@ -374,18 +365,27 @@ class StreamTask:
         """
         del self._taken[len(self._taken) - length_hint(self._left) :]
 
-    def _note_position(self, queue: RecordQueue, cached_bytes: int) -> None:
+    def _measure(self) -> bool:
+        """Count what stores hold; return whether some of the input's effects are held back."""
+        return self.state_manager.measure()[1] > 0 or bool(self.held)
+
+    def _note_position(self, queue: RecordQueue, *, held_back: bool) -> None:
         assert queue.next_offset is not None, "a queue that was read from has a next offset"
         self.state_manager.positions.processed(
-            queue.partition, queue.next_offset, forwarded=cached_bytes == 0
+            queue.partition, queue.next_offset, forwarded=not held_back
         )
 
     def _move(self, event: TaskEvent) -> None:
         self.state = next_state(self.task_id, self.state, event)
 
-    def _queue(self, partition: TopicPartition) -> RecordQueue:
+    def _queue(self, partition: TopicPartition, at: CommittedOffset | None = None) -> RecordQueue:
         return source_queue(
-            partition, self._sources, self._operators, plan=self._plan, settings=self._settings
+            partition,
+            self._sources,
+            self._operators,
+            plan=self._plan,
+            settings=self._settings,
+            committed=at,
         )
 
     @tells_damage
@@ -395,5 +395,6 @@ class StreamTask:
         )
         if fired:
             self._uncommitted_work = True
+            self.held.go_on()
             self.state_manager.measure()
         return fired

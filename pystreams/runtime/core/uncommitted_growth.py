@@ -47,6 +47,9 @@ _ROOM = 1 / 32
 """The part of the limit a run may write."""
 _SUPPOSED = 1 / 4
 """The part of the limit that a record, or punctuations, may write of which little was seen yet."""
+FIRST_HELD_BYTES = 1024.0
+"""What a record that was held back is supposed to write, before one has."""
+
 FIRST_FLUSH = 8.0
 """Bytes that flushing writes per byte cached, before that was seen."""
 _FLUSHED = 1 / 8
@@ -183,6 +186,27 @@ class GrowthEstimate:
         """Learn from the punctuations that were due at one time."""
         faded = (self.worst_punctuations_bytes or 0.0) * (1 - _FADE)
         self.worst_punctuations_bytes = max(growth_bytes, faded)
+
+
+class HeldGrowth:
+    """Bytes that records write which operators hold back, once their answers have come.
+
+    A commit waits for them, when it is too late to commit first. So they count before they write.
+    """
+
+    __slots__ = ("_bytes_per_record",)
+
+    def __init__(self) -> None:
+        self._bytes_per_record = FIRST_HELD_BYTES
+
+    def observe(self, records: int, growth_bytes: int) -> None:
+        """Learn from some records (one at least) that have gone on."""
+        faded = self._bytes_per_record * (1 - _FLUSH_FADE)
+        self._bytes_per_record = max(growth_bytes / records, faded)
+
+    def expected(self, records: int) -> int:
+        """Return what so many records are expected to write."""
+        return int(self._bytes_per_record * records)
 
 
 class FlushGrowth:

@@ -11,6 +11,9 @@ from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.settings import PollSettings
 from pystreams.runtime.tasks.task_manager import TaskManager
 
+_ANSWERS_MS = 2
+"""How long poll waits at most while answers are awaited, which it does not notice (ms)."""
+
 
 class InputFlow:
     """The flow of records to the tasks of one thread.
@@ -52,6 +55,8 @@ class InputFlow:
     def poll_timeout_s(self, pace: Pace) -> float:
         """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
         timeout_ms = min(self._settings.poll_ms, pace.until_commit_ms() + 1)
+        if self._manager.active.awaiting():
+            timeout_ms = min(timeout_ms, _ANSWERS_MS)
         idle_ms = self._settings.max_task_idle_ms
         if idle_ms > 0 and any(task.buffered_records() for task in self._manager.active.in_turn()):
             timeout_ms = min(timeout_ms, idle_ms)

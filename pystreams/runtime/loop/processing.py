@@ -22,7 +22,12 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.task import StreamTask
-from pystreams.runtime.core.uncommitted_growth import UNLIMITED, Admission, FlushGrowth
+from pystreams.runtime.core.uncommitted_growth import (
+    UNLIMITED,
+    Admission,
+    FlushGrowth,
+    HeldGrowth,
+)
 from pystreams.runtime.loop.loop_timing import Pace
 from pystreams.runtime.ports import PartitionBatch
 from pystreams.runtime.settings import MemoryLimits
@@ -64,6 +69,7 @@ class Processing:
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
+        self._held_growth = HeldGrowth()
         self._now_ms = 0
         self.ledger = manager.ledger
         self.processed_records = 0
@@ -113,6 +119,19 @@ class Processing:
             if (due and not self._commit()) or self._pace.poll_due():
                 break
         return processed
+
+    def go_on(self, now_ms: int) -> None:
+        """Let operators send on the records whose answers have come."""
+        for task in self._active.awaiting():
+            held, before = len(task.held), self.ledger.uncommitted_bytes
+            task.time.now_ms = now_ms
+            with _left_to_the_commit(task):
+                task.go_on()
+            if held > len(task.held):
+                growth_bytes = self.ledger.uncommitted_bytes - before
+                self._held_growth.observe(held - len(task.held), growth_bytes)
+                self.send(task)
+            self._active.note(task)
 
     def punctuate(self, now_ms: int) -> int:
         """Fire wall-clock punctuations of all tasks; return how many fired."""
@@ -210,9 +229,13 @@ class Processing:
         self._active.note(task)
 
     def _expected_bytes(self) -> int:
-        """Return what stores hold uncommitted, or will once the caches are flushed."""
+        """Return what stores hold uncommitted, or will when caches are flushed and answers come."""
         ledger = self.ledger
-        return ledger.uncommitted_bytes + self._flush_growth.expected(ledger.cached_bytes)
+        expected = ledger.uncommitted_bytes + self._flush_growth.expected(ledger.cached_bytes)
+        awaiting = self._active.awaiting()
+        if awaiting:
+            expected += self._held_growth.expected(sum(len(task.held) for task in awaiting))
+        return expected
 
 
 @contextmanager

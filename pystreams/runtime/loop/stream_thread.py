@@ -209,6 +209,7 @@ class StreamThread:
         now_ms = self._clock.now_ms()
         processed = 0
         while True:
+            self._processing.go_on(now_ms)
             here = self._processing.round(now_ms)
             processed += here
             if not here or self._stop.is_set() or self._pace.poll_due():

@@ -24,7 +24,9 @@ from pystreams.metrics.definitions import (
     THREAD_GROUP,
     TOPIC_GROUP,
 )
+from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.state.global_state import GLOBAL_TASK_ID
 from pystreams.runtime.tasks.restorer import Restorer
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.stores.accounting.metered import StoreMeters
@@ -105,7 +107,7 @@ class ThreadMetrics:
         """Return the totals that have a rate."""
         manager = self._manager
         tasks = self._tasks()
-        running = sum(task.processed_records for task in tasks)
+        running = sum(task.counts.processed for task in tasks)
         totals: dict[MetricName, float] = {
             MetricName("process-total", THREAD_GROUP, self._tags): manager.closed_records + running,
             MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
@@ -114,8 +116,8 @@ class ThreadMetrics:
         for task in tasks:
             tags = self._task_tags(task)
             restored = task.state_manager.restored_records
-            totals[MetricName("process-total", TASK_GROUP, tags)] = task.processed_records
-            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.dropped_records
+            totals[MetricName("process-total", TASK_GROUP, tags)] = task.counts.processed
+            totals[MetricName("dropped-records-total", TASK_GROUP, tags)] = task.counts.dropped
             totals[MetricName("restore-total", TASK_GROUP, tags)] = restored
         return totals
 
@@ -143,11 +145,31 @@ class ThreadMetrics:
         yield MetricName("cache-size-bytes-total", TASK_GROUP, tags), cached_bytes
         yield MetricName("restore-remaining-records-total", TASK_GROUP, tags), remaining_records
         for name, by_topic in (
-            ("records-consumed-total", dict(task.consumed_records)),
-            ("records-produced-total", task.produced_records()),
+            ("records-consumed-total", dict(task.counts.consumed)),
+            ("records-produced-total", task.counts.produced()),
         ):
             for topic, records in by_topic.items():
                 yield MetricName(name, TOPIC_GROUP, (*tags, ("topic-name", topic))), records
+
+
+def global_metrics(name: str, task: GlobalTask, remaining_records: int) -> Metrics:
+    """Return the metrics of the global stores of a process; callable from any thread.
+
+    Args:
+        name: The thread's name.
+        task: What fills them.
+        remaining_records: How many offsets are still to go until they are filled, at most.
+    """
+    tags: Tags = (("thread-id", name), ("task-id", str(GLOBAL_TASK_ID)))
+    remaining = MetricName("restore-remaining-records-total", TASK_GROUP, tags)
+    dropped = MetricName("dropped-records-total", TASK_GROUP, tags)
+    metrics: Metrics = {remaining: remaining_records, dropped: task.dropped_records}
+    for topic, records in task.consumed_records.copy().items():
+        of_topic = (*tags, ("topic-name", topic))
+        metrics[MetricName("records-consumed-total", TOPIC_GROUP, of_topic)] = records
+    for store, meters in task.state.meters().items():
+        metrics.update(_store((*tags, (f"{meters.store_type}{STATE_ID_SUFFIX}", store)), meters))
+    return metrics
 
 
 def _store(tags: Tags, meters: StoreMeters) -> Iterator[tuple[MetricName, MetricValue]]:

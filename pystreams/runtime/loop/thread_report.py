@@ -127,7 +127,7 @@ class ThreadReport:
             if task.state is TaskState.RUNNING
             and (lag := consumer.known_lag(partition)) is not None
         ]
-        return _Answer(task.dropped_records, len(lags), sum(lags))
+        return _Answer(task.counts.dropped, len(lags), sum(lags))
 
 
 class _Answer(NamedTuple):

@@ -215,7 +215,7 @@ class ApplicationReset:
         ]
 
     def _remove_state(self, found: ResetPlan, told: Callable[[str], None]) -> list[str]:
-        """Remove this machine's task directories; return what could not be."""
+        """Remove this machine's task directories, and global stores; return what could not be."""
         if not found.directory.is_dir():
             return []
         failures, removed = [], 0
@@ -229,6 +229,11 @@ class ApplicationReset:
                         failures.append(f"{found.directory / str(task_id)} is held by a process")
                 except StreamsError as error:
                     failures.append(str(error))
+            failures += [
+                f"{path} is held by a process"
+                for path in directory.global_directories()
+                if not directory.remove_global(path)
+            ]
             for leftover in directory.leftovers():
                 directory.discard(leftover)
         except StreamsError as error:

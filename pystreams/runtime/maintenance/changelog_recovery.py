@@ -88,8 +88,7 @@ class Recovery:
             return [
                 self._finding(task_id, store, _locked(directories, task_id), existing)
                 for task_id in directories.task_ids()
-                if task_id.subtopology < len(self._plan.subtopologies)
-                and (not tasks or task_id in tasks)
+                if task_id.subtopology in self._plan.by_id and (not tasks or task_id in tasks)
                 for store in self._logged(task_id)
                 if not stores or store in stores
             ]
@@ -114,7 +113,7 @@ class Recovery:
             directories.close()
 
     def _logged(self, task_id: TaskId) -> list[str]:
-        part = self._plan.subtopologies[task_id.subtopology]
+        part = self._plan.by_id[task_id.subtopology]
         return [builder.name for builder in self._plan.logged_stores(part)]
 
     def _finding(

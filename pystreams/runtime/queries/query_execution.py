@@ -64,19 +64,63 @@ def query_tasks(
     )
 
 
+def query_global_store(
+    request: StateQueryRequest[R], store: StateStore, position: Position
+) -> StateQueryResult[R]:
+    """Return what a global store answers, which is whole on each instance.
+
+    Args:
+        request: The request; its partitions are not looked at.
+        store: The store.
+        position: How far it has come, as it was before this is called.
+    """
+    what = f"global store {request.spec.name!r}"
+    missing = request.position_bound.position.beyond(position)
+    result = _ask(request, store, what, position, missing)
+    return StateQueryResult({}, result)
+
+
 def _query_task(request: StateQueryRequest[R], task: StreamTask) -> QueryResult[R]:
-    query, spec, level = request.query, request.spec, request.isolation_level
-    number = task.task_id.partition
-    partition = f"partition {number} of state store {spec.name!r}"
+    spec, number = request.spec, task.task_id.partition
     store = task.state_manager.stores()[spec.name]
-    answer = spec.kind.answer(query, spec) if gives_views(store) else None
-    if answer is None and type(store).query is StateStore.query:
-        return _unknown(query, spec, store)
-    if task.state is not TaskState.RUNNING:
+    partition = f"partition {number} of state store {spec.name!r}"
+    if task.state is not TaskState.RUNNING and _can_answer(request, store):
         message = f"{partition} restores or moves right now: ask again in a moment"
         return _failed(FailureReason.NOT_ACTIVE, message)
-    position = task.state_manager.positions.of(spec.name, level)
+    position = task.state_manager.positions.of(spec.name, request.isolation_level)
     missing = request.position_bound.missing(position, number)
+    return _ask(request, store, partition, position, missing)
+
+
+def _can_answer(request: StateQueryRequest[Any], store: StateStore) -> bool:
+    return _answer(request, store) is not None or type(store).query is not StateStore.query
+
+
+def _answer(request: StateQueryRequest[Any], store: StateStore) -> Answer | None:
+    spec = request.spec
+    return spec.kind.answer(request.query, spec) if gives_views(store) else None
+
+
+def _ask(
+    request: StateQueryRequest[R],
+    store: StateStore,
+    partition: str,
+    position: Position,
+    missing: Position,
+) -> QueryResult[R]:
+    """Return what one store answers.
+
+    Args:
+        request: The request.
+        store: The store.
+        partition: What of it is asked, for messages.
+        position: How far it has come.
+        missing: What it lacks of what the request asks for.
+    """
+    query, spec, level = request.query, request.spec, request.isolation_level
+    answer = _answer(request, store)
+    if not _can_answer(request, store):
+        return _unknown(query, spec, store)
     if missing:
         message = (
             f"{partition} has not come as far as the bound asks, for {level.value}: it lacks "

@@ -90,19 +90,24 @@ class StateQueryResult(Generic[R]):
     """What the partitions of a store on this instance answered.
 
     Attributes:
-        partition_results: Answer or failure of each partition asked, by its number.
+        partition_results: Answer or failure of each partition asked, by its number; empty for a
+            global store, which is whole on each instance.
+        global_result: Answer or failure of a global store; None for others.
     """
 
     partition_results: Mapping[int, QueryResult[R]]
+    global_result: QueryResult[R] | None = None
 
     @property
     def position(self) -> Position:
         """The positions of all answers, merged: a bound for a later query."""
-        answers = [result for result in self.partition_results.values() if result.is_success]
+        answers = [result for result in self._results() if result.is_success]
         return reduce(Position.merge, (result.position for result in answers), Position())
 
     def only_value(self) -> R | None:
-        """Return the value of the one partition that has one: the answer of a query by key.
+        """Return the value of the one partition that has one, or of the global store.
+
+        That is the answer of a query by key.
 
         Returns:
             The value, or None when no partition of this instance has the key.
@@ -111,26 +116,35 @@ class StateQueryResult(Generic[R]):
             QueryFailedError: No partition has a value, and one that failed might.
             ValueError: Several partitions have a value: look at `partition_results`.
         """
-        results = self.partition_results.values()
-        found = [result for result in results if result.is_success and result.value is not None]
+        found = [
+            result for result in self._results() if result.is_success and result.value is not None
+        ]
         if len(found) > 1:
             raise ValueError(
                 f"{len(found)} partitions have an answer: use values(), or partition_results"
             )
         if found:
             return found[0].value
+        if self.global_result is not None:
+            return self.global_result.value
         self.values()
         return None
 
     def values(self) -> dict[int, R | None]:
-        """Return the value of each partition, by its number.
+        """Return the value of each partition, by its number; none for a global store.
 
         Raises:
             QueryFailedError: A partition failed, or there is none on this instance.
         """
+        if self.global_result is not None:
+            return {}
         if not self.partition_results:
             raise QueryFailedError(
                 "the store has no partition on this instance: ask another instance, or again "
                 "after the next rebalance"
             )
         return {number: result.value for number, result in self.partition_results.items()}
+
+    def _results(self) -> list[QueryResult[R]]:
+        shared = [] if self.global_result is None else [self.global_result]
+        return [*self.partition_results.values(), *shared]

@@ -5,6 +5,7 @@ says so afterwards (`note`, `ran`), and the task is kept where it belongs:
 
 - while it may process records, among those that `in_turn` returns;
 - from the first write to the commit in `uncommitted`;
+- while operators of it await answers in `awaiting`;
 - with its next punctuation on the wall clock in a heap.
 
 What happens once an iteration or once a run then costs what these are, however many others rest.
@@ -28,6 +29,7 @@ class ActiveTasks:
         # Dicts as sets that keep their order.
         self._waking: dict[StreamTask, None] = {}
         self._uncommitted: dict[StreamTask, None] = {}
+        self._awaiting: dict[StreamTask, None] = {}
         self._asking: set[StreamTask] = set()
         self._noted: set[StreamTask] = set()
         self._due_ms: dict[StreamTask, int] = {}
@@ -42,6 +44,10 @@ class ActiveTasks:
     def uncommitted(self) -> list[StreamTask]:
         """Return the tasks that have anything to commit or to flush, in the order of their ids."""
         return sorted(self._uncommitted, key=_id_of)
+
+    def awaiting(self) -> list[StreamTask]:
+        """Return the tasks whose operators hold records back, until answers come."""
+        return list(self._awaiting)
 
     @property
     def commit_requested(self) -> bool:
@@ -58,6 +64,10 @@ class ActiveTasks:
             self._waking.pop(task, None)
         else:
             self._waking[task] = None
+        if len(task.held):
+            self._awaiting[task] = None
+        else:
+            self._awaiting.pop(task, None)
         if task.needs_commit():
             self._uncommitted[task] = None
         else:
@@ -79,6 +89,7 @@ class ActiveTasks:
         """Take note that a task does not run any more."""
         self._waking.pop(task, None)
         self._uncommitted.pop(task, None)
+        self._awaiting.pop(task, None)
         self._asking.discard(task)
         self._noted.discard(task)
         if self._due_ms.pop(task, None) is not None:

@@ -1,6 +1,6 @@
 """The commit of a set of tasks, in KIP-892's order, side by side where producers differ.
 
-    flush caches -> send -> producer flush -> Kafka commit -> stores commit
+    flush caches and settle -> send -> producer flush -> Kafka commit -> stores commit
 
 A crash between the Kafka commit and the stores' leaves the stores behind, never ahead: the next
 start restores the delta from the changelog.
@@ -92,7 +92,7 @@ class Committer:
         for unit in list(units):
             try:
                 for task in unit.tasks:
-                    task.flush_caches()
+                    task.settle()
             except TaskCorruptedError as corruption:
                 failures.append(CommitFailure(unit, corruption))
                 units.remove(unit)

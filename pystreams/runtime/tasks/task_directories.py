@@ -18,5 +18,12 @@ class TaskDirectories(Protocol):
             TaskLockedError: Somebody else holds it.
         """
 
+    def global_directory(self) -> Path:
+        """Return the directory of the process's global stores, made if needed.
+
+        Raises:
+            StateDirectoryError: It can't be made.
+        """
+
     def unlock_task(self, task_id: TaskId) -> None:
         """Give the directory up; safe to call when it is not held."""

@@ -187,7 +187,7 @@ class TaskManager:
         # Side by side: a reader of both counts neither twice nor, for long, not at all.
         del self.tasks[task.task_id]
         self.active.forget(task)
-        self.closed_records += task.processed_records
+        self.closed_records += task.counts.processed
         for partition in task.partitions:
             self._task_of.pop(partition, None)
         self._changes += 1
@@ -333,7 +333,7 @@ class TaskManager:
     # ------------------------------------------------------------------ inside
 
     def _make(self, task_id: TaskId, partitions: list[TopicPartition]) -> None:
-        subtopology = self._plan.subtopologies[task_id.subtopology]
+        subtopology = self._plan.by_id[task_id.subtopology]
         task = StreamTask(
             task_id,
             self._plan,

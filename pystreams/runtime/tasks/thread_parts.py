@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
-from pystreams.runtime.core.operator_context import TaskSettings
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.tasks.concurrent_calls import waiting_pool
@@ -34,6 +35,23 @@ class ProcessIdentity:
     client_id: str
     group_instance_id: str
     survives: bool
+
+    @classmethod
+    def of(cls, config: StreamsConfig, process_id: str, *, kept: bool) -> ProcessIdentity:
+        """Return the identity of a process.
+
+        Args:
+            config: The application's configuration.
+            process_id: Stable across restarts.
+            kept: Whether the state directory had it before this run.
+        """
+        identity = f"{config.application_id}-{process_id}"
+        return cls(
+            process_id=process_id,
+            client_id=config.client_id or identity,
+            group_instance_id=config.group_instance_id or identity,
+            survives=kept or bool(config.group_instance_id),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

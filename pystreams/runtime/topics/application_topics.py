@@ -57,6 +57,7 @@ class TopicManager:
         self._policies_checked = False
         self._lock = threading.Lock()
         self._partitions = PartitionPlan({}, {})
+        self.global_counts: Mapping[str, int] = {}
 
     def prepare(self, assigned: Collection[TopicPartition] = ()) -> PartitionPlan:
         """Check source topics and create internal ones.
@@ -73,7 +74,7 @@ class TopicManager:
             BrokerNotAvailableError: No broker answered.
             FatalStreamsError: An output topic does not exist, and is needed.
         """
-        sources = self._plan.source_topics()
+        sources = [*self._plan.source_topics(), *self._plan.global_topics()]
         existing = self._admin.partition_counts(awaited=[*firsts_of(sources), *assigned])
         missing = [topic for topic in sources if topic not in existing]
         if missing:
@@ -91,6 +92,7 @@ class TopicManager:
             _tell_created({topic.name for topic in new}, missed)
         with self._lock:
             self._partitions = partitions
+            self.global_counts = {topic: existing[topic] for topic in self._plan.global_topics()}
         return partitions
 
     def internal_settings(self) -> dict[str, Mapping[str, str]]:

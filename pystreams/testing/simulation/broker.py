@@ -84,6 +84,12 @@ class SimulatedBroker:
                 PartitionLog(TopicPartition(topic, number)) for number in range(partitions)
             ]
 
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Let a topic have more partitions, so many in all."""
+        logs = self._topics[topic]
+        new = range(len(logs), count)
+        logs += [PartitionLog(TopicPartition(topic, number)) for number in new]
+
     def delete_topic(self, topic: str) -> None:
         """Delete a topic and all it holds, and with it what the group has committed of it."""
         self.group.forget_topic(topic)

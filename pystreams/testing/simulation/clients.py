@@ -260,6 +260,10 @@ class SimulatedClients:
         self.restore_consumers.append(made)
         return made
 
+    def global_consumer(self, client_id: str) -> SimulatedRestoreConsumer:
+        """Make the consumer of global topics."""
+        return SimulatedRestoreConsumer(self._broker, self._lifeline, client_id)
+
     def producer(
         self,
         client_id: str,

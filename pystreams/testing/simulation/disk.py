@@ -105,9 +105,9 @@ class SimulatedDisk:
         return self._stores.setdefault(directory, StoreFiles())
 
     def stores(self) -> Iterator[tuple[TaskId, str, StoreFiles]]:
-        """Iterate over (task, store name, files) of all stores that exist."""
+        """Iterate over (task, store name, files) of all stores of tasks that exist."""
         for directory, files in self._stores.items():
-            if directory.exists():
+            if directory.exists() and directory.parent.parent != self.global_directory():
                 yield TaskId.parse(directory.parent.parent.name), directory.name, files
 
     def crash(self) -> None:
@@ -129,6 +129,10 @@ class SimulatedDisk:
             raise TaskLockedError(task_id, str(directory))
         return directory
 
+    def global_directory(self) -> Path:
+        """Return the directory of the global stores, which one process of the machine has."""
+        return self._root / "global"
+
     def unlock(self, task_id: TaskId, owner: str) -> None:
         """Give a lock up, if it is held."""
         if self._locks.get(task_id) == owner:
@@ -147,6 +151,11 @@ class SimulatedDirectories:
         """Lock a task's directory."""
         self._lifeline.pulse(f"{self._owner} lock {task_id}")
         return self._disk.lock(task_id, self._owner)
+
+    def global_directory(self) -> Path:
+        """Return the directory of the global stores."""
+        self._lifeline.pulse(f"{self._owner} global directory")
+        return self._disk.global_directory()
 
     def unlock_task(self, task_id: TaskId) -> None:
         """Give a task's directory up."""

@@ -14,6 +14,7 @@ The threads are the real `StreamThread`s; broker, disk and time are simulated.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -21,6 +22,12 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
+from pystreams.runtime.application.global_state import (
+    global_stream_thread,
+    global_task_settings,
+)
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
 from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
@@ -29,6 +36,7 @@ from pystreams.stores.contracts.key_value import StateStore
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.simulation.broker import SimulatedBroker
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.clock import InlineExecutor, ManualEvent
 from pystreams.testing.simulation.disk import SimulatedDirectories, SimulatedDisk, SimulatedEngine
@@ -36,6 +44,26 @@ from pystreams.testing.simulation.faults import Lifeline, SimulatedCrash
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.partition_plan import plan_partitions
 from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+class SimulatedGlobalState:
+    """What a process holds of its global stores.
+
+    Attributes:
+        task: What fills them.
+        thread: The loop that owns them, driven by the process.
+    """
+
+    def __init__(
+        self,
+        plan: TopologyPlan,
+        config: StreamsConfig,
+        parts: ThreadParts,
+        counts: Mapping[str, int],
+        stop: threading.Event,
+    ) -> None:
+        self.task = GlobalTask(plan, global_task_settings(config, parts), counts)
+        self.thread = global_stream_thread(self.task, config, parts, stop)
 
 
 class SimulatedProcess:
@@ -53,6 +81,7 @@ class SimulatedProcess:
     Attributes:
         disk: Its machine's disk.
         threads: Its stream threads while it runs.
+        global_state: What it holds of its global stores, if there are any, while it runs.
         clients: What made the clients of this life.
         crashes: How often it has crashed.
     """
@@ -73,6 +102,7 @@ class SimulatedProcess:
         self.process_id = process_id
         self.disk = disk
         self.threads: list[StreamThread] = []
+        self.global_state: SimulatedGlobalState | None = None
         self.crashes = 0
         self._lives = 0
         self._broker = broker
@@ -89,7 +119,7 @@ class SimulatedProcess:
         return bool(self.threads)
 
     def start(self) -> None:
-        """Create missing internal topics, then start all threads.
+        """Create missing internal topics, fill the global stores, then start all threads.
 
         Raises:
             FatalStreamsError: As the client: what it has read is of another source topic.
@@ -110,6 +140,11 @@ class SimulatedProcess:
             self.plan, self.clients.admin(), accepted, exactly_once=self._config.exactly_once
         )
         self._input_topics.prepare(partitions.num_partitions)
+        try:
+            self._fill_global_stores(partitions.num_partitions)
+        except SimulatedCrash:
+            self._die()
+            return
         self.threads = [
             StreamThread(index, self._parts(index, partitions.num_partitions))
             for index in range(1, self._config.num_stream_threads + 1)
@@ -128,6 +163,8 @@ class SimulatedProcess:
         """
         thread = self.threads[index]
         try:
+            if self.global_state is not None:
+                self.global_state.thread.run_once()
             return thread.run_once()
         except SimulatedCrash:
             self._die()
@@ -156,9 +193,13 @@ class SimulatedProcess:
             for thread in self.threads:
                 thread.stop()
                 thread.shut_down()
+            if self.global_state is not None:
+                self.global_state.thread.stop()
+                self.global_state.thread.shut_down()
         except SimulatedCrash:
             self._die()
         self.threads = []
+        self.global_state = None
 
     def restored_records(self) -> int:
         """Return how many changelog records were restored in this life."""
@@ -167,9 +208,21 @@ class SimulatedProcess:
     def _die(self) -> None:
         self.crashes += 1
         self.threads = []
+        self.global_state = None
         self.disk.crash()
 
     # ------------------------------------------------------------------ wiring
+
+    def _fill_global_stores(self, partition_counts: Mapping[str, int]) -> None:
+        if self.plan.global_subtopologies:
+            stop = ManualEvent(self._broker.clock)
+            parts = self._parts(0, partition_counts)
+            counts = self._broker.partition_counts()
+            self.global_state = SimulatedGlobalState(self.plan, self._config, parts, counts, stop)
+            self.global_state.thread.fill()
+
+    def _global_store(self, name: str) -> StateStore | None:
+        return None if self.global_state is None else self.global_state.task.state.stores()[name]
 
     def _parts(self, index: int, partition_counts: Mapping[str, int]) -> ThreadParts:
         counts = dict(partition_counts)
@@ -183,9 +236,11 @@ class SimulatedProcess:
             task_settings=task_settings(
                 self._config,
                 num_partitions=lambda topic: self._broker.partition_counts()[topic],
+                async_calls=InlineCalls,
                 build=self._build,
                 recording=recording_of(self._config, self._broker.clock),
                 topic_entries=self._input_topics.entries,
+                global_stores=GlobalStores(self._global_store),
             ),
             settings=ThreadSettings.of(self._config),
             clients=self.clients,

@@ -1,6 +1,6 @@
 """Approximate aggregations in little room: percentiles and distinct counts, by `datasketches`.
 
-The package is an extra, `pip install 'pystreams[sketches]'`.
+The package is an extra, `pip install 'pystreams-kafka[sketches]'`.
 
 Percentiles are kept as a t-digest. The other quantile sketches of the package (KLL, REQ, classic)
 draw random numbers that can't be seeded: a restart, a replay or a backfill would give other bytes
@@ -226,7 +226,8 @@ def _datasketches(name: str) -> ModuleType:
         import datasketches  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise TopologyError(
-            f"aggregations.{name} needs the package datasketches: pip install 'pystreams[sketches]'"
+            f"aggregations.{name} needs the package datasketches: "
+            "pip install 'pystreams-kafka[sketches]'"
         ) from error
     package: ModuleType = datasketches
     return package

@@ -28,6 +28,7 @@ from pystreams.ids import TaskId
 from pystreams.record import Headers, OutputBuffer, PresentRecord, TaskTime
 from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreKind
+from pystreams.topology.contracts.held_records import AsyncCalls, HoldsRecords
 from pystreams.topology.contracts.processor import Cancellable, PunctuationType, Punctuator
 
 Step = Callable[[Any, Any, int, Headers], None]
@@ -47,10 +48,14 @@ class OperatorSettings:
             streams waits until it looks again for what has found no match.
         window_emit_interval_ms: How long, likewise, an aggregation that sends final results waits
             until it looks again for windows that have closed.
+        max_call_ms: How long a call may take that a commit waits for (ms).
+        max_call_key: The key of the configuration that says so.
     """
 
     outer_join_emit_interval_ms: int = 1000
     window_emit_interval_ms: int = 1000
+    max_call_ms: int = 300_000
+    max_call_key: str = "max.poll.interval.ms"
 
 
 class TaskContext(Protocol):
@@ -63,10 +68,12 @@ class TaskContext(Protocol):
         settings: What operators need of the configuration.
         app_configs: All of the configuration by Kafka's names.
         state_directory: The task's directory.
+        async_calls: Makes asynchronous calls beside the task's thread.
     """
 
     application_id: str
     task_id: TaskId
+    async_calls: AsyncCalls
     record: PresentRecord
     time: TaskTime
     settings: OperatorSettings
@@ -75,6 +82,13 @@ class TaskContext(Protocol):
 
     def store(self, name: str) -> Any:
         """Return an opened store of this task."""
+
+    def global_store(self, name: str) -> Any:
+        """Return a view of a global store, which refuses writes; None if there is none of the name.
+
+        Raises:
+            StoreNotAvailableError: It is not filled yet.
+        """
 
     def store_kind(self, name: str) -> StoreKind:
         """Return what a store of this task can do."""
@@ -163,6 +177,12 @@ class TaskContext(Protocol):
             go_on: Called with (since when it is silent, on the wall clock; how long, beyond the
                 timeout), in ms. Returns whether it wants to be called again in this silence.
         """
+
+    def hold_records(self, holder: HoldsRecords) -> None:
+        """Let what an operator holds back go on: after each run, between runs, before a commit."""
+
+    def end_run(self) -> None:
+        """Let the run of records end with the present one."""
 
     def request_commit(self) -> None:
         """Ask for a commit after the current record."""

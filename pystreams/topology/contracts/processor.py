@@ -112,7 +112,7 @@ class ProcessorContext(Protocol[KOut, VOut]):
         """
 
     def get_state_store(self, name: str) -> Any:
-        """Return a store connected to this processor.
+        """Return a store connected to this processor, or a global one, which it can only read.
 
         Raises:
             TopologyError: No such store is connected; says how to connect it.

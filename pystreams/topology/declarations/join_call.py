@@ -18,6 +18,7 @@ class JoinCall:
         with_key: Whether the joiner takes the key too.
         joined: Options as an object, if they are given so.
         options: Options as keywords.
+        key_selector: Which row of a global table; None for a join with anything else.
     """
 
     kind: Literal["join", "left_join", "outer_join"]
@@ -26,3 +27,4 @@ class JoinCall:
     with_key: bool
     joined: Any
     options: Mapping[str, Any]
+    key_selector: Callable[[Any, Any], Any] | None = None

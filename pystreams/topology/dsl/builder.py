@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Unpack
 
 from pystreams.errors import TopologyError
@@ -11,14 +11,19 @@ from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.processor import ProcessorWrapper
 from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import table_of_topic
+from pystreams.topology.declarations.global_tables import (
+    declare_global_store,
+    declared_global_table,
+)
 from pystreams.topology.declarations.graph_nodes import StateStoreNode, StreamSourceNode
 from pystreams.topology.declarations.streams_graph import StreamsGraph
-from pystreams.topology.dsl.streams_and_tables import KStream, KTable
+from pystreams.topology.dsl.streams_and_tables import GlobalKTable, KStream, KTable
 from pystreams.topology.graph import naming
 from pystreams.topology.graph.declaration_checks import check_store_builder
 from pystreams.topology.graph.source_topics import compiled_pattern
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.operators.idle_time import checked_timeout
+from pystreams.topology.operators.user_processor import AnyProcessor
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.materialized import Materialized, table_options
 from pystreams.topology.options.operation_options import Consumed, ConsumedOptions
@@ -116,8 +121,69 @@ class StreamsBuilder:
         keywords: dict[str, Any] = dict(options)
         store_name = keywords.pop("name", None)
         chosen = options_of(Consumed, consumed, keywords, "table")
-        kept = _table_options(materialized, store_name)
+        kept = _table_options(materialized, store_name, "table")
         return KTable(table_of_topic(self._graph, topic, chosen, kept))
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        consumed: Consumed[K, V] | None = None,
+        materialized: Materialized[K, V] | None = None,
+        **options: Unpack[ConsumedOptions[K, V]],
+    ) -> GlobalKTable[K, V]:
+        """Read a topic as a table that every process has whole; a null value deletes the key.
+
+        It is read to its end before anything is processed, and followed from then on. So a stream
+        can be joined with it by any key, however the topics are partitioned; each process needs
+        the room for it and reads all of it. Its topic is its changelog. Records without a key are
+        dropped, and records have their own timestamps.
+
+        Args:
+            consumed: How to read; or give the same as keywords.
+            materialized: Name and options of the table's store.
+            options: `key_serde` and `value_serde` of `Consumed`; and `name`, which names the table,
+                that is its store (as `materialized=Materialized(name=...)` does).
+
+        Raises:
+            TopologyError: An option means nothing for a global table.
+        """
+        naming.check_name(topic, "a topic")
+        keywords: dict[str, Any] = dict(options)
+        store_name = keywords.pop("name", None)
+        chosen = options_of(Consumed, consumed, keywords, "global_table")
+        kept = _table_options(materialized, store_name, "global_table")
+        return GlobalKTable(declared_global_table(self._graph, topic, chosen, kept))
+
+    def add_global_store(
+        self,
+        store_builder: StoreBuilder,
+        topic: str,
+        supplier: Callable[[], AnyProcessor],
+        *,
+        consumed: Consumed[Any, Any] | None = None,
+        **options: Unpack[ConsumedOptions[Any, Any]],
+    ) -> StreamsBuilder:
+        """Add a store that each process fills from the whole of a topic, with a processor.
+
+        As `Topology.add_global_store`, with generated names of the nodes.
+
+        Args:
+            store_builder: Made with `Stores.key_value_store_builder(...)` and the like.
+            topic: The topic; no other source may read it.
+            supplier: Makes the processor, which alone writes into the store.
+            consumed: How to read; or give the same as keywords.
+            options: `key_serde`, `value_serde` and `name` of `Consumed`.
+
+        Raises:
+            TopologyError: It is not a store builder or no supplier, or an option means nothing for
+                a global store.
+        """
+        check_store_builder(store_builder, "add_global_store")
+        naming.check_name(topic, "a topic")
+        chosen = options_of(Consumed, consumed, options, "add_global_store")
+        declare_global_store(self._graph, store_builder, topic, chosen, supplier)
+        return self
 
     def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
         """Add a store that processors may name in `process(..., stores=[...])`.
@@ -149,12 +215,14 @@ def _topic_names(topics: str | Collection[str] | None) -> tuple[str, ...]:
     return (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
 
 
-def _table_options(materialized: Materialized[K, V] | None, name: str | None) -> Materialized[K, V]:
+def _table_options(
+    materialized: Materialized[K, V] | None, name: str | None, where: str
+) -> Materialized[K, V]:
     if materialized is not None and name is not None:
         message = (
-            f"table: it is named {name!r} and Materialized(...) is given: put the name into "
+            f"{where}: it is named {name!r} and Materialized(...) is given: put the name into "
             "Materialized(name=...)"
         )
         raise TopologyError(message)
     keywords = {} if materialized is not None else {"name": name}
-    return table_options(materialized, keywords, "table")
+    return table_options(materialized, keywords, where)

@@ -12,7 +12,7 @@ Source: Kafka Streams' `KStream`, `KTable`, `KGroupedStream`, `KGroupedTable`, `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TextIO, Unpack, overload
 
 from pystreams.errors import TopologyError
@@ -28,6 +28,7 @@ from pystreams.topology.contracts.processor import (
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
+    Initializer,
     checked,
     with_or_without_key,
 )
@@ -38,6 +39,7 @@ from pystreams.topology.contracts.windows import (
     TimeWindows,
     UnlimitedWindows,
 )
+from pystreams.topology.declarations import held_values
 from pystreams.topology.declarations.cogroups import Cogroups
 from pystreams.topology.declarations.declared_branches import DeclaredSplit
 from pystreams.topology.declarations.declared_groups import StreamGroups, TableGroups
@@ -45,6 +47,11 @@ from pystreams.topology.declarations.declared_stream import DeclaredStream
 from pystreams.topology.declarations.declared_table import DeclaredTable, table_of_stream
 from pystreams.topology.declarations.distinct import DistinctCall, distinct_stream
 from pystreams.topology.declarations.foreign_key_joins import join_by_foreign_key
+from pystreams.topology.declarations.global_tables import (
+    DeclaredGlobalTable,
+    join_global_table,
+)
+from pystreams.topology.declarations.held_values import AsyncOptions
 from pystreams.topology.declarations.join_call import JoinCall
 from pystreams.topology.declarations.joined_tables import TableJoinCall, join_tables
 from pystreams.topology.declarations.stream_joins import join_streams
@@ -80,7 +87,7 @@ from pystreams.topology.options.operation_options import (
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
 from pystreams.topology.options.suppressed import Suppressed
 from pystreams.topology.options.table_joined import TableJoined
-from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
+from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VFolded, VOther
 
 
 class KStream(Generic[K, V]):
@@ -147,6 +154,103 @@ class KStream(Generic[K, V]):
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
         operator = stateless.MapValuesOperator(mapper, with_key=with_key)
         return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_batch(
+        self,
+        mapper: Callable[[list[K], list[V]], Iterable[V2]],
+        *,
+        with_key: Literal[True],
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def map_values_batch(
+        self,
+        mapper: Callable[..., Iterable[V2]],
+        *,
+        with_key: bool = False,
+        max_batch: int = 1000,
+        name: str | None = None,
+    ) -> KStream[K, V2]:
+        """Replace values many at a time: one call for the records that are there anyway.
+
+        For what is cheaper by the hundred: numpy, pandas, a model's predictions. Nothing is waited
+        for, and records go on in their order. Of a batch that fails each record is tried alone, so
+        that `processing.exception.handler` is asked about the ones at fault: the mapper must have
+        no effects.
+
+        Args:
+            mapper: Called with a list of values; returns as many.
+            with_key: Call the mapper with (keys, values), two lists.
+            max_batch: How many records a call gets at most, 1 or more.
+            name: Names the node.
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or `max_batch` is no such number.
+        """
+        operator = held_values.in_batches(mapper, with_key=with_key, max_batch=max_batch)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_BATCH, name))
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[V], Awaitable[V2]],
+        *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def map_values_async(
+        self,
+        mapper: Callable[[K, V], Awaitable[V2]],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]: ...
+
+    def map_values_async(
+        self,
+        mapper: Callable[..., Awaitable[V2]],
+        *,
+        with_key: bool = False,
+        name: str | None = None,
+        **options: Unpack[AsyncOptions],
+    ) -> KStream[K, V2]:
+        """Replace each value by what an async function answers: calls to other services.
+
+        Many calls are under way at a time, in one event loop beside the stream threads. A commit
+        waits for those it covers, and a record whose call was not committed is asked for again
+        after a crash: what a call does elsewhere may be done twice. One that fails, after its
+        retries, goes to `processing.exception.handler`.
+
+        Args:
+            mapper: An `async def` function of (value).
+            with_key: Call the mapper with (key, value).
+            name: Names the node.
+            options: `max_in_flight` (calls a task has under way, 100 by default); `timeout_ms` (a
+                call's, 5000); `retries` (0) and `retry_backoff_ms` (100, doubled each time);
+                `ordered` (True: results come in the order of the records; False: only those of one
+                key do, and none waits for a slow call of another).
+
+        Raises:
+            TopologyError: The mapper takes other parameters, or an option is out of range.
+        """
+        operator = held_values.awaited(mapper, options, with_key=with_key)
+        return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES_ASYNC, name))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
@@ -434,32 +538,60 @@ class KStream(Generic[K, V]):
         **options: Unpack[StreamJoinedOptions[K, V, VOther]],
     ) -> KStream[K, V2]: ...
 
+    @overload
     def join(
         self,
-        other: KTable[K, VOther] | KStream[K, VOther],
-        joiner: Callable[..., V2],
-        windows: JoinWindows | None = None,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[V, VOther], V2],
         *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def join(
+        self,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[K, V, VOther], V2],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther] | GlobalKTable[Any, VOther],
+        *functions: Any,
         with_key: bool = False,
         joined: Any = None,
         **options: Any,
     ) -> KStream[K, V2]:
-        """Join each record with the table's row of its key, or with another stream's records.
+        """Join each record with a row of a table, or with another stream's records.
 
-        With a table: a record is joined with the row there is when it arrives, and dropped if there
-        is none; updates of the table produce nothing by themselves. With a stream: with each record
-        of its key that is in the window around it, whichever arrives first.
+            stream.join(table, joiner)
+            stream.join(global_table, key_selector, joiner)
+            stream.join(other_stream, joiner, windows)
 
-        The topics of both must have equal numbers of partitions. Options are those of `Joined` with
-        a table, of `StreamJoined` with a stream.
+        With a table: a record is joined with the row there is of its key when it arrives, and
+        dropped if there is none; updates of the table produce nothing by themselves. With a global
+        table the record says which row, by any key. With a stream: with each record of its key
+        that is in the window around it, whichever arrives first.
+
+        The topics of both must have equal numbers of partitions, but for a global table's. Options
+        are those of `Joined` with a table, of `StreamJoined` with a stream, `name` with a global
+        table.
 
         Args:
-            other: The table or the stream.
-            joiner: Called with (value, other's value); returns the new value.
-            windows: How far apart in time records of two streams may be; not for a table.
-            with_key: Call the joiner with (key, value, other's value).
+            other: The table, the global table or the stream.
+            functions: The joiner, called with (value, other's value), returns the new value. Before
+                it, for a global table, the `key_selector`: called with (key, value), it returns the
+                key of the row, None for no row. After it, for a stream, the `windows`: how far
+                apart in time records may be.
+            with_key: Call the joiner with (key, value, other's value); the key is this stream's.
         """
-        call = JoinCall("join", joiner, windows, with_key, joined, options)
+        call = _join_call("join", other, functions, (with_key, joined), options)
         return self._join(other, call)
 
     @overload
@@ -508,12 +640,32 @@ class KStream(Generic[K, V]):
         **options: Unpack[StreamJoinedOptions[K, V, VOther]],
     ) -> KStream[K, V2]: ...
 
+    @overload
     def left_join(
         self,
-        other: KTable[K, VOther] | KStream[K, VOther],
-        joiner: Callable[..., V2],
-        windows: JoinWindows | None = None,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[V, VOther | None], V2],
         *,
+        with_key: Literal[False] = False,
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable[K2, VOther],
+        key_selector: Callable[[K, V], K2 | None],
+        joiner: Callable[[K, V, VOther | None], V2],
+        *,
+        with_key: Literal[True],
+        name: str | None = None,
+    ) -> KStream[K, V2]: ...
+
+    def left_join(
+        self,
+        other: KTable[K, VOther] | KStream[K, VOther] | GlobalKTable[Any, VOther],
+        *functions: Any,
         with_key: bool = False,
         joined: Any = None,
         **options: Any,
@@ -524,7 +676,7 @@ class KStream(Generic[K, V]):
         beyond the end of their window and the grace period. The first look after that joins them;
         `outer.join.emit.interval.ms` says how often there is one.
         """
-        call = JoinCall("left_join", joiner, windows, with_key, joined, options)
+        call = _join_call("left_join", other, functions, (with_key, joined), options)
         return self._join(other, call)
 
     @overload
@@ -570,8 +722,10 @@ class KStream(Generic[K, V]):
     def _join(self, other: object, call: JoinCall) -> KStream[Any, Any]:
         if isinstance(other, KStream):
             return KStream(join_streams(self._declared, other._declared, call))
+        if isinstance(other, GlobalKTable) and call.kind != "outer_join":
+            return KStream(join_global_table(self._declared, other._declared, call))
         if not isinstance(other, KTable) or call.kind == "outer_join":
-            which = "KStream" if call.kind == "outer_join" else "KTable or a KStream"
+            which = "KStream" if call.kind == "outer_join" else "KTable, GlobalKTable or KStream"
             raise TopologyError(
                 f"{call.kind}: a stream is joined with a {which} here, not {other!r}"
             )
@@ -983,6 +1137,23 @@ class KTable(Generic[K, V]):
         return KTable(join_tables(self._declared, other._declared, call))
 
 
+class GlobalKTable(Generic[K, V]):
+    """A table that every process has whole, for streams to be joined with by any key.
+
+    Made by `StreamsBuilder.global_table`. It is read from its topic before anything else is
+    processed, then kept up to date beside the processing: which of its updates a record meets is
+    not a matter of timestamps. It can be joined with and queried, and nothing else.
+    """
+
+    def __init__(self, declared: DeclaredGlobalTable) -> None:
+        self._declared = declared
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """Name of the store, to query it by; None unless `name=...` was given."""
+        return self._declared.queryable_store_name
+
+
 class KGroupedStream(Generic[K, V]):
     """The records of a stream, grouped by key. Made by `KStream.group_by_key` and `group_by`.
 
@@ -1014,7 +1185,7 @@ class KGroupedStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1035,34 +1206,34 @@ class KGroupedStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]:
         """Fold the values of each key into one of another type, which has a serde of its own.
 
         A ready one, such as `aggregate(aggregations.mean())`, brings all of it; `value_serde` is
@@ -1135,7 +1306,15 @@ class KGroupedStream(Generic[K, V]):
             WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
         )
 
-    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]:
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]: ...
+
+    @overload
+    def cogroup(
+        self, aggregator: Callable[[K, V, VAgg], VAgg | None]
+    ) -> CogroupedKStream[K, VAgg]: ...
+
+    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg | None]) -> CogroupedKStream[K, VAgg]:
         """Begin to aggregate several grouped streams into one table.
 
         Args:
@@ -1159,7 +1338,9 @@ class CogroupedKStream(Generic[K, VAgg]):
         self._cogroups = cogroups
 
     def cogroup(
-        self, grouped: KGroupedStream[K, VOther], aggregator: Callable[[K, VOther, VAgg], VAgg]
+        self,
+        grouped: KGroupedStream[K, VOther],
+        aggregator: Callable[[K, VOther, VAgg], VAgg | None],
     ) -> CogroupedKStream[K, VAgg]:
         """Return these streams and another one; one that is here already gets the new aggregator.
 
@@ -1180,7 +1361,7 @@ class CogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
@@ -1232,7 +1413,7 @@ class TimeWindowedCogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
@@ -1262,7 +1443,7 @@ class SessionWindowedCogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         merger: Callable[[K, VAgg, VAgg], VAgg],
         *,
         node_name: str | None = None,
@@ -1316,7 +1497,7 @@ class TimeWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1335,34 +1516,34 @@ class TimeWindowedKStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]:
         """Fold the values of each key and window into one of another type, with its own serde.
 
         Or give a ready one, as to `KGroupedStream.aggregate`.
@@ -1412,7 +1593,7 @@ class SessionWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1431,36 +1612,36 @@ class SessionWindowedKStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
-        merger: Callable[[K, VAgg, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
+        merger: Callable[[K, VFolded, VFolded], VFolded],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         merger: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]:
         """Fold the values of each session into one of another type, which has its own serde.
 
         Or give a ready one, as to `KGroupedStream.aggregate`.
@@ -1508,8 +1689,8 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V],
-        subtractor: Callable[[V, V], V],
+        adder: Callable[[V, V], V | None],
+        subtractor: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1531,36 +1712,36 @@ class KGroupedTable(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        adder: Callable[[K, V, VAgg], VAgg],
-        subtractor: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        adder: Callable[[K, V, VFolded], VFolded | None],
+        subtractor: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         adder: Any = None,
         subtractor: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]:
         """Fold the rows of each group into a value of another type, which has a serde of its own.
 
         Or give a ready one that can be undone, as to `KGroupedStream.aggregate`: `count`, `sum`,
@@ -1663,6 +1844,32 @@ class BranchedKStream(Generic[K, V]):
         kept = stream if chain is None else chain(stream)
         if kept is not None:
             self._branches[branch.node.name] = kept
+
+
+def _join_call(
+    kind: Literal["join", "left_join"],
+    other: object,
+    given: tuple[Any, ...],
+    with_key_and_joined: tuple[bool, Any],
+    options: dict[str, Any],
+) -> JoinCall:
+    """Return what a call says whose arguments go by what is joined; some may be keywords.
+
+    Raises:
+        TopologyError: There are too many, or no joiner.
+    """
+    names = ("key_selector", "joiner") if isinstance(other, GlobalKTable) else ("joiner", "windows")
+    if len(given) > len(names) or any(name in options for name in names[: len(given)]):
+        raise TopologyError(f"{kind}: takes {' and '.join(names)} after what is joined, once each")
+    found = dict(zip(names, given, strict=False))
+    for name in ("key_selector", "joiner", "windows"):
+        if name in options:
+            found[name] = options.pop(name)
+    joiner = found.get("joiner")
+    if joiner is None:
+        raise TopologyError(f"{kind}: takes a joiner, a function of both values")
+    windows, key_selector = found.get("windows"), found.get("key_selector")
+    return JoinCall(kind, joiner, windows, *with_key_and_joined, options, key_selector)
 
 
 def _check_windows(windows: object) -> None:

@@ -56,13 +56,18 @@ class SubtopologyDescription:
     Attributes:
         id: Its number.
         nodes: Its nodes, largest tree first.
+        is_global: Whether it is a global store, of which there are no tasks.
     """
 
     id: int
     nodes: tuple[NodeDescription, ...]
+    is_global: bool = False
 
     def __str__(self) -> str:
         """Return the sub-topology's lines of the description."""
+        if self.is_global:
+            lines = "".join(f"    {node}\n" for node in self.nodes)
+            return f"Sub-topology: {self.id} for global store (will not generate tasks)\n{lines}"
         lines = "".join(f"    {node}\n" for node in self.nodes)
         return f"Sub-topology: {self.id}\n{lines}\n"
 
@@ -72,7 +77,7 @@ class TopologyDescription:
     """A whole topology.
 
     Attributes:
-        subtopologies: Its parts, by number.
+        subtopologies: Its parts, by number; global stores among them.
     """
 
     subtopologies: tuple[SubtopologyDescription, ...]
@@ -107,7 +112,7 @@ def _describe_subtopology(nodes: Mapping[str, Node], part: Subtopology) -> Subto
         for name in sorted(part.nodes, key=lambda name: (-sizes[name], name))
         for node in [nodes[name]]
     ]
-    return SubtopologyDescription(part.id, tuple(described))
+    return SubtopologyDescription(part.id, tuple(described), part.is_global)
 
 
 def _links(

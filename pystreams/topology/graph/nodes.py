@@ -43,7 +43,11 @@ class RecordForRouting:
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Reads topics. Exactly one of `topics` and `pattern` is set."""
+    """Reads topics. Exactly one of `topics` and `pattern` is set.
+
+    Attributes:
+        is_global: Whether each process reads all of its one topic, into a global store.
+    """
 
     name: str
     topics: tuple[str, ...] = ()
@@ -52,6 +56,7 @@ class SourceNode:
     value_serde: Serde[Any] | None = None
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
+    is_global: bool = False
 
     def reads(self, topic: str) -> bool:
         """Return whether it reads a topic; internal topics by their names without prefix."""

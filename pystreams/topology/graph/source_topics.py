@@ -56,6 +56,11 @@ def refuse_overlap(first: SourceNode, second: SourceNode) -> None:
 def read_by_two(topic: str, first: SourceNode, second: SourceNode) -> TopologyError:
     """Return the error of a topic that two sources read; it names both, and the cure."""
     cure = "read it once and use the stream twice"
+    if first.is_global or second.is_global:
+        cure = (
+            "a global store's topic is read by all processes, whole, and can't be read as a stream "
+            "or a table, or twice: use the global store twice, or read a copy of the topic"
+        )
     if first.pattern is not None or second.pattern is not None:
         cure += ", or let the pattern leave it out"
     message = (

@@ -19,11 +19,13 @@ class Subtopology:
         id: Its number, by the order in which its first node was added.
         nodes: Names of its nodes, parents before children.
         stores: Names of the stores its processors use, in the order they were added.
+        is_global: Whether it is a global store, with its source and its processor: no tasks.
     """
 
     id: int
     nodes: tuple[str, ...]
     stores: tuple[str, ...]
+    is_global: bool = False
 
 
 def subtopologies_of(nodes: Mapping[str, Node], stores: Iterable[str]) -> list[Subtopology]:
@@ -53,9 +55,16 @@ def subtopologies_of(nodes: Mapping[str, Node], stores: Iterable[str]) -> list[S
     for name in nodes:
         groups.setdefault(find(name), []).append(name)
     return [
-        Subtopology(number, tuple(names), _stores_used(nodes, names, stores))
+        Subtopology(
+            number, tuple(names), _stores_used(nodes, names, stores), _is_global(nodes, names)
+        )
         for number, names in enumerate(groups.values())
     ]
+
+
+def _is_global(nodes: Mapping[str, Node], names: list[str]) -> bool:
+    found = (nodes[name] for name in names)
+    return any(isinstance(node, SourceNode) and node.is_global for node in found)
 
 
 def _stores_used(

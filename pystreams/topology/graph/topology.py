@@ -1,8 +1,6 @@
 """The topology: a graph of named nodes and stores, built by hand or by the DSL.
 
-Invariants:
-- Names of nodes are unique; parents are added before their children, so that the order of
-  insertion is a topological order. Sub-topologies are numbered by it.
+Invariants, beside those of the graph (`node_graph`):
 - A store belongs to one sub-topology: nodes that share a store are in the same one.
 - Internal topics are held without the application's prefix, which only the plan knows.
 
@@ -17,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from pystreams.errors import TopologyError
-from pystreams.kernel.user_tracebacks import UsersCall, users_call
 from pystreams.serdes import Serde
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import TimestampExtractor
@@ -27,9 +24,9 @@ from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, chec
 from pystreams.topology.graph.declaration_checks import check_store_builder, check_values
 from pystreams.topology.graph.description import TopologyDescription, describe
 from pystreams.topology.graph.naming import check_name
+from pystreams.topology.graph.node_graph import NodeGraph
 from pystreams.topology.graph.nodes import (
     CopartitionGroup,
-    Node,
     ProcessorNode,
     RepartitionTopic,
     SinkNode,
@@ -45,7 +42,7 @@ from pystreams.topology.operators.user_processor import (
 )
 
 
-class Topology:
+class Topology(NodeGraph):
     """A graph of sources, processors, sinks and stores (the Processor API).
 
     Methods return the topology, so that calls chain. Not for use by several threads while it is
@@ -56,15 +53,8 @@ class Topology:
     """
 
     def __init__(self, *, processor_wrapper: ProcessorWrapper | None = None) -> None:
+        super().__init__()
         self._wrapper = processor_wrapper
-        self._nodes: dict[str, Node] = {}
-        self._children: dict[str, list[str]] = {}
-        self._stores: dict[str, StoreBuilder] = {}
-        self._repartition_topics: dict[str, RepartitionTopic] = {}
-        self._copartition_groups: list[CopartitionGroup] = []
-        self._calls: dict[str, UsersCall] = {}
-        self._store_calls: dict[str, UsersCall] = {}
-        self._declared_by: UsersCall | None = None
 
     # ------------------------------------------------------------------ what a user calls
 
@@ -115,12 +105,7 @@ class Topology:
             timestamp_extractor=timestamp_extractor,
             offset_reset=offset_reset,
         )
-        for other in self._nodes.values():
-            if isinstance(other, SourceNode):
-                refuse_overlap(other, source)
-        self._nodes[name] = source
-        self._calls[name] = self._declared_by or users_call()
-        self._children[name] = []
+        self._place_source(source)
         return self
 
     def add_processor(
@@ -186,8 +171,7 @@ class Topology:
             value_serde=value_serde,
             partitioner=partitioner,
         )
-        self._nodes[name] = SinkNode(name, topic, parents, key_serde, value_serde, partitioner)
-        self._link(name, parents)
+        self._place(SinkNode(name, topic, parents, key_serde, value_serde, partitioner))
         return self
 
     def add_state_store(self, builder: StoreBuilder, *processors: str) -> Topology:
@@ -201,11 +185,7 @@ class Topology:
                 not exist.
         """
         check_store_builder(builder, "add_state_store")
-        present = self._stores.get(builder.name)
-        if present is not None and present is not builder:
-            raise self._two_stores(builder.name, processors)
-        self._stores[builder.name] = builder
-        self._store_calls.setdefault(builder.name, self._declared_by or users_call())
+        self._place_store(builder, processors)
         for processor in processors:
             self.connect_processor_and_state_stores(processor, builder.name)
         return self
@@ -225,6 +205,11 @@ class Topology:
                 raise TopologyError(
                     f"processor {processor!r}: {store!r} is no store's name: give its name"
                 )
+            if store in self._global_stores:
+                raise TopologyError(
+                    f"processor {processor!r}: state store {store!r} is a global one, which every "
+                    "processor can read without being connected to it: leave it out here"
+                )
             if store not in self._stores:
                 message = (
                     f"processor {processor!r} uses state store {store!r}, which does not exist: "
@@ -235,15 +220,53 @@ class Topology:
         self._nodes[processor] = replace(node, stores=connected)
         return self
 
+    def add_global_store(
+        self,
+        store_builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: Callable[[], AnyProcessor],
+        *,
+        key_serde: Serde[Any] | None = None,
+        value_serde: Serde[Any] | None = None,
+    ) -> Topology:
+        """Add a store that each process fills from the whole of a topic, with a processor.
+
+        All processors can read it, without being connected to it; the one given here alone writes.
+        It is filled to the topic's end before anything else is processed, at the first start from
+        the beginning, and has no changelog: the topic is one. Records have their own timestamps.
+
+        Args:
+            store_builder: The store's builder.
+            source_name: Name of the node that reads the topic.
+            topic: The topic; no other source may read it.
+            processor_name: Name of the processor's node.
+            supplier: Makes the processor. It forwards nothing and schedules nothing. Of what it
+                brings with `stores()` nothing is added.
+            key_serde: How keys are read; the configured default when None.
+            value_serde: How values are read; likewise.
+
+        Raises:
+            TopologyError: A name is taken, the topic is read already, or an argument is of a wrong
+                type.
+        """
+        check_store_builder(store_builder, "add_global_store")
+        check_name(topic, f"the topic of source {source_name!r}")
+        where = f"source {source_name!r}"
+        check_values(where, key_serde=key_serde, value_serde=value_serde)
+        checked_supplier(supplier, processor_name)
+        source = SourceNode(source_name, (topic,), None, key_serde, value_serde, is_global=True)
+        self.add_global_operator(
+            source, processor_name, self._user_operator(processor_name, supplier), store_builder
+        )
+        return self
+
     def describe(self) -> TopologyDescription:
         """Return the description; its `str` is Kafka Streams' text."""
         return describe(self._nodes, self._stores)
 
     # ------------------------------------------------------------------ what the DSL calls
-
-    def declare_for(self, call: UsersCall | None) -> None:
-        """Ascribe what is added from now on to a call of the user's; None ends that."""
-        self._declared_by = call
 
     def add_operator(
         self,
@@ -265,10 +288,7 @@ class Topology:
         """
         self._check_new(name)
         self._check_parents(name, tuple(parents))
-        self._nodes[name] = ProcessorNode(
-            name, operator, tuple(parents), looks_into=frozenset(looks_into)
-        )
-        self._link(name, parents)
+        self._place(ProcessorNode(name, operator, tuple(parents), looks_into=frozenset(looks_into)))
         self.connect_processor_and_state_stores(name, *stores)
 
     def add_user_processor(
@@ -280,12 +300,33 @@ class Topology:
         fixed_key: bool,
     ) -> None:
         """Add a node that runs a processor of the user's, whose supplier has been checked."""
-        wrapped = supplier
-        if self._wrapper is not None:
-            wrapped = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
-        self.add_operator(name, UserProcessorOperator(wrapped, fixed_key=fixed_key), parents)
-        for builder in stores_brought_by(wrapped, name) or stores_brought_by(supplier, name):
+        operator = self._user_operator(name, supplier, fixed_key=fixed_key)
+        self.add_operator(name, operator, parents)
+        brought = stores_brought_by(operator.supplier, name) or stores_brought_by(supplier, name)
+        for builder in brought:
             self.add_state_store(builder, name)
+
+    def add_global_operator(
+        self, source: SourceNode, name: str, operator: Operator, store: StoreBuilder
+    ) -> None:
+        """Add a global store with its source, and the node that fills it.
+
+        Args:
+            source: The source; it says that it is global.
+            name: Name of the node below it.
+            operator: What that does.
+            store: The store's builder.
+        """
+        self._check_new(source.name)
+        self._check_new(name)
+        if name == source.name:
+            raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
+        if store.name in self._stores:
+            raise self._two_stores(store.name, (name,))
+        self._place_source(source)
+        self._place(ProcessorNode(name, operator, (source.name,), (store.name,)))
+        self._place_store(store, (name,))
+        self._global_stores[store.name] = source.topics[0]
 
     def add_repartition_topic(self, topic: RepartitionTopic) -> None:
         """Declare that a topic name (used by a sink and a source) is an internal one."""
@@ -302,81 +343,20 @@ class Topology:
         """Require that the topics of some source nodes have equal partition counts."""
         self._copartition_groups.append(group)
 
-    # ------------------------------------------------------------------ what the plan reads
+    def _place_source(self, source: SourceNode) -> None:
+        """Add a source, unless another one reads one of its topics."""
+        for other in self._nodes.values():
+            if isinstance(other, SourceNode):
+                refuse_overlap(other, source)
+        self._place(source)
 
-    @property
-    def nodes(self) -> dict[str, Node]:
-        """All nodes by name, parents before children."""
-        return self._nodes
-
-    @property
-    def stores(self) -> dict[str, StoreBuilder]:
-        """All stores by name, in the order they were added."""
-        return self._stores
-
-    @property
-    def repartition_topics(self) -> dict[str, RepartitionTopic]:
-        """Internal repartition topics by unprefixed name."""
-        return self._repartition_topics
-
-    def call_of(self, node: str) -> UsersCall:
-        """Return the user's call that declared a node."""
-        return self._calls[node]
-
-    def call_of_store(self, store: str) -> UsersCall:
-        """Return the user's call that declared a store."""
-        return self._store_calls[store]
-
-    @property
-    def copartition_groups(self) -> list[CopartitionGroup]:
-        """Which source nodes' topics must have equal partition counts."""
-        return self._copartition_groups
-
-    def children(self, name: str) -> list[str]:
-        """Return the names of a node's children, in the order they were added."""
-        return self._children[name]
-
-    # ------------------------------------------------------------------ checks
-
-    def _link(self, name: str, parents: Iterable[str]) -> None:
-        self._calls[name] = self._declared_by or users_call()
-        self._children[name] = []
-        for parent in parents:
-            self._children[parent].append(name)
-
-    def _check_new(self, name: str) -> None:
-        check_name(name, "a node")
-        if name in self._nodes:
-            raise TopologyError(f"two nodes are named {name!r}: give one of them another name")
-
-    def _check_parents(self, name: str, parents: tuple[str, ...]) -> None:
-        if not parents:
-            raise TopologyError(f"node {name!r} has no parent: name the nodes it reads from")
-        for parent in parents:
-            if not isinstance(parent, str):
-                raise TopologyError(
-                    f"node {name!r}: {parent!r} is no node's name: give each parent's name"
-                )
-            node = self._nodes.get(parent)
-            if node is None:
-                message = f"node {name!r} names the parent {parent!r}, which does not exist (yet)"
-                raise TopologyError(message)
-            if isinstance(node, SinkNode):
-                raise TopologyError(f"node {name!r} can't read from {parent!r}: it is a sink")
-
-    def _two_stores(self, store: str, processors: tuple[str, ...]) -> TopologyError:
-        """Return the error of two builders of one name; names the processors of both."""
-        users = [
-            node.name
-            for node in self._nodes.values()
-            if isinstance(node, ProcessorNode) and store in node.stores
-        ]
-        named = ", ".join(map(repr, (*users, *processors)))
-        used_by = f" (processors {named})" if named else ""
-        return TopologyError(
-            f"two different state stores are named {store!r}{used_by}: rename one of them; to "
-            "share a store, make one builder, and give that same object wherever it is added"
-        )
+    def _user_operator(
+        self, name: str, supplier: Callable[[], AnyProcessor], *, fixed_key: bool = False
+    ) -> UserProcessorOperator:
+        """Return what runs a processor of the user's, perhaps one that is wrapped."""
+        if self._wrapper is not None:
+            supplier = wrapped_supplier(self._wrapper, name, supplier, fixed_key=fixed_key)
+        return UserProcessorOperator(supplier, fixed_key=fixed_key)
 
 
 def stores_brought_by(supplier: object, node: str) -> tuple[StoreBuilder, ...]:

@@ -138,6 +138,8 @@ class NodeProcessorContext:
 
     def get_state_store(self, name: str) -> Any:
         if not self._node.has_store(name):
+            if (shared := self._task.global_store(name)) is not None:
+                return shared
             message = (
                 f"processor {self._node.name!r} asks for state store {name!r}, which is not "
                 f"connected to it (connected: {sorted(self._node.stores())}): name it in "

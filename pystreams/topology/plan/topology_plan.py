@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from pystreams.errors import TopologyError
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.nodes import (
     Node,
@@ -38,16 +39,21 @@ class TopologyPlan:
 
     Attributes:
         application_id: The application's id.
-        subtopologies: Its parts, by id.
+        subtopologies: Its parts of which there are tasks, in the order of their ids.
+        by_id: The same by their ids.
+        global_subtopologies: Its global stores, with what fills them: each process runs them all.
     """
 
     def __init__(self, topology: Topology, application_id: str) -> None:
         self.topology = topology
         self.application_id = application_id
-        self.subtopologies = subtopologies_of(topology.nodes, topology.stores)
+        parts = subtopologies_of(topology.nodes, topology.stores)
+        self.subtopologies = [part for part in parts if not part.is_global]
+        self.global_subtopologies = [part for part in parts if part.is_global]
         self._check()
+        self.by_id = {part.id: part for part in self.subtopologies}
         self._subtopology_of_node = {
-            name: part.id for part in self.subtopologies for name in part.nodes
+            name: part for part in self.subtopologies for name in part.nodes
         }
 
     # ------------------------------------------------------------------ names
@@ -62,13 +68,28 @@ class TopologyPlan:
         """Return the topic that holds a store's changes."""
         return f"{self.application_id}-{store}-changelog"
 
+    def spec_of(self, store: str) -> StoreSpec:
+        """Return what a store is.
+
+        Raises:
+            TopologyError: There is none of that name.
+        """
+        known = self.topology.stores
+        if store not in known:
+            raise TopologyError(f"there is no state store {store!r}; there are: {sorted(known)}")
+        return known[store].spec
+
     # ------------------------------------------------------------------ topics
 
     def source_topics(self) -> list[str]:
-        """Return the topics the user must have created, sorted."""
+        """Return the topics that tasks read and the user must have created, sorted."""
         internal = self.topology.repartition_topics
         names = {topic for node in self.sources() for topic in node.topics}
         return sorted(names - internal.keys())
+
+    def global_topics(self) -> list[str]:
+        """Return the topics of global stores, which the user must have created, sorted."""
+        return sorted(self.topology.global_stores.values())
 
     def sink_topics(self) -> list[str]:
         """Return the user's topics that sinks with a fixed topic write to, sorted."""
@@ -153,8 +174,9 @@ class TopologyPlan:
         return written.intersection(self.repartition_topics()).union(changelogs)
 
     def sources(self) -> list[SourceNode]:
-        """Return all source nodes, in the order they were added."""
-        return [node for node in self.topology.nodes.values() if isinstance(node, SourceNode)]
+        """Return the source nodes that tasks read, in the order they were added."""
+        nodes = self.topology.nodes.values()
+        return [node for node in nodes if isinstance(node, SourceNode) and not node.is_global]
 
     def sources_of(self, subtopology: Subtopology) -> list[SourceNode]:
         """Return the source nodes of one sub-topology."""
@@ -177,12 +199,12 @@ class TopologyPlan:
         source = self.source_of_topic(topic)
         if source is None:
             return None
-        return self.subtopologies[self._subtopology_of_node[source.name]]
+        return self._subtopology_of_node[source.name]
 
     def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
         """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""
         writers = [
-            self.subtopologies[self._subtopology_of_node[name]]
+            self._subtopology_of_node[name]
             for name, node in self.topology.nodes.items()
             if isinstance(node, SinkNode) and node.topic == repartition_topic
         ]
@@ -214,9 +236,10 @@ class TopologyPlan:
     # ------------------------------------------------------------------ checks
 
     def _check(self) -> None:
-        if not self.sources():
+        if not self.sources() and not self.global_subtopologies:
             raise TopologyError("the topology reads no topic: add a source (builder.stream(...))")
-        used = {store for part in self.subtopologies for store in part.stores}
+        parts = (*self.subtopologies, *self.global_subtopologies)
+        used = {store for part in parts for store in part.stores}
         unused = [name for name in self.topology.stores if name not in used]
         if unused:
             message = (

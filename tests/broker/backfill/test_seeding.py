@@ -15,6 +15,7 @@ from pystreams.runtime.adapters.client_factory import ConfluentClients
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.settings import task_settings
 from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.in_process import Row, run
 from tests.backfill.publications import publication_of
@@ -74,7 +75,9 @@ def publish(arena: Arena, results: list[Result], state: StateDirectory) -> Publi
     clients = ConfluentClients(config)
     topics = TopicManager(plan, clients.admin(), config.topic_config(), 86_400_000)
     publication = publication_of(plan, results, counts(arena))
-    opened_with = task_settings(config, num_partitions=topics.num_partitions).stores.environment
+    opened_with = task_settings(
+        config, async_calls=InlineCalls, num_partitions=topics.num_partitions
+    ).stores.environment
     settings = PublishingSettings(with_outputs=True, transaction_records=30)
     publisher = Publisher(publication, plan, topics, clients, settings)
     return publisher.run(StateSeeder(publication, plan, state_of(results), opened_with, state))

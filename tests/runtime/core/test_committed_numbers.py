@@ -77,7 +77,7 @@ def test_what_was_committed_is_gone_on_from() -> None:
     task = started(closing(), {IN: CommittedOffset(0, encode_partition_time(109, committed))})
     feed(task, (99, "late"), (100, "open"), (98, "late"))
 
-    assert task.dropped_records == 2
+    assert task.counts.dropped == 2
     assert numbers_of(task.offsets_to_commit()[IN].metadata)["counts"] == 109
 
 

@@ -113,4 +113,4 @@ def test_a_task_tells_what_its_operations_drop_and_the_rest_when_it_closes() -> 
     assert told == 1
     assert [(line["reason"], line["records"]) for line in logs] == [(NULL, 1), (NULL, 2)]
     assert logs[0]["offset"] == 0
-    assert running.task.dropped_records == 3
+    assert running.task.counts.dropped == 3

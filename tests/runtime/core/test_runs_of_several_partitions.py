@@ -22,12 +22,13 @@ from pystreams import (
     serdes,
 )
 from pystreams.record import StaticMessage
-from pystreams.runtime.core.operator_context import TaskSettings
 from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import RECORD_OVERHEAD_BYTES
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.task import StreamTask
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.testing.simulation.calls import InlineCalls
 from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.runtime.core.queues import message, queue_of
 
@@ -74,6 +75,7 @@ def task_with(times: Times, start: int = 0) -> StreamTask:
         production_handler=log_and_fail,
         max_task_idle_ms=0,
         stores=StoreSettings(StoreEnvironment(application_id="app")),
+        async_calls=InlineCalls,
         num_partitions=lambda _: 1,
     )
     partitions = [TopicPartition(topic, 0) for topic in topics]

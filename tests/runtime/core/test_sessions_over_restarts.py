@@ -81,7 +81,7 @@ def test_each_stream_of_a_cogroup_has_the_stream_time_it_had_before_a_restart(
         if restarts:
             running.restart(2, metadata)
         running.run(*then)
-        found.append((out_of(running), running.task.dropped_records))
+        found.append((out_of(running), running.task.counts.dropped))
 
     assert found[0][1] == 1  # What came on the stream that is ahead.
     assert found[0][0]

@@ -1,0 +1,208 @@
+"""`pystreams consume`: print the records of a topic of a topology, with its serdes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pystreams.cli.application.configuration import load_application
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.options.groups import (
+    ApplicationOptions,
+    application_options,
+    grouped,
+    topology_argument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pystreams.cli.application.topic_serdes import TopologyTopic
+    from pystreams.config import StreamsConfig
+    from pystreams.record import ConsumedMessage
+
+_POLL_RECORDS = 1_000
+_POLL_TIMEOUT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WhatToRead:
+    """Which records are printed.
+
+    Attributes:
+        from_end: Whether only those are that come from now on; it waits for them.
+        follow: Whether it waits for more at the end.
+        limit: How many at most; None for all.
+    """
+
+    from_end: bool
+    follow: bool
+    limit: int | None
+
+
+_what_to_read = grouped(
+    "wanted",
+    WhatToRead,
+    click.option("--follow", "-f", is_flag=True, help="Wait for more at the end of the topic."),
+    click.option(
+        "--from-end", is_flag=True, help="Only records that come from now on; implies --follow."
+    ),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N records."),
+)
+
+
+@click.command()
+@topology_argument
+@click.argument("topic")
+@_what_to_read
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print each record as a JSON object, with partition, offset, timestamp (ms) and headers.",
+)
+@application_options
+@click.pass_context
+def consume(
+    ctx: click.Context,
+    topic: str,
+    *,
+    wanted: WhatToRead,
+    as_json: bool,
+    application: ApplicationOptions,
+) -> None:
+    """Print the records of TOPIC of a topology, with the serdes it reads or writes it with.
+
+    It prints the committed records that the topic holds, from the first to the end it has now, and
+    ends; --follow waits for more. Partitions come one beside the other, each in its order. A line
+    is a record: its key, a tab, its value; only the value where the key is null; "null" for a
+    tombstone. It joins no group and commits nothing.
+
+    \b
+    Exit codes:
+      0    done; or stopped by Ctrl-C, with --follow
+      1    failed; or records could not be read, each of which was told
+      2    wrong usage, configuration or topology; the topology has no such topic
+      3    no broker answers
+      70   a bug in pystreams
+      141  nobody reads standard output any more
+
+    \b
+    Examples:
+      pystreams consume topology.py counts --dev
+      pystreams consume topology.py counts --dev --follow
+      pystreams consume orders.py orders --json --limit 10 -c bootstrap.servers=kafka:9092
+    """
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        loaded, config = load_application(application)
+        from pystreams.cli.application.topic_serdes import checked_topic
+        from pystreams.topology.plan.topology_plan import TopologyPlan
+
+        found = checked_topic(TopologyPlan(loaded.topology, config.application_id), config, topic)
+        show = _Printer(found, as_json=as_json)
+        try:
+            for message in _messages(config, found, wanted):
+                show(message)
+        except KeyboardInterrupt:
+            if not (wanted.follow or wanted.from_end):
+                raise
+    if show.unread:
+        ctx.exit(ExitCode.FAILED)
+
+
+class _Printer:
+    """Prints records; tells of each that can't be read.
+
+    Attributes:
+        unread: How many could not be.
+    """
+
+    def __init__(self, topic: TopologyTopic, *, as_json: bool) -> None:
+        self._line = _json_line if as_json else _text_line
+        self._key = topic.serdes.key.deserializer(topic.name)
+        self._value = topic.serdes.value.deserializer(topic.name)
+        self._serdes = topic.serdes
+        self.unread = 0
+
+    def __call__(self, message: ConsumedMessage) -> None:
+        at = f"partition {message.partition()}, offset {message.offset()}"
+        serde = self._serdes.key
+        try:
+            key = _read(self._key, message.key())
+            serde = self._serdes.value
+            value = _read(self._value, message.value())
+        except Exception as error:  # noqa: BLE001 - the user's serde may raise anything
+            self.unread += 1
+            click.echo(f"{at}: can't be read by {serde!r}: {error}", err=True)
+            return
+        sys.stdout.write(self._line(message, key, value) + "\n")
+        sys.stdout.flush()
+
+
+def _read(deserialize: Callable[[bytes], Any], data: bytes | None) -> Any:
+    return None if data is None else deserialize(data)
+
+
+def _text_line(message: ConsumedMessage, key: Any, value: Any) -> str:
+    from pystreams.readable_values import text_of_value
+
+    text = "null" if message.value() is None else text_of_value(value)
+    return text if message.key() is None else f"{text_of_value(key)}\t{text}"
+
+
+def _json_line(message: ConsumedMessage, key: Any, value: Any) -> str:
+    from pystreams.readable_values import json_of_value
+
+    record = {
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": message.timestamp()[1],
+        "key": key,
+        "value": value,
+    }
+    if headers := message.headers():
+        record["headers"] = dict(headers)
+    return json_of_value(record).decode()
+
+
+def _messages(
+    config: StreamsConfig, topic: TopologyTopic, wanted: WhatToRead
+) -> Iterator[ConsumedMessage]:
+    """Give the records, until the end that was there at the beginning, or for ever."""
+    from pystreams.ids import TopicPartition
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+
+    clients = ConfluentClients(config)
+    partitions = [TopicPartition(topic.name, number) for number in range(topic.num_partitions)]
+    ranges = clients.admin().offset_ranges(partitions)
+    starts = {
+        partition: held.end if wanted.from_end else held.beginning
+        for partition, held in ranges.items()
+    }
+    follows = wanted.follow or wanted.from_end
+    # A partition's last records may be markers of transactions: its end is told by the client.
+    unfinished = {at for at, held in ranges.items() if starts[at] < held.end}
+    given = 0
+    consumer = clients.history_consumer(f"{config.application_id}-consume")
+    try:
+        consumer.assign(starts if follows else {at: starts[at] for at in unfinished})
+        while follows or unfinished:
+            for batch in consumer.poll(_POLL_RECORDS, _POLL_TIMEOUT_S):
+                for message in batch.messages:
+                    if not follows and (message.offset() or 0) >= ranges[batch.partition].end:
+                        unfinished.discard(batch.partition)
+                        break
+                    yield message
+                    given += 1
+                    if given == wanted.limit:
+                        return
+                if batch.end_reached_at is not None:
+                    unfinished.discard(batch.partition)
+    finally:
+        consumer.close()

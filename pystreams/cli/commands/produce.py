@@ -1,0 +1,179 @@
+"""`pystreams produce`: write records into a topic of a topology, with its serdes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from pystreams.cli.application.configuration import load_application
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.options.groups import ApplicationOptions, application_options, topology_argument
+
+if TYPE_CHECKING:
+    from pystreams.cli.application.topic_serdes import TopicSerdes
+    from pystreams.config import StreamsConfig
+    from pystreams.record import ProducedRecord
+    from pystreams.topology.graph.topology import Topology
+
+_BATCH_RECORDS = 10_000
+
+
+@click.command()
+@topology_argument
+@click.argument("topic")
+@click.option(
+    "--from-file",
+    "file",
+    type=click.File("r", encoding="utf-8"),
+    default="-",
+    metavar="PATH",
+    help="A file of lines; standard input if not given.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='Each line is {"key": ..., "value": ...}, with "timestamp" (ms) and "headers" if wanted: '
+    "what `pystreams consume --json` prints.",
+)
+@application_options
+def produce(topic: str, *, file: TextIO, as_json: bool, application: ApplicationOptions) -> None:
+    """Write records into TOPIC of a topology, with the serdes that it reads or writes it with.
+
+    A line is a record: its key, a tab, its value; or only its value, and the key is null. Values of
+    classes and of JSON are JSON, numbers are numbers. With --json each line is a whole record, and
+    a "value" of null is a tombstone. Empty lines are passed over.
+
+    With --dev topics that are missing are created, as `pystreams run --dev` does.
+
+    \b
+    Exit codes:
+      0    all records are written
+      1    a line does not fit, or failed; the message says which. Those before it are written
+      2    wrong usage, configuration or topology; the topology has no such topic
+      3    no broker answers
+      70   a bug in pystreams
+      130  stopped by Ctrl-C
+
+    \b
+    Examples:
+      pystreams produce topology.py lines --dev --from-file lines.txt
+      printf 'alice\\t{"total": 3}\\n' | pystreams produce orders.py orders --dev
+      pystreams consume a.py orders --json | pystreams produce b.py orders --json
+    """
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        loaded, config = load_application(application)
+        serdes = _checked(loaded.topology, config, topic, dev=application.dev)
+        lines = _typed_lines(file) if file.isatty() else file
+        count = _write(config, topic, _records(lines, topic, serdes, as_json=as_json), file)
+    click.echo(f"Wrote {count:,} {'record' if count == 1 else 'records'} to {topic}", err=True)
+
+
+def _checked(topology: Topology, config: StreamsConfig, topic: str, *, dev: bool) -> TopicSerdes:
+    """Return the serdes of a topic that exists; with `--dev` it is made to."""
+    from pystreams.cli.application.development_broker import create_missing_topics
+    from pystreams.cli.application.topic_serdes import checked_topic
+    from pystreams.topology.plan.topology_plan import TopologyPlan
+
+    plan = TopologyPlan(topology, config.application_id)
+    if dev:
+        for created in create_missing_topics(topology, config):
+            count = created.num_partitions
+            click.echo(f"Created topic {created.name} (partitions: {count})", err=True)
+    return checked_topic(plan, config, topic).serdes
+
+
+def _typed_lines(file: TextIO) -> Iterator[str]:
+    click.echo("One record a line: KEY<tab>VALUE, or VALUE. Ctrl-D ends it.", err=True)
+    yield from file
+
+
+def _records(
+    lines: Iterable[str], topic: str, serdes: TopicSerdes, *, as_json: bool
+) -> Iterator[ProducedRecord]:
+    """Give each line as a record.
+
+    Raises:
+        StreamsError: A line does not fit; names it.
+    """
+    from pystreams.errors import StreamsError
+    from pystreams.kernel.clock import SystemClock
+
+    clock = SystemClock()
+    made = _record_of_json if as_json else _record_of_text
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        if not text:
+            continue
+        try:
+            yield made(text, topic, serdes, clock.now_ms())
+        except ValueError as error:
+            raise StreamsError(f"line {number} of the input: {error}") from None
+
+
+def _record_of_text(text: str, topic: str, serdes: TopicSerdes, time_ms: int) -> ProducedRecord:
+    from pystreams.readable_values import bytes_of_text
+
+    key, tab, value = text.partition("\t")
+    if not tab:
+        return None, bytes_of_text(key, serdes.value, topic), time_ms, ()
+    return (
+        bytes_of_text(key, serdes.key, topic),
+        bytes_of_text(value, serdes.value, topic),
+        time_ms,
+        (),
+    )
+
+
+def _record_of_json(text: str, topic: str, serdes: TopicSerdes, time_ms: int) -> ProducedRecord:
+    import orjson
+
+    from pystreams.readable_values import bytes_of_json
+
+    record: Any = orjson.loads(text)
+    if not isinstance(record, dict) or "value" not in record:
+        raise ValueError('with --json a line is an object with "value", and "key" if it has one')
+    key, value = record.get("key"), record["value"]
+    headers = record.get("headers") or {}
+    return (
+        None if key is None else bytes_of_json(key, serdes.key, topic),
+        None if value is None else bytes_of_json(value, serdes.value, topic),
+        int(record.get("timestamp", time_ms)),
+        tuple(
+            (name, None if text is None else str(text).encode()) for name, text in headers.items()
+        ),
+    )
+
+
+def _write(
+    config: StreamsConfig, topic: str, records: Iterator[ProducedRecord], source: TextIO
+) -> int:
+    """Write the records; return how many. Those before one that fails are written, too."""
+    from pystreams.record import OutputBuffer
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+
+    clients = ConfluentClients(config)
+    producer = clients.producer(f"{config.application_id}-produce", None, [topic])
+    buffer = OutputBuffer(topic)
+    # What somebody types is written line by line.
+    most = 1 if source.isatty() else _BATCH_RECORDS
+    count = 0
+    try:
+        try:
+            for record in records:
+                buffer.records.append(record)
+                count += 1
+                if len(buffer.records) >= most:
+                    producer.send(buffer)
+                    if most == 1:
+                        producer.flush()
+        finally:
+            producer.send(buffer)
+            producer.flush()
+    finally:
+        producer.close()
+    return count

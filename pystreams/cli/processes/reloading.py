@@ -1,0 +1,108 @@
+"""`run --reload`: the application in a child process, started anew when its files change.
+
+A change stops the child as SIGTERM does: it commits, and the next one goes on from there. A child
+that fails is told of, and the next change starts it again: a program with a mistake in it is what
+is to be expected while somebody writes. A child sees the end of this process, however that comes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pystreams.cli.processes.children import StopChildren, this_command
+from pystreams.cli.processes.stop_request import CLOSE_TIMEOUT_S
+from pystreams.kernel.loggers import get_logger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+RELOADED_OPTION = "--reloaded"
+"""Hidden option of `pystreams run` that makes a process one that is started anew."""
+
+_LOOK_INTERVAL_S = 0.3
+_SUFFIXES = (".py", ".toml", ".properties")
+_SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
+
+_log = get_logger("pystreams.cli")
+
+
+def run_reloading(directory: Path, command: Sequence[str] | None = None) -> int:
+    """Run the current command until a signal stops it, anew after each change of its files.
+
+    Args:
+        directory: Where the application's files are: modules and configuration in it and below.
+        command: The command to start, to which the hidden option is added; the running one if not
+            given.
+
+    Returns:
+        The exit code of the last run.
+    """
+    command = [*(this_command() if command is None else command), RELOADED_OPTION]
+    stop = StopChildren()
+    with stop.by_signals():
+        while True:
+            files = _Files(directory)
+            code = _run_until_change(command, files, stop)
+            if stop.requested:
+                return code
+            _log.info("files have changed: starting again", files=files.changed())
+
+
+class _Files:
+    """Files at one moment, and what has changed since."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._seen = dict(_times(directory))
+
+    def changed(self) -> list[str]:
+        """Return those that are new, other, or gone."""
+        now = dict(_times(self._directory))
+        both = self._seen.keys() | now.keys()
+        return sorted(name for name in both if self._seen.get(name) != now.get(name))
+
+
+def _times(directory: Path) -> Iterator[tuple[str, int]]:
+    for folder, subfolders, names in os.walk(directory):
+        subfolders[:] = [
+            name for name in subfolders if name not in _SKIPPED and not name.startswith(".")
+        ]
+        for name in names:
+            path = Path(folder, name)
+            if name.endswith(_SUFFIXES) and path.is_file():
+                yield str(path.relative_to(directory)), path.stat().st_mtime_ns
+
+
+def _run_until_change(command: Sequence[str], files: _Files, stop: StopChildren) -> int:
+    """Run the child until files change or a stop is asked for; return its exit code."""
+    channel, theirs = socket.socketpair()
+    with theirs:
+        # In a group of its own, so that a terminal's Ctrl-C comes to it once, from here.
+        child = subprocess.Popen(command, stdin=theirs.fileno(), process_group=0)
+    stop.children = [child]
+    told = False
+    with channel:
+        while not stop.requested and not files.changed():
+            if child.poll() is not None and not told:
+                _log.warning("waiting for a change", exit_code=child.returncode)
+                told = True
+            time.sleep(_LOOK_INTERVAL_S)
+        return _stopped(child)
+
+
+def _stopped(child: subprocess.Popen[bytes]) -> int:
+    """Stop a child, which commits; return its exit code."""
+    if child.poll() is None:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+    code = child.wait()
+    return 128 - code if code < 0 else code

@@ -1,0 +1,112 @@
+"""Keys and values as people write and read them: lines of text, and JSON.
+
+A serde tells how its type is written. Text is text for STRING, BYTES and UUID, and a number for
+INT, LONG and DOUBLE; of all others it is the bytes themselves, where the serde reads them (as those
+of `JSON` and `json_of`), else JSON that makes the plain value the serde takes (as an Avro serde).
+"""
+
+# ruff: noqa: BLE001 - a serde of the user's may raise anything; it is told with what it refused.
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from pystreams import serdes
+from pystreams.serdes import Serde
+
+_FROM_TEXT: tuple[tuple[Serde[Any], Callable[[str], Any]], ...] = (
+    (serdes.STRING, str),
+    (serdes.BYTES, str.encode),
+    (serdes.UUID, uuid.UUID),
+    (serdes.INT, int),
+    (serdes.LONG, int),
+    (serdes.DOUBLE, float),
+)
+_TEXTUAL = (serdes.STRING, serdes.BYTES, serdes.UUID)
+_OPTIONS = orjson.OPT_NON_STR_KEYS
+
+
+def bytes_of_text(text: str, serde: Serde[Any], topic: str) -> bytes:
+    """Return what a line of text is in a serde's bytes.
+
+    Raises:
+        ValueError: The serde can't take it.
+    """
+    for known, parse in _FROM_TEXT:
+        if serde is known:
+            try:
+                return serde.serializer(topic)(parse(text))
+            except Exception as error:
+                raise _refused(text, serde, str(error)) from error
+    return _checked_bytes(text.encode(), serde, topic)
+
+
+def bytes_of_json(value: Any, serde: Serde[Any], topic: str) -> bytes:
+    """Return what a JSON value (never null) is in a serde's bytes.
+
+    Raises:
+        ValueError: The serde can't take it.
+    """
+    if any(serde is known for known in _TEXTUAL):
+        if not isinstance(value, str):
+            raise _refused(orjson.dumps(value).decode(), serde, "it is written as a JSON string")
+        return bytes_of_text(value, serde, topic)
+    if any(serde is known for known, _ in _FROM_TEXT):
+        try:
+            return serde.serializer(topic)(value)
+        except Exception as error:
+            raise _refused(orjson.dumps(value).decode(), serde, str(error)) from error
+    return _checked_bytes(orjson.dumps(value), serde, topic)
+
+
+def json_of_value(value: Any) -> bytes:
+    """Return a value as JSON: classes as objects, bytes as their text or else base64."""
+    return orjson.dumps(value, default=_plain, option=_OPTIONS)
+
+
+def text_of_value(value: Any) -> str:
+    """Return a value on one line: a text as it is, all others as JSON."""
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, bytes):
+        value = _plain(value)
+    return value if isinstance(value, str) else json_of_value(value).decode()
+
+
+def _checked_bytes(data: bytes, serde: Serde[Any], topic: str) -> bytes:
+    """Return bytes that the serde has read and written, or what it makes of them as JSON."""
+    try:
+        return serde.serializer(topic)(serde.deserializer(topic)(data))
+    except Exception as unread:
+        try:
+            return serde.serializer(topic)(orjson.loads(data))
+        except Exception:
+            raise _refused(data.decode(), serde, str(unread)) from unread
+
+
+def _refused(text: str, serde: Serde[Any], why: str) -> ValueError:
+    return ValueError(f"{text!r} does not fit {serde!r}: {why}")
+
+
+def _plain(value: Any) -> Any:
+    """Return what orjson can write of a value that it does not know."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        try:
+            return bytes(value).decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return value._asdict()
+    for method in ("model_dump", "to_dict"):  # pydantic's, and what many classes have.
+        if callable(made := getattr(value, method, None)):
+            return made()
+    if fields := getattr(type(value), "__struct_fields__", None):  # msgspec's.
+        return {name: getattr(value, name) for name in fields}
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)

@@ -1,0 +1,135 @@
+"""An asyncio event loop beside the stream threads, which makes the calls of `map_values_async`.
+
+One loop a process: clients that the user's code makes in the first call, such as an HTTP session,
+serve all later ones. It begins with the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+
+from pystreams.topology.contracts.held_records import Call, CallLimits
+
+_STOP_S = 5.0
+
+
+class EventLoop:
+    """A loop in a thread of its own. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def calls(self) -> EventLoopCalls:
+        """Return what makes the calls of one task."""
+        return EventLoopCalls(self)
+
+    def running(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; starts it if need be."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="pystreams-async-calls", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        """Cancel what is under way and end the thread; a loop that is blocked is left behind."""
+        with self._lock:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(_STOP_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(_STOP_S)
+        if not thread.is_alive():
+            loop.close()
+
+
+class EventLoopCalls:
+    """The calls of one task; see `AsyncCalls`.
+
+    Args:
+        loop: Where they are made.
+    """
+
+    def __init__(self, loop: EventLoop) -> None:
+        self._loop = loop
+        self._ended = threading.Event()
+        # Touched in the loop's thread only.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, call: Call, limits: CallLimits) -> None:
+        """See `AsyncCalls`."""
+        self._loop.running().call_soon_threadsafe(self._start, call, limits)
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `AsyncCalls`."""
+        ended = self._ended.wait(timeout_s)
+        self._ended.clear()
+        return ended
+
+    def cancel(self) -> None:
+        """See `AsyncCalls`."""
+        self._loop.running().call_soon_threadsafe(self._cancel)
+
+    def _start(self, call: Call, limits: CallLimits) -> None:
+        task = asyncio.get_running_loop().create_task(_make(call, limits))
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._end(task, call))
+
+    def _end(self, task: asyncio.Task[None], call: Call) -> None:
+        self._tasks.discard(task)
+        if not call.done:
+            call.error = call.error or RuntimeError("the call was cancelled")
+            call.done = True
+        self._ended.set()
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+async def _make(call: Call, limits: CallLimits) -> None:
+    """Make one call, with its retries; leaves what comes of it in the call."""
+    for attempt in range(limits.retries + 1):
+        if attempt:
+            await asyncio.sleep(limits.retry_backoff_ms * 2 ** (attempt - 1) / 1000)
+        try:
+            async with asyncio.timeout(limits.timeout_ms / 1000) as limit:
+                call.result = await _awaited(call)
+            call.error = None
+            break
+        except TimeoutError as error:
+            call.error = error
+            if limit.expired():
+                call.error = TimeoutError(f"no answer within {limits.timeout_ms} ms")
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - SystemExit would end the loop
+            call.error = error if isinstance(error, Exception) else RuntimeError(repr(error))
+    call.done = True
+
+
+async def _awaited(call: Call) -> object:
+    answer = call.function(*call.arguments)
+    if not inspect.isawaitable(answer):
+        raise TypeError(
+            f"map_values_async: the function returned {answer!r}, which can't be awaited: make it "
+            "`async def`, or use map_values"
+        )
+    return await answer
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

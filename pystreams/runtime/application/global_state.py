@@ -1,0 +1,159 @@
+"""The global stores of one client: its `GlobalStreamThread`, and what is read of them meanwhile.
+
+Everything read of a topic is committed there. So readers see all that was processed of it, at
+either isolation level. Differs from Kafka, where `query` does not answer for global stores.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pystreams.config import IsolationLevel, StreamsConfig
+from pystreams.errors import StoreNotAvailableError, StreamsError
+from pystreams.runtime.core.error_handlers import log_and_fail
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.runtime.loop.global_stream_thread import GlobalParts, GlobalStreamThread
+from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
+from pystreams.runtime.queries.local_stores import local_store, views_of
+from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
+from pystreams.runtime.queries.query_results import StateQueryResult
+from pystreams.runtime.tasks.thread_parts import ThreadParts
+from pystreams.stores.contracts.local_store import LocalStore
+from pystreams.stores.contracts.spec import StoreSpec
+from pystreams.stores.contracts.state_store import StateStore
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+R = TypeVar("R")
+
+
+class GlobalState:
+    """The global stores of a client; may be used from any thread.
+
+    Args:
+        plan: The topology's plan.
+        failed: Called with what has ended the thread, if an error did.
+
+    Attributes:
+        stores: What tasks see of them.
+    """
+
+    def __init__(self, plan: TopologyPlan, failed: Callable[[StreamsError], None]) -> None:
+        self.stores = GlobalStores(self._find)
+        self._plan = plan
+        self._failed = failed
+        self._stop = threading.Event()
+        self._task: GlobalTask | None = None
+        self._thread: GlobalStreamThread | None = None
+        self._running: threading.Thread | None = None
+
+    def fill(self, config: StreamsConfig, parts: ThreadParts, counts: Mapping[str, int]) -> bool:
+        """Start the thread and wait until all stores are filled; return whether they are.
+
+        They are not when the client was asked to stop meanwhile, or the thread failed: `failed`
+        has been called then.
+
+        Args:
+            config: The configuration.
+            parts: What the stream threads are made of.
+            counts: Partition count of each global topic.
+        """
+        if not self._plan.global_subtopologies:
+            return True
+        self._task = GlobalTask(self._plan, global_task_settings(config, parts), counts)
+        self._thread = thread = global_stream_thread(self._task, config, parts, self._stop)
+        self._running = running = threading.Thread(target=self._run, name=thread.name)
+        running.start()
+        thread.filled.wait()
+        return thread.error is None and not self._stop.is_set()
+
+    @property
+    def is_all(self) -> bool:
+        """Whether global stores are all there is to the topology, and they are filled."""
+        filled = self._thread is not None and self._thread.filled.is_set()
+        return filled and not self._plan.subtopologies
+
+    def stop(self) -> None:
+        """Ask the thread to end."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """End the thread: it commits and closes the stores."""
+        self.stop()
+        if self._running is not None:
+            self._running.join()
+
+    def local_store(self, spec: StoreSpec) -> LocalStore | None:
+        """Return the reads of a global store; None if it is not one."""
+        if spec.name not in self._plan.topology.global_stores:
+            return None
+
+        def views() -> list[Any]:
+            store = self._find(spec.name)
+            found = [] if store is None else [store]
+            level = IsolationLevel.READ_UNCOMMITTED
+            return views_of(spec.name, level, found, ready=store is not None)
+
+        return local_store(spec, views)
+
+    def query(self, request: StateQueryRequest[R]) -> StateQueryResult[R] | None:
+        """Return what a global store answers; None if it is not one."""
+        name = request.spec.name
+        if name not in self._plan.topology.global_stores:
+            return None
+        store, task = self._find(name), self._task
+        if store is None or task is None:
+            message = f"global store {name!r} is being filled from its topic: ask again in a moment"
+            raise StoreNotAvailableError(message)
+        return query_global_store(request, store, task.state.position_of(name))
+
+    def metrics(self) -> Metrics:
+        """Return the metrics of the thread's stores and topics."""
+        if self._task is None or self._thread is None:
+            return {}
+        return global_metrics(self._thread.name, self._task, self._thread.remaining_records())
+
+    def _find(self, name: str) -> StateStore | None:
+        thread = self._thread
+        if thread is None or self._task is None or not thread.filled.is_set():
+            return None
+        return self._task.state.stores()[name]
+
+    def _run(self) -> None:
+        assert self._thread is not None, "it was made before"
+        self._thread.run()
+        if self._thread.error is not None:
+            self._failed(self._thread.error)
+
+
+def global_task_settings(config: StreamsConfig, parts: ThreadParts) -> TaskSettings:
+    """Return what global stores are filled with; the processing handler is asked if it is to."""
+    settings = parts.task_settings
+    if config.processing_exception_handler_global_enabled:
+        return settings
+    return replace(settings, processing_handler=log_and_fail)
+
+
+def global_stream_thread(
+    task: GlobalTask, config: StreamsConfig, parts: ThreadParts, stop: threading.Event
+) -> GlobalStreamThread:
+    """Return the thread that fills global stores, not yet running."""
+    name = f"{parts.identity.client_id}-GlobalStreamThread"
+    return GlobalStreamThread(
+        name,
+        GlobalParts(
+            task=task,
+            consumer=parts.clients.global_consumer(f"{name}-global-consumer"),
+            admin=parts.admin,
+            directories=parts.directories,
+            clock=parts.clock,
+            poll_ms=config.poll_ms,
+            commit_interval_ms=config.commit_interval_ms,
+            look_interval_ms=config.metadata_max_age_ms,
+        ),
+        stop,
+    )

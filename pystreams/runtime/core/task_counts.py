@@ -1,0 +1,66 @@
+"""What a task counts over its whole life, however often it goes back to a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pystreams.record import OutputBuffer
+from pystreams.runtime.core.operator_context import OperatorContext
+from pystreams.runtime.core.partition_group import PartitionGroup
+from pystreams.runtime.state.state_manager import ProcessorStateManager
+
+
+class TaskCounts:
+    """Records by what became of them. The task's thread writes; others may read.
+
+    Args:
+        state_manager: The task's state.
+        operators: What its operators are given.
+        group: Its queues.
+
+    Attributes:
+        operators: As above; the task says when there are others.
+        group: As above.
+        processed: Records processed.
+        consumed: Records it was given, by topic.
+    """
+
+    def __init__(
+        self,
+        state_manager: ProcessorStateManager,
+        operators: OperatorContext,
+        group: PartitionGroup,
+    ) -> None:
+        self.operators = operators
+        self.group = group
+        self.processed = 0
+        self.consumed: dict[str, int] = {}
+        self._state_manager = state_manager
+        self._dropped_before = 0
+        self._sent_before: dict[str, int] = {}
+
+    @property
+    def dropped(self) -> int:
+        """Records dropped by operations, stores, handlers and extractors."""
+        in_queues = sum(queue.dropped for queue in list(self.group.queues.values()))
+        in_operators = self.operators.dropped_records
+        return self._dropped_before + in_operators + self._state_manager.dropped.count + in_queues
+
+    def produced(self) -> dict[str, int]:
+        """Return how many records were handed to the producer, by topic."""
+        return self._sent([*self._state_manager.changelog_buffers(), *self.operators.outputs()])
+
+    def go_back(self) -> None:
+        """Keep what was counted by what ends now: the task goes back to its last commit."""
+        self._dropped_before = self.dropped
+        self._sent_before = self._sent(self.operators.outputs())
+        self.operators.dropped_records = self._state_manager.dropped.count = 0
+        for queue in self.group.queues.values():
+            queue.dropped = 0
+
+    def _sent(self, outputs: Iterable[OutputBuffer]) -> dict[str, int]:
+        """Return what was sent before it last went back and from these buffers, by topic."""
+        sent = dict(self._sent_before)
+        for output in outputs:
+            sent[output.topic] = sent.get(output.topic, 0) + output.sent_records
+        return sent

@@ -1,0 +1,51 @@
+"""What all tasks of an application are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.state.store_settings import StoreSettings
+from pystreams.topology.contracts.extractors import TimestampExtractor
+from pystreams.topology.contracts.held_records import AsyncCalls
+from pystreams.topology.contracts.operator import OperatorSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSettings:
+    """What all tasks of an application share.
+
+    Attributes:
+        timestamp_extractor: For sources without one of their own.
+        deserialization_handler: Decides about records that can't be read.
+        processing_handler: Decides when the user's code raises, or a record does not fit a store.
+        production_handler: Decides about records that can't be serialized or produced.
+        max_task_idle_ms: See `PartitionGroup`.
+        stores: What stores are opened with.
+        num_partitions: Returns the partition count of a topic by its real name.
+        read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
+            polled; False if it does not say.
+        operators: What operators need of the configuration.
+        async_calls: Makes the asynchronous calls of a task.
+        topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
+        global_stores: Those of the process.
+        app_configs: All of the configuration by Kafka's names, for processors that ask.
+    """
+
+    timestamp_extractor: TimestampExtractor
+    deserialization_handler: ErrorHandler
+    processing_handler: ErrorHandler
+    production_handler: ErrorHandler
+    max_task_idle_ms: int
+    stores: StoreSettings
+    num_partitions: Callable[[str], int]
+    read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
+    operators: OperatorSettings = field(default_factory=OperatorSettings)
+    async_calls: Callable[[], AsyncCalls]
+    topic_entries: Callable[[str], bytes] = lambda _: b""
+    global_stores: GlobalStores = field(default_factory=GlobalStores)
+    app_configs: Mapping[str, Any] = field(default_factory=dict)

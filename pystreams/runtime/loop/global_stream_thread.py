@@ -1,0 +1,330 @@
+"""`GlobalStreamThread`: fills the global stores of a process, then keeps them beside their topics.
+
+    admin: ids, beginnings, ends --> begin: each store goes on, or begins anew
+                                       |
+    consumer without a group --> fill: to the ends as they were --> the stream threads start
+                                       |
+                                     follow, until the end of the process
+
+What it processes it commits with its offsets every `commit.interval.ms`, or earlier where much has
+come. While it follows nothing may be taken back, since tasks have seen it: a topic that can't be
+followed any more (cut off, deleted, created again) stops the application, and the next start reads
+that store anew.
+
+Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while it
+is followed are read, too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pystreams.errors import (
+    FatalStreamsError,
+    OffsetOutOfRangeError,
+    RetriableClientError,
+    StateStoreCorruptedError,
+    StateStoreError,
+    StreamsError,
+    as_streams_error,
+)
+from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import Clock
+from pystreams.kernel.loggers import get_logger
+from pystreams.kernel.user_tracebacks import traceback_field
+from pystreams.runtime.core.global_task import GlobalTask
+from pystreams.runtime.ports import AdminPort, ChangelogBatch, RestoreConsumerPort
+from pystreams.runtime.tasks.task_directories import TaskDirectories
+
+_BATCH_RECORDS = 10_000
+_PIECE_RECORDS = 1_000
+_UNCOMMITTED_MAX_BYTES = 32 << 20
+_DAMAGES_MAX = 3  # So often stores are begun anew while they are filled.
+_RETRY_PAUSE_S = 0.5
+_LOG_EVERY_MS = 10_000
+
+_log = get_logger("pystreams.global")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalParts:
+    """What the thread is made of.
+
+    Attributes:
+        task: What fills the stores.
+        consumer: Reads the topics; in no group.
+        admin: Tells what the topics hold.
+        directories: Has the stores' directory.
+        clock: The clock.
+        poll_ms: How long to wait for records.
+        commit_interval_ms: How often to commit.
+        look_interval_ms: How often to look whether the topics are still the same.
+    """
+
+    task: GlobalTask
+    consumer: RestoreConsumerPort
+    admin: AdminPort
+    directories: TaskDirectories
+    clock: Clock
+    poll_ms: int
+    commit_interval_ms: int
+    look_interval_ms: int
+
+
+class GlobalStreamThread:
+    """The loop that owns the global stores.
+
+    `run` blocks until `stop` is called or an error ends it, which is then in `error`. A simulation
+    calls what it consists of: `fill`, `run_once` as often as it likes, `shut_down`.
+
+    Args:
+        name: `<client id>-GlobalStreamThread`.
+        parts: What it is made of.
+        stop: Set when it is to end; pauses wait on it.
+
+    Attributes:
+        name: The thread's name.
+        error: What ended the loop, or None.
+        filled: Set when all stores are filled; or when the loop has ended.
+    """
+
+    def __init__(self, name: str, parts: GlobalParts, stop: threading.Event) -> None:
+        self.name = name
+        self.error: StreamsError | None = None
+        self.filled = threading.Event()
+        self._parts = parts
+        self._task, self._clock, self._stop = parts.task, parts.clock, stop
+        self._next_offsets: dict[TopicPartition, int] = {}
+        self._unfilled: dict[TopicPartition, int] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._missing: set[str] = set()
+        self._committed_ms = self._looked_ms = self._logged_ms = 0.0
+        self._uncommitted = False
+
+    # ------------------------------------------------------------------ from any thread
+
+    def stop(self) -> None:
+        """Ask the loop to commit and end."""
+        self._stop.set()
+
+    def remaining_records(self) -> int:
+        """Return how many offsets are still to go until the stores are filled, at most."""
+        positions = self._next_offsets.copy()
+        return sum(
+            max(end - positions.get(partition, 0), 0)
+            for partition, end in self._unfilled.copy().items()
+        )
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self) -> None:
+        """Run until stopped; keeps what ended it in `error`."""
+        try:
+            self.fill()
+            while not self._stop.is_set():
+                self.run_once()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
+            self._failed("global stream thread failed", error)
+        finally:
+            self.shut_down()
+
+    def fill(self) -> None:
+        """Open the stores and fill them to the ends of their topics; returns early when stopped.
+
+        Raises:
+            StreamsError: A record, a store or a topic can't be read.
+        """
+        self._task.open(self._parts.directories.global_directory())
+        started_ms = self._logged_ms = self._clock.monotonic_ms()
+        damages = 0
+        self._begin()
+        while self._unfilled and not self._stop.is_set():
+            try:
+                self._poll()
+            except (OffsetOutOfRangeError, StateStoreCorruptedError) as error:
+                damages += 1
+                if damages > _DAMAGES_MAX:
+                    raise
+                self._rebuild_after(error)
+                self._begin()
+            self._log_progress()
+        if self._stop.is_set():
+            return
+        self._commit()
+        self._looked_ms = self._clock.monotonic_ms()
+        seconds = (self._looked_ms - started_ms) / 1000
+        records = sum(self._task.consumed_records.values())
+        _log.info("global stores filled", records=records, seconds=round(seconds, 3))
+        self.filled.set()
+
+    def run_once(self) -> None:
+        """Follow the topics by one poll.
+
+        Raises:
+            FatalStreamsError: A topic can't be followed any more.
+            StreamsError: A record or a store can't be read.
+        """
+        try:
+            self._poll()
+        except (OffsetOutOfRangeError, StateStoreCorruptedError) as error:
+            store = self._rebuild_after(error)
+            raise StateStoreError(
+                store,
+                f"it can't follow its topic any more, and was emptied ({error}). What it held has "
+                "been used; start again: it is then read anew from the beginning of the topic",
+            ) from error
+        self._look_if_due()
+
+    def shut_down(self) -> None:
+        """Commit what was processed, unless that failed; close stores and consumer."""
+        for step in (self._last_commit, self._task.close, self._parts.consumer.close):
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - the other steps must still run
+                self._failed("shutting down", error)
+        self.filled.set()
+
+    # ------------------------------------------------------------------ reading
+
+    def _begin(self) -> None:
+        """Find out where to read from, and to where; make the processors."""
+        state = self._task.state
+        partitions = state.partitions()
+        topics = sorted({partition.topic for partition in partitions})
+        while not self._stop.is_set():
+            try:
+                held = self._parts.admin.offset_ranges(partitions)
+                self._topic_ids = self._parts.admin.topic_ids(topics)
+            except RetriableClientError as error:
+                _log.info("topics of global stores are waited for", why=str(error))
+                self._stop.wait(_RETRY_PAUSE_S)
+                continue
+            self._next_offsets = state.begin(held, self._topic_ids)
+            self._unfilled = {
+                partition: found.high_watermark
+                for partition, found in held.items()
+                if self._next_offsets[partition] < found.end
+            }
+            break
+        self._task.start(self._clock.now_ms())
+        self._parts.consumer.assign({})  # What was read before is read again.
+        self._parts.consumer.assign(self._next_offsets)
+        remaining = self.remaining_records()
+        if remaining:
+            _log.info("filling global stores", topics=topics, records=remaining)
+
+    def _poll(self) -> None:
+        batches = self._parts.consumer.poll(_BATCH_RECORDS, self._parts.poll_ms / 1000)
+        for batch in batches:
+            self._process(batch)
+        if self._uncommitted and self._commit_due():
+            self._commit()
+
+    def _process(self, batch: ChangelogBatch) -> None:
+        partition, messages, end_reached_at = batch
+        now_ms = self._clock.now_ms()
+        for start in range(0, len(messages), _PIECE_RECORDS):
+            piece = messages[start : start + _PIECE_RECORDS]
+            self._task.process(partition, piece, now_ms)
+            self._uncommitted = True
+            if self._task.state.uncommitted_bytes() > _UNCOMMITTED_MAX_BYTES:
+                self._commit()
+        next_offset = self._next_offsets[partition]
+        if messages:
+            last_offset = messages[-1].offset()
+            assert last_offset is not None, "a consumed message has an offset"
+            next_offset = last_offset + 1
+        self._next_offsets[partition] = max(next_offset, end_reached_at or 0)
+        end = self._unfilled.get(partition)
+        # The end that is met may lie before a transaction that is open: that is not waited for.
+        if end is not None and (end_reached_at is not None or next_offset >= end):
+            del self._unfilled[partition]
+
+    def _commit_due(self) -> bool:
+        since_ms = self._clock.monotonic_ms() - self._committed_ms
+        return since_ms >= self._parts.commit_interval_ms
+
+    def _commit(self) -> None:
+        self._task.commit()
+        self._uncommitted = False
+        self._committed_ms = self._clock.monotonic_ms()
+
+    def _last_commit(self) -> None:
+        if self.error is None and self._uncommitted:
+            self._commit()
+
+    def _rebuild_after(self, error: StreamsError) -> str:
+        """Empty the store that an error is about; return its name."""
+        state = self._task.state
+        if isinstance(error, OffsetOutOfRangeError):
+            store = state.store_of(error.partition.topic)
+        else:
+            assert isinstance(error, StateStoreCorruptedError), "nothing else empties a store"
+            store = error.store
+        state.rebuild(store, str(error))
+        return store
+
+    # ------------------------------------------------------------------ the topics
+
+    def _look_if_due(self) -> None:
+        """Look now and then whether the topics are still those that were read.
+
+        Raises:
+            FatalStreamsError: One was deleted, or created again.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._looked_ms < self._parts.look_interval_ms:
+            return
+        self._looked_ms = now_ms
+        try:
+            found = self._parts.admin.topic_ids(sorted(self._topic_ids))
+            counts = self._parts.admin.partition_counts()
+        except StreamsError as error:
+            _log.debug("topics of global stores can't be looked at", why=str(error))
+            return
+        self._check_ids(found)
+        self._take_new_partitions(counts)
+
+    def _check_ids(self, found: Mapping[str, str]) -> None:
+        for topic, topic_id in self._topic_ids.items():
+            present = found.get(topic)
+            if present == topic_id:
+                self._missing.discard(topic)
+                continue
+            store = self._task.state.store_of(topic)
+            if present is not None:
+                raise FatalStreamsError(
+                    f"topic {topic!r} of global store {store!r} was deleted and created again "
+                    f"while the application ran (it had the id {topic_id}, and has {present} now): "
+                    "start again, the store is then read anew from its beginning"
+                )
+            if topic in self._missing:  # A broker may not show it for a moment.
+                raise FatalStreamsError(
+                    f"topic {topic!r} of global store {store!r} was deleted: create it again, and "
+                    "start again; the store is then read anew from its beginning"
+                )
+            self._missing.add(topic)
+
+    def _take_new_partitions(self, counts: Mapping[str, int]) -> None:
+        """Read partitions that a topic has got since."""
+        new = self._task.take_partitions(counts)
+        if new:
+            _log.info("topic of a global store has new partitions", partitions=list(map(str, new)))
+            self._next_offsets.update(dict.fromkeys(new, 0))
+            self._parts.consumer.assign(self._next_offsets)
+
+    # ------------------------------------------------------------------ the log
+
+    def _log_progress(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._logged_ms >= _LOG_EVERY_MS:
+            self._logged_ms = now_ms
+            _log.info("still filling global stores", remaining_records=self.remaining_records())
+
+    def _failed(self, what: str, error: Exception) -> None:
+        """Keep the first error, and log each with the lines that tell where it was raised."""
+        known = as_streams_error(error)
+        self.error = self.error or known
+        _log.error(what, thread=self.name, error=str(known), **traceback_field(known))

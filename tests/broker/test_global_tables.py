@@ -1,0 +1,224 @@
+"""Global tables on a real broker: filled before anything is processed, followed, filled again.
+
+What is told of the second start is what it reads: the rest of the topic, or all of it where the
+topic is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams import KafkaStreams, KeyQuery, PositionBound, State, StreamsBuilder, serdes
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application, Running
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import produce, read_all
+from tests.broker.waiting import DEADLINE_S, wait_until
+
+CODE = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+people = builder.global_table(
+    "{people}", key_serde=serdes.STRING, value_serde=serdes.STRING, name="people"
+)
+orders = builder.stream("{orders}", key_serde=serdes.STRING, value_serde=serdes.STRING)
+joined = orders.left_join(people, lambda key, value: value, lambda value, row: f"{{value}} {{row}}")
+joined.to("{output}", value_serde=serdes.STRING)
+"""
+PEOPLE = [(f"p{number}".encode(), f"name {number}".encode()) for number in range(500)]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """An application that looks people up, and its topics."""
+
+    application: Application
+    admin: AdminClient
+    servers: str
+    people: str
+    orders: str
+    output: str
+
+    def order(self, key: str, *people: str) -> None:
+        produce(self.servers, self.orders, [(key.encode(), name.encode()) for name in people])
+
+    def answers(self, running: Running, key: str, count: int) -> list[str]:
+        """Return what came of the orders of a key, once there is so much of it."""
+
+        def found() -> list[str]:
+            return [
+                (message.value() or b"").decode()
+                for message in read_all(self.servers, self.output)
+                if message.key() == key.encode()
+            ]
+
+        running.wait_until(lambda: len(found()) >= count, "orders answered")
+        return found()
+
+    def create_people_again(self) -> None:
+        former = self._people_id()
+        self.admin.delete_topics([self.people])[self.people].result(DEADLINE_S)
+
+        def created() -> bool:
+            with suppress(KafkaException):
+                self.admin.create_topics([NewTopic(self.people, 3)])[self.people].result(DEADLINE_S)
+            with suppress(KafkaException):
+                return self._people_id() != former
+            return False
+
+        wait_until(created, "topic created again")
+
+    def _people_id(self) -> str:
+        described = self.admin.describe_topics(TopicCollection([self.people]))
+        return str(described[self.people].result(DEADLINE_S).topic_id)
+
+
+@pytest.fixture(params=["at_least_once", "exactly_once_v2"])
+def scene(
+    request: pytest.FixtureRequest,
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+) -> Iterator[Scene]:
+    servers = broker.bootstrap_servers
+    people, orders = create_topic("people", partitions=3), create_topic("orders", partitions=1)
+    output = create_topic("output", partitions=1)
+    file = tmp_path / "lookups.py"
+    file.write_text(CODE.format(people=people, orders=orders, output=output))
+    settings = {
+        "bootstrap.servers": servers,
+        "processing.guarantee": request.param,
+        "commit.interval.ms": 100,
+        "metadata.max.age.ms": 500,
+    }
+    produce(servers, people, PEOPLE)
+    with Application(unique_name, tmp_path, file, settings) as application:
+        yield Scene(
+            application,
+            AdminClient({"bootstrap.servers": servers}),
+            servers,
+            people,
+            orders,
+            output,
+        )
+
+
+def filled(running: Running) -> int:
+    """Return how many records it took to fill the stores, once they are filled."""
+    (line,) = running.wait_for("global stores filled")
+    return int(line["records"])
+
+
+def test_table_is_whole_before_the_first_record_is_processed_and_follows_its_topic(
+    scene: Scene,
+) -> None:
+    scene.order("first", *(key.decode() for key, _ in PEOPLE))
+    running = scene.application.start()
+    first = scene.answers(running, "first", len(PEOPLE))
+    produce(scene.servers, scene.people, [(b"new", b"later")])
+    scene.order("again", "new")
+
+    def met() -> bool:
+        scene.order("again", "new")
+        return "new later" in scene.answers(running, "again", 1)
+
+    running.wait_until(met, "the new row met")
+    assert first == [f"{key.decode()} {value.decode()}" for key, value in PEOPLE]
+    assert filled(running) == len(PEOPLE)
+    running.stop()
+
+
+def test_restart_reads_what_has_come_since(scene: Scene) -> None:
+    with scene.application.running() as running:
+        assert filled(running) == len(PEOPLE)
+        running.stop()
+    produce(scene.servers, scene.people, [(b"new", b"later"), (b"p1", None)])
+    scene.order("second", "new", "p1", "p2")
+    with scene.application.running() as restarted:
+        assert filled(restarted) == 2
+        assert scene.answers(restarted, "second", 3) == ["new later", "p1 None", "p2 name 2"]
+        restarted.stop()
+
+
+def test_killed_application_has_the_whole_table_again(scene: Scene) -> None:
+    with scene.application.running() as running:
+        filled(running)
+        running.kill()
+    produce(scene.servers, scene.people, [(b"new", b"later")])
+    scene.order("second", "new", "p2")
+    with scene.application.running() as restarted:
+        assert filled(restarted) <= len(PEOPLE) + 1
+        assert scene.answers(restarted, "second", 2) == ["new later", "p2 name 2"]
+        restarted.stop()
+
+
+def test_topic_created_again_is_told_and_read_anew(scene: Scene) -> None:
+    with scene.application.running() as running:
+        filled(running)
+        scene.create_people_again()
+        assert running.ended() != 0
+        assert any("created again" in line.get("error", "") for line in running.lines())
+    produce(scene.servers, scene.people, [(b"p1", b"other")])
+    scene.order("second", "p1", "p2")
+    with scene.application.running() as restarted:
+        restarted.wait_for("global store is read anew from the beginning of its topic")
+        assert filled(restarted) == 1
+        assert scene.answers(restarted, "second", 2) == ["p1 other", "p2 None"]
+        restarted.stop()
+
+
+def test_processes_that_share_a_state_directory_have_the_table_each(scene: Scene) -> None:
+    with scene.application.running("--processes", "2") as running:
+        running.wait_for("global stores filled", count=2)
+        scene.order("both", "p1", "p2")
+        assert scene.answers(running, "both", 2) == ["p1 name 1", "p2 name 2"]
+        running.stop()
+    found = {path.name for path in scene.application.state_directory.glob("global*")}
+    assert found == {"global", "global-1"}
+
+
+def test_topology_of_a_global_table_alone_runs_and_is_queried(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    servers, topic = broker.bootstrap_servers, create_topic("people", partitions=3)
+    produce(servers, topic, PEOPLE)
+    builder = StreamsBuilder()
+    builder.global_table(topic, name="people", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+        "processing.guarantee": "exactly_once_v2",
+    }
+    with KafkaStreams(builder.build(), config) as streams:
+        wait_until(
+            lambda: streams.state is State.RUNNING, "running", told=lambda: str(streams.error)
+        )
+        people = streams.store("people")
+        assert people.get("p1").value == "name 1"
+        assert len(list(people.all())) == len(PEOPLE)
+        result = streams.query(KeyQuery("p2"), store="people")
+        assert result.only_value() == "name 2"
+        assert result.global_result is not None
+        assert result.partition_results == {}
+        produce(servers, topic, [(b"new", b"later")])
+        wait_until(lambda: people.get("new"), "the new row")
+        later = streams.query(
+            KeyQuery("new"), store="people", position_bound=PositionBound.at(result.position)
+        )
+        assert later.only_value() == "later"
+        assert any(
+            dict(name.tags).get("task-id") == "-1_-1" and value == len(PEOPLE) + 1
+            for name, value in streams.metrics().items()
+            if name.name == "records-consumed-total"
+        )
+    assert streams.state is State.NOT_RUNNING

@@ -1,0 +1,73 @@
+"""What is distributed, built and installed as a user would have it: outside of this clone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment that holds the wheel and what it needs, and nothing else."""
+
+    directory: Path
+    wheel: Path
+    sdist: Path
+
+    @property
+    def programs(self) -> Path:
+        return self.directory / "bin"
+
+    @property
+    def packages(self) -> Path:
+        (found,) = self.directory.glob("lib/python*/site-packages")
+        return found
+
+    def run(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run one of its programs in a directory, as a shell that knows nothing of the clone."""
+        command = [str(self.programs / words[0]), *words[1:]]
+        return subprocess.run(
+            command, cwd=cwd, env=environment(self), check=False, capture_output=True, text=True
+        )
+
+
+def environment(installed: Installed) -> dict[str, str]:
+    ours = {"PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START"}
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
+    return kept | {"PATH": f"{installed.programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def uv(*words: str, cwd: Path = ROOT) -> str:
+    """Run uv: the one on the PATH, or that of scripts/setup."""
+    program = shutil.which("uv") or str(ROOT / "build" / "uv" / "bin" / "uv")
+    done = subprocess.run(
+        [program, "--quiet", *words], cwd=cwd, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Build the sdist, from it the wheel, and install that with the versions of the lock."""
+    place = tmp_path_factory.mktemp("installed")
+    uv("build", "--out-dir", str(place / "dist"))
+    (wheel,) = (place / "dist").glob("*.whl")
+    (sdist,) = (place / "dist").glob("*.tar.gz")
+    locked = place / "locked.txt"
+    locked.write_text(
+        uv("export", "--locked", "--no-dev", "--no-emit-project", "--no-hashes", "--all-extras")
+    )
+    uv("venv", "--python", sys.executable, str(place / "venv"), cwd=place)
+    installed = Installed(place / "venv", wheel, sdist)
+    python = str(installed.programs / "python")
+    uv("pip", "install", "--python", python, "--constraint", str(locked), str(wheel), cwd=place)
+    return installed

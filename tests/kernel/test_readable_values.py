@@ -1,0 +1,105 @@
+"""Keys and values as lines of text and as JSON, by their serdes."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+
+from pystreams import Serde, serde_of, serdes
+from pystreams.readable_values import bytes_of_json, bytes_of_text, json_of_value, text_of_value
+
+A_UUID = "00000000-0000-0000-0000-00000000002a"
+
+
+@dataclass
+class Order:
+    total: int
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
+
+
+COMMA: Serde[Any] = serde_of(
+    lambda place: f"{place['x']},{place['y']}".encode(),
+    lambda data: dict(zip("xy", map(int, data.split(b",")), strict=True)),
+    "comma",
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "serde", "data"),
+    [
+        ("12", serdes.STRING, b"12"),
+        ("12", serdes.BYTES, b"12"),
+        ("12", serdes.INT, b"\0\0\0\x0c"),
+        ("-1", serdes.LONG, b"\xff" * 8),
+        ("0", serdes.DOUBLE, b"\0" * 8),
+        (A_UUID, serdes.UUID, A_UUID.encode()),
+        ('{"a": 1}', serdes.JSON, b'{"a":1}'),
+        ('{"total": 3, "more": 1}', serdes.json_of(Order), b'{"total":3}'),
+        ("3,4", COMMA, b"3,4"),
+        ('{"x": 3, "y": 4}', COMMA, b"3,4"),
+    ],
+)
+def test_a_line_becomes_what_its_serde_writes(text: str, serde: Serde[Any], data: bytes) -> None:
+    assert bytes_of_text(text, serde, "in") == data
+
+
+@pytest.mark.parametrize(
+    ("value", "serde", "data"),
+    [
+        ("a", serdes.STRING, b"a"),
+        ("a", serdes.BYTES, b"a"),
+        (A_UUID, serdes.UUID, A_UUID.encode()),
+        (12, serdes.INT, b"\0\0\0\x0c"),
+        ({"total": 3}, serdes.json_of(Order), b'{"total":3}'),
+        ({"x": 3, "y": 4}, COMMA, b"3,4"),
+    ],
+)
+def test_json_becomes_what_the_serde_writes(value: Any, serde: Serde[Any], data: bytes) -> None:
+    assert bytes_of_json(value, serde, "in") == data
+
+
+@pytest.mark.parametrize(
+    ("text", "serde", "why"),
+    [
+        ("twelve", serdes.LONG, r"'twelve' does not fit serdes.LONG: invalid literal"),
+        ("no json", serdes.JSON, r"'no json' does not fit serdes.JSON"),
+        ('{"total": "x"}', serdes.json_of(Order), r"does not fit serdes.json_of\(Order\): .*total"),
+        ("x", serdes.UUID, r"does not fit serdes.UUID"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_the_serde(text: str, serde: Serde[Any], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        bytes_of_text(text, serde, "in")
+
+
+def test_a_number_is_no_text_in_json() -> None:
+    with pytest.raises(ValueError, match="written as a JSON string"):
+        bytes_of_json(5, serdes.STRING, "in")
+
+
+@pytest.mark.parametrize(
+    ("value", "json"),
+    [
+        (Order(3), b'{"total":3}'),
+        (Place(1, 2), b'{"x":1,"y":2}'),
+        (b"text", b'"text"'),
+        (b"\xff\0", b'"/wA="'),
+        ({1: uuid.UUID(A_UUID)}, f'{{"1":"{A_UUID}"}}'.encode()),
+        ({"b"}, b'["b"]'),
+    ],
+)
+def test_values_of_classes_are_objects_and_bytes_are_text(value: Any, json: bytes) -> None:
+    assert json_of_value(value) == json
+
+
+def test_a_text_is_shown_as_it_is_and_all_else_as_json() -> None:
+    assert text_of_value('say "hi"') == 'say "hi"'
+    assert text_of_value({"a": 1}) == '{"a":1}'
+    assert text_of_value(uuid.UUID(A_UUID)) == A_UUID
