@@ -64,6 +64,8 @@ class JavaApplications:
             self._process.kill()
         self._process.wait()
         self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def start(self, application_id: str, steps: list[Step], config: Mapping[str, object]) -> None:
         """Start an application; `wait_until_running` tells when it has begun."""

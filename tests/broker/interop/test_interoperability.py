@@ -36,7 +36,7 @@ def side_by_side(
 ) -> Iterator[SideBySide]:
     with JavaApplications(tmp_path / "java.log") as java, PythonApplications() as python:
         yield SideBySide(broker.bootstrap_servers, admin, unique_name, tmp_path, java, python)
-    delete_topics(admin, unique_name)
+    delete_topics(admin, f"{unique_name}-")
 
 
 def test_each_goes_on_with_what_the_other_has_left(side_by_side: SideBySide) -> None:

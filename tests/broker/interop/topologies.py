@@ -18,6 +18,8 @@ Steps = list[Step]
 KAFKA_STREAMS_FORGETS = {
     "final": "Our client ends metadata of offsets with a zero byte, with which Kafka Streams can't "
     "read them: it forgets until when results were sent, and sends them again.",
+    "stream-stream-left": "Kafka Streams looks at what waits, restored, only once more is waiting.",
+    "stream-stream-outer": "The same.",
     "stream-history": "Kafka Streams restores such a buffer with keys that it does not find again.",
 }
 """Topologies that Kafka Streams does not go on with, of what pystreams has left, and why."""
