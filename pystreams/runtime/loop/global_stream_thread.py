@@ -11,8 +11,8 @@ come. While it follows nothing may be taken back, since tasks have seen it: a to
 followed any more (cut off, deleted, created again) stops the application, and the next start reads
 that store anew.
 
-Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while it
-is followed are read, too.
+Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while
+it is followed are read, too.
 """
 
 from __future__ import annotations
