@@ -62,7 +62,7 @@ class GlobalState:
             parts: What the stream threads are made of.
             counts: Partition count of each global topic.
         """
-        if not self._plan.global_subtopologies:
+        if not self.wanted:
             return True
         self._task = GlobalTask(self._plan, global_task_settings(config, parts), counts)
         self._thread = thread = global_stream_thread(self._task, config, parts, self._stop)
@@ -70,6 +70,11 @@ class GlobalState:
         running.start()
         thread.filled.wait()
         return thread.error is None and not self._stop.is_set()
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the topology has global stores."""
+        return bool(self._plan.global_subtopologies)
 
     @property
     def is_all(self) -> bool:
@@ -151,8 +156,7 @@ def global_stream_thread(
             admin=parts.admin,
             directories=parts.directories,
             clock=parts.clock,
-            poll_ms=config.poll_ms,
-            commit_interval_ms=config.commit_interval_ms,
+            settings=parts.settings,
             look_interval_ms=config.metadata_max_age_ms,
         ),
         stop,

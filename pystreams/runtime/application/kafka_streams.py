@@ -353,7 +353,7 @@ class KafkaStreams:
                     topic_entries=inputs.entries,
                     global_stores=self._global.stores,
                 ),
-                settings=ThreadSettings.of(config),
+                settings=ThreadSettings.of(config, global_stores=self._global.wanted),
                 clients=self._clients,
                 admin=admin,
                 input_topics=inputs,

@@ -11,8 +11,8 @@ come. While it follows nothing may be taken back, since tasks have seen it: a to
 followed any more (cut off, deleted, created again) stops the application, and the next start reads
 that store anew.
 
-Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while it
-is followed are read, too.
+Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while
+it is followed are read, too.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.ports import AdminPort, ChangelogBatch, RestoreConsumerPort
+from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.tasks.task_directories import TaskDirectories
 
 _BATCH_RECORDS = 10_000
 _PIECE_RECORDS = 1_000
-_UNCOMMITTED_MAX_BYTES = 32 << 20
+_WITHOUT_LIMIT_BYTES = 64 << 20  # Committed at the latest then: nobody wants it all in memory.
 _DAMAGES_MAX = 3  # So often stores are begun anew while they are filled.
 _RETRY_PAUSE_S = 0.5
 _LOG_EVERY_MS = 10_000
@@ -58,8 +59,7 @@ class GlobalParts:
         admin: Tells what the topics hold.
         directories: Has the stores' directory.
         clock: The clock.
-        poll_ms: How long to wait for records.
-        commit_interval_ms: How often to commit.
+        settings: How long to wait for records, how often to commit, and how much to hold.
         look_interval_ms: How often to look whether the topics are still the same.
     """
 
@@ -68,8 +68,7 @@ class GlobalParts:
     admin: AdminPort
     directories: TaskDirectories
     clock: Clock
-    poll_ms: int
-    commit_interval_ms: int
+    settings: ThreadSettings
     look_interval_ms: int
 
 
@@ -102,6 +101,8 @@ class GlobalStreamThread:
         self._missing: set[str] = set()
         self._committed_ms = self._looked_ms = self._logged_ms = 0.0
         self._uncommitted = False
+        limit = parts.settings.memory.uncommitted_max_bytes
+        self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
 
     # ------------------------------------------------------------------ from any thread
 
@@ -216,7 +217,9 @@ class GlobalStreamThread:
             _log.info("filling global stores", topics=topics, records=remaining)
 
     def _poll(self) -> None:
-        batches = self._parts.consumer.poll(_BATCH_RECORDS, self._parts.poll_ms / 1000)
+        batches = self._parts.consumer.poll(
+            _BATCH_RECORDS, self._parts.settings.polls.poll_ms / 1000
+        )
         for batch in batches:
             self._process(batch)
         if self._uncommitted and self._commit_due():
@@ -229,7 +232,7 @@ class GlobalStreamThread:
             piece = messages[start : start + _PIECE_RECORDS]
             self._task.process(partition, piece, now_ms)
             self._uncommitted = True
-            if self._task.state.uncommitted_bytes() > _UNCOMMITTED_MAX_BYTES:
+            if self._task.state.uncommitted_bytes() > self._uncommitted_max_bytes:
                 self._commit()
         next_offset = self._next_offsets[partition]
         if messages:
@@ -244,7 +247,7 @@ class GlobalStreamThread:
 
     def _commit_due(self) -> bool:
         since_ms = self._clock.monotonic_ms() - self._committed_ms
-        return since_ms >= self._parts.commit_interval_ms
+        return since_ms >= self._parts.settings.commit_interval_ms
 
     def _commit(self) -> None:
         self._task.commit()
