@@ -192,8 +192,7 @@ class KafkaStreams:
         self._stop.set()
         for thread in self._threads:
             thread.stop()
-        if not self._running_threads:
-            self._global.stop()
+        self._global.stop_filling()
         if not self._started:
             self._finished.set()
         return self.wait(timeout_s)
@@ -368,7 +367,7 @@ class KafkaStreams:
             if self._global.fill(config, parts, topics.global_counts):
                 self._run_threads(parts, cleaner)
         finally:
-            self._global.close()
+            self._global.close(self._error)
             self._event_loop.close()
             directory.close()
 

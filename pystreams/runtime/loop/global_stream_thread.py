@@ -18,7 +18,7 @@ it is followed are read, too.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pystreams.errors import (
@@ -61,6 +61,7 @@ class GlobalParts:
         clock: The clock.
         settings: How long to wait for records, how often to commit, and how much to hold.
         look_interval_ms: How often to look whether the topics are still the same.
+        failed: Called with what has failed, when it has; tasks are to end then.
     """
 
     task: GlobalTask
@@ -70,12 +71,13 @@ class GlobalParts:
     clock: Clock
     settings: ThreadSettings
     look_interval_ms: int
+    failed: Callable[[StreamsError], None]
 
 
 class GlobalStreamThread:
     """The loop that owns the global stores.
 
-    `run` blocks until `stop` is called or an error ends it, which is then in `error`. A simulation
+    `run` blocks until `stop` is called; what fails meanwhile is in `error`. A simulation
     calls what it consists of: `fill`, `run_once` as often as it likes, `shut_down`.
 
     Args:
@@ -85,7 +87,7 @@ class GlobalStreamThread:
 
     Attributes:
         name: The thread's name.
-        error: What ended the loop, or None.
+        error: What failed, or None.
         filled: Set when all stores are filled; or when the loop has ended.
     """
 
@@ -99,6 +101,7 @@ class GlobalStreamThread:
         self._unfilled: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._missing: set[str] = set()
+        self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = 0.0
         self._uncommitted = False
         limit = parts.settings.memory.uncommitted_max_bytes
@@ -121,15 +124,20 @@ class GlobalStreamThread:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
-        """Run until stopped; keeps what ended it in `error`."""
+        """Run until stopped; keeps what failed in `error`.
+
+        After a failure the stores stay as they are until it is stopped: tasks may still read them.
+        """
         try:
             self.fill()
             while not self._stop.is_set():
                 self.run_once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
-            self._failed("global stream thread failed", error)
-        finally:
-            self.shut_down()
+            known = self._failed("global stream thread failed", error)
+            self.filled.set()
+            self._parts.failed(known)
+            self._stop.wait()
+        self.shut_down()
 
     def fill(self) -> None:
         """Open the stores and fill them to the ends of their topics; returns early when stopped.
@@ -148,7 +156,7 @@ class GlobalStreamThread:
                 damages += 1
                 if damages > _DAMAGES_MAX:
                     raise
-                self._rebuild_after(error)
+                self._task.state.rebuild(self._store_of(error), str(error))
                 self._begin()
             self._log_progress()
         if self._stop.is_set():
@@ -170,17 +178,28 @@ class GlobalStreamThread:
         try:
             self._poll()
         except (OffsetOutOfRangeError, StateStoreCorruptedError) as error:
-            store = self._rebuild_after(error)
+            store = self._store_of(error)
+            self.empty_at_end(store, str(error))
             raise StateStoreError(
                 store,
-                f"it can't follow its topic any more, and was emptied ({error}). What it held has "
-                "been used; start again: it is then read anew from the beginning of the topic",
+                f"it can't follow its topic any more ({error}). Tasks have used what it held, so "
+                "the application stops; start again: the store is then read anew from the "
+                "beginning of the topic",
             ) from error
         self._look_if_due()
 
+    def empty_at_end(self, store: str, reason: str) -> None:
+        """Take note that a store is to be emptied when nobody reads it any more.
+
+        Args:
+            store: Its name.
+            reason: Why, for the log.
+        """
+        self._to_empty[store] = reason
+
     def shut_down(self) -> None:
         """Commit what was processed, unless that failed; close stores and consumer."""
-        for step in (self._last_commit, self._task.close, self._parts.consumer.close):
+        for step in (self._last_commit, self._empty, self._task.close, self._parts.consumer.close):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - the other steps must still run
@@ -258,16 +277,15 @@ class GlobalStreamThread:
         if self.error is None and self._uncommitted:
             self._commit()
 
-    def _rebuild_after(self, error: StreamsError) -> str:
-        """Empty the store that an error is about; return its name."""
-        state = self._task.state
-        if isinstance(error, OffsetOutOfRangeError):
-            store = state.store_of(error.partition.topic)
-        else:
-            assert isinstance(error, StateStoreCorruptedError), "nothing else empties a store"
-            store = error.store
-        state.rebuild(store, str(error))
-        return store
+    def _empty(self) -> None:
+        for store, reason in self._to_empty.items():
+            self._task.state.rebuild(store, reason)
+
+    def _store_of(self, error: OffsetOutOfRangeError | StateStoreCorruptedError) -> str:
+        """Return the store that an error is about."""
+        if isinstance(error, StateStoreCorruptedError):
+            return error.store
+        return self._task.state.store_of(error.partition.topic)
 
     # ------------------------------------------------------------------ the topics
 
@@ -326,8 +344,9 @@ class GlobalStreamThread:
             self._logged_ms = now_ms
             _log.info("still filling global stores", remaining_records=self.remaining_records())
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _failed(self, what: str, error: Exception) -> StreamsError:
         """Keep the first error, and log each with the lines that tell where it was raised."""
         known = as_streams_error(error)
         self.error = self.error or known
         _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
+        return known
