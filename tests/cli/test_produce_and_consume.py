@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -80,7 +80,7 @@ def test_numbers_are_written_and_read_by_the_serde_of_the_sink(shop: Shop) -> No
 
 def test_json_carries_whole_records_there_and_back(shop: Shop, tmp_path: Path) -> None:
     shop.create_topics()
-    records = [
+    records: list[dict[str, Any]] = [
         {"timestamp": 7, "key": "a", "value": {"total": 1}, "headers": {"h": "x"}},
         {"timestamp": 8, "key": "a", "value": None},
         {"timestamp": 9, "key": None, "value": {"total": 2}},

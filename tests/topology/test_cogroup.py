@@ -333,7 +333,7 @@ def test_what_is_no_grouped_stream_or_no_function_is_refused(builder: StreamsBui
     cogrouped = one.cogroup(add)
     elsewhere = grouped(StreamsBuilder(), "two")
     calls: list[Callable[[], object]] = [
-        lambda: one.cogroup(None),  # type: ignore[arg-type]
+        lambda: one.cogroup(None),  # type: ignore[call-overload]
         lambda: one.cogroup(empty),  # type: ignore[arg-type]
         lambda: cogrouped.cogroup(None, add),  # type: ignore[arg-type]
         lambda: cogrouped.cogroup(stream_of(builder, "two"), add),  # type: ignore[arg-type]

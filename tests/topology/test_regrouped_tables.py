@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pystreams import KGroupedTable, KTable, StreamsBuilder
+from pystreams import KGroupedTable, KTable, Serde, StreamsBuilder, serde_of
 from pystreams.serdes import JSON, LONG, STRING
 
 REPARTITION = "app-residents-repartition"
@@ -149,3 +149,27 @@ def test_aggregation_of_an_aggregation_moves_its_rows(
     driver = run(drive, ("a", "x", 1), ("b", "x", 2), ("a", "y", 3))
 
     assert out(driver)[-2:] == [("1", 1), ("2", 1)]
+
+
+class Place:
+    """A key that is equal to itself alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+PLACE: Serde[Place] = serde_of(lambda place: place.name.encode(), lambda data: Place(data.decode()))
+
+
+def test_a_change_within_a_group_whose_key_knows_no_equality_travels_as_two_records(
+    builder: StreamsBuilder, drive: Any
+) -> None:
+    homes = builder.table("homes", key_serde=STRING, value_serde=STRING)
+    homes.group_by(
+        lambda name, city: (Place(city), name), key_serde=PLACE, value_serde=STRING
+    ).count(name="residents")
+
+    driver = run(drive, ("a", "Oslo", 1), ("a", "Oslo", 2))
+
+    values = [value for _, value, *_ in driver.produced_raw(REPARTITION)]
+    assert values == [b"a\x01", b"a\x00", b"a\x01"]

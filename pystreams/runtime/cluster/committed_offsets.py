@@ -11,7 +11,8 @@ under its store's name the time (ms) until which they were sent, as in Kafka Str
 `stream-time <node>` stands the stream time (ms) an operator had, which Kafka Streams forgets. Keys
 that say what was read (`topic_ids`) or published (`publishing_mark`) have 0 as their value.
 
-Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does.
+Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does;
+and so is what stands behind such a text, which the client may add.
 
 Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMetadata`.
 """
@@ -19,7 +20,7 @@ Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMeta
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 import struct
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from typing import NamedTuple
 _TIME = struct.Struct(">bq")
 _INT = struct.Struct(">i")
 _VALUE = struct.Struct(">q")
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 NUMBERS_MAX_BYTES = 2000
 """Of entries with numbers: with those of topics they fit into Kafka's `offset.metadata.max.bytes`,
@@ -113,10 +115,7 @@ def entries_of(metadata: str) -> list[str]:
 
 def numbers_of(metadata: str) -> dict[str, int]:
     """Return the entries in a metadata text, in their order; none for any other text."""
-    try:
-        data = base64.b64decode(metadata, validate=True)
-    except (binascii.Error, ValueError):
-        return {}
+    data = _decoded(metadata)
     return decode_entries(data[_TIME.size :]) if data and data[0] == 2 else {}
 
 
@@ -143,12 +142,14 @@ def decode_entries(data: bytes) -> dict[str, int]:
 
 def decode_partition_time(metadata: str) -> int:
     """Return the partition time of a metadata text (ms), -1 when it holds none."""
-    try:
-        data = base64.b64decode(metadata, validate=True)
-        if len(data) >= _TIME.size and data[0] == 2:
-            return int(_TIME.unpack_from(data)[1])
-        if len(data) == _TIME.size and data[0] == 1:
-            return int(_TIME.unpack(data)[1])
-    except (binascii.Error, ValueError):
-        return UNKNOWN_TIME
+    data = _decoded(metadata)
+    if len(data) >= _TIME.size and data[0] in (1, 2):
+        return int(_TIME.unpack_from(data)[1])
     return UNKNOWN_TIME
+
+
+def _decoded(metadata: str) -> bytes:
+    """Return the bytes of as much of a text as is base64."""
+    text = _BASE64.match(metadata)
+    assert text is not None, "it matches what is empty"
+    return base64.b64decode(text[0])

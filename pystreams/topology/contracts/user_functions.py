@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pystreams.errors import TopologyError
 from pystreams.kernel.async_functions import NOT_ASYNC, is_async
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+Aggregate_co = TypeVar("Aggregate_co", covariant=True)
+
 KEY_VALUE = ("key", "value")
 VALUE = ("value",)
 _TAKEN = {"process": "record", "transform": "key, value"}
+
+
+class Initializer(Protocol[Aggregate_co]):
+    """Returns what an aggregate begins with.
+
+    A protocol, not a `Callable`: so mypy knows the aggregate's type before it looks at an
+    aggregator that is a lambda, and tells one that returns something else.
+    """
+
+    def __call__(self) -> Aggregate_co:
+        """Return a new one."""
 
 
 def checked(function: Function, operation: str, parameters: tuple[str, ...]) -> Function:

@@ -28,6 +28,7 @@ from pystreams.topology.contracts.processor import (
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
+    Initializer,
     checked,
     with_or_without_key,
 )
@@ -86,7 +87,7 @@ from pystreams.topology.options.operation_options import (
 from pystreams.topology.options.stream_joined import StreamJoined, StreamJoinedOptions
 from pystreams.topology.options.suppressed import Suppressed
 from pystreams.topology.options.table_joined import TableJoined
-from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VOther
+from pystreams.topology.options.type_variables import K2, V2, K, V, VAgg, VFolded, VOther
 
 
 class KStream(Generic[K, V]):
@@ -1184,7 +1185,7 @@ class KGroupedStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1205,34 +1206,34 @@ class KGroupedStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]:
         """Fold the values of each key into one of another type, which has a serde of its own.
 
         A ready one, such as `aggregate(aggregations.mean())`, brings all of it; `value_serde` is
@@ -1305,7 +1306,15 @@ class KGroupedStream(Generic[K, V]):
             WindowedGroups(self._groups, windows, late=late, idle_timeout_ms=idle_timeout_ms)
         )
 
-    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]:
+    @overload
+    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg]) -> CogroupedKStream[K, VAgg]: ...
+
+    @overload
+    def cogroup(
+        self, aggregator: Callable[[K, V, VAgg], VAgg | None]
+    ) -> CogroupedKStream[K, VAgg]: ...
+
+    def cogroup(self, aggregator: Callable[[K, V, VAgg], VAgg | None]) -> CogroupedKStream[K, VAgg]:
         """Begin to aggregate several grouped streams into one table.
 
         Args:
@@ -1329,7 +1338,9 @@ class CogroupedKStream(Generic[K, VAgg]):
         self._cogroups = cogroups
 
     def cogroup(
-        self, grouped: KGroupedStream[K, VOther], aggregator: Callable[[K, VOther, VAgg], VAgg]
+        self,
+        grouped: KGroupedStream[K, VOther],
+        aggregator: Callable[[K, VOther, VAgg], VAgg | None],
     ) -> CogroupedKStream[K, VAgg]:
         """Return these streams and another one; one that is here already gets the new aggregator.
 
@@ -1350,7 +1361,7 @@ class CogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
@@ -1402,7 +1413,7 @@ class TimeWindowedCogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, VAgg] | None = None,
@@ -1432,7 +1443,7 @@ class SessionWindowedCogroupedKStream(Generic[K, VAgg]):
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
+        initializer: Initializer[VAgg],
         merger: Callable[[K, VAgg, VAgg], VAgg],
         *,
         node_name: str | None = None,
@@ -1486,7 +1497,7 @@ class TimeWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1505,34 +1516,34 @@ class TimeWindowedKStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]:
         """Fold the values of each key and window into one of another type, with its own serde.
 
         Or give a ready one, as to `KGroupedStream.aggregate`.
@@ -1582,7 +1593,7 @@ class SessionWindowedKStream(Generic[K, V]):
 
     def reduce(
         self,
-        reducer: Callable[[V, V], V],
+        reducer: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1601,36 +1612,36 @@ class SessionWindowedKStream(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        aggregator: Callable[[K, V, VAgg], VAgg],
-        merger: Callable[[K, VAgg, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        aggregator: Callable[[K, V, VFolded], VFolded | None],
+        merger: Callable[[K, VFolded, VFolded], VFolded],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         aggregator: Any = None,
         merger: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[Windowed[K], VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[Windowed[K], VFolded]:
         """Fold the values of each session into one of another type, which has its own serde.
 
         Or give a ready one, as to `KGroupedStream.aggregate`.
@@ -1678,8 +1689,8 @@ class KGroupedTable(Generic[K, V]):
 
     def reduce(
         self,
-        adder: Callable[[V, V], V],
-        subtractor: Callable[[V, V], V],
+        adder: Callable[[V, V], V | None],
+        subtractor: Callable[[V, V], V | None],
         *,
         node_name: str | None = None,
         materialized: Materialized[K, V] | None = None,
@@ -1701,36 +1712,36 @@ class KGroupedTable(Generic[K, V]):
     @overload
     def aggregate(
         self,
-        aggregation: Aggregation[V, Any, VAgg],
+        aggregation: Aggregation[V, Any, VFolded],
         /,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     @overload
     def aggregate(
         self,
-        initializer: Callable[[], VAgg],
-        adder: Callable[[K, V, VAgg], VAgg],
-        subtractor: Callable[[K, V, VAgg], VAgg],
+        initializer: Initializer[VFolded],
+        adder: Callable[[K, V, VFolded], VFolded | None],
+        subtractor: Callable[[K, V, VFolded], VFolded | None],
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]: ...
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]: ...
 
     def aggregate(
         self,
-        initializer: Callable[[], VAgg] | Aggregation[V, Any, VAgg],
+        initializer: Initializer[VFolded] | Aggregation[V, Any, VFolded],
         adder: Any = None,
         subtractor: Any = None,
         *,
         node_name: str | None = None,
-        materialized: Materialized[K, VAgg] | None = None,
-        **options: Unpack[MaterializedOptions[K, VAgg]],
-    ) -> KTable[K, VAgg]:
+        materialized: Materialized[K, VFolded] | None = None,
+        **options: Unpack[MaterializedOptions[K, VFolded]],
+    ) -> KTable[K, VFolded]:
         """Fold the rows of each group into a value of another type, which has a serde of its own.
 
         Or give a ready one that can be undone, as to `KGroupedStream.aggregate`: `count`, `sum`,

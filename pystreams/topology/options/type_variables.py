@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     V2 = TypeVar("V2", default=Any)
     VOther = TypeVar("VOther", default=Any)
     VAgg = TypeVar("VAgg", default=Any)
+    # With a default mypy would pass over an initializer that is none.
+    VFolded = TypeVar("VFolded")
 else:
     from typing import TypeVar
 
@@ -26,5 +28,6 @@ else:
     V2 = TypeVar("V2")
     VOther = TypeVar("VOther")
     VAgg = TypeVar("VAgg")
+    VFolded = TypeVar("VFolded")
 
-__all__ = ["K2", "V2", "K", "V", "VAgg", "VOther"]
+__all__ = ["K2", "V2", "K", "V", "VAgg", "VFolded", "VOther"]

@@ -19,6 +19,7 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 Serialize = Callable[[Any], bytes]
 
+_KAFKAS_CHOICE: Sequence[int | None] = (None,)
 _REMEMBERED_KEYS = 4096
 
 
@@ -149,30 +150,31 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
         )
         return targets[topic]
 
-    def choose(key: Any, value: Any, timestamp: int, headers: Headers) -> Sequence[OutputBuffer]:
+    def choose(
+        key: Any, value: Any, timestamp: int, headers: Headers
+    ) -> tuple[str, Sequence[int | None]]:
         topic = static_topic
         if extract is not None:
             source = task.record.metadata() or (None, None, None)
             topic = extract(key, value, RecordForRouting(timestamp, headers, *source))
         if partitioner is None:
-            return (task.output(topic),)
+            return topic, _KAFKAS_CHOICE
         chosen = partitioner(topic, key, value, task.num_partitions(topic))
         if isinstance(chosen, AbstractSet):
-            return [task.output(topic, partition) for partition in sorted(chosen)]
+            return topic, sorted(chosen)
         if isinstance(chosen, list | tuple):
             raise TypeError(f"the partitioner returned {chosen!r}: several partitions are a set")
-        return (task.output(topic, chosen),)
+        return topic, (chosen,)
 
     def step(key: Any, value: Any, timestamp: int, headers: Headers) -> None:
         try:
-            outputs = choose(key, value, timestamp, headers)
+            topic, partitions = choose(key, value, timestamp, headers)
         except Exception as error:  # noqa: BLE001 - the user's extractor may raise anything
             task.report_error(error, name)
             return
-        if not outputs:
+        if not partitions:
             task.record_dropped(name, "the partitioner chose no partition")
             return
-        topic = outputs[0].topic
         serialize_key, serialize_value = targets.get(topic) or bind(topic)
         try:
             raw_key = None if key is None else serialize_key(key)
@@ -182,12 +184,13 @@ def _routing_sink(node: SinkNode, task: TaskContext) -> Step:
             if again is None:
                 return
             raw_key, raw_value = again
-        if partitioner is not None and raw_key is not None and outputs[0].partition is None:
+        if partitioner is not None and raw_key is not None and partitions[0] is None:
             # Chosen here as the producer would: in a buffer of its own it might change places with
             # a record of its key that the partitioner has placed.
-            outputs = (task.output(topic, partition_of(raw_key, task.num_partitions(topic))),)
-        for output in outputs:
-            output.records.append((raw_key, raw_value, timestamp, headers))
+            partitions = (partition_of(raw_key, task.num_partitions(topic)),)
+        record = (raw_key, raw_value, timestamp, headers)
+        for partition in partitions:
+            task.output(topic, partition).records.append(record)
 
     return step
 

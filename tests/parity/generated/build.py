@@ -10,8 +10,15 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from pystreams import KGroupedTable, KStream, KTable, StreamsBuilder
+from pystreams import (
+    KGroupedTable,
+    KStream,
+    KTable,
+    StreamsBuilder,
+    TableJoined,
+)
 from tests.parity.generated import functions, options
+from tests.parity.generated.build_tables import joined_by_foreign_key, of_table
 from tests.parity.generated.functions import (
     AGGREGATORS,
     FLAT_VALUES,
@@ -23,7 +30,11 @@ from tests.parity.generated.functions import (
     VALUES,
 )
 from tests.parity.generated.options import Step
-from tests.parity.generated.processors import processor, store_builder
+from tests.parity.generated.processors import (
+    processor,
+    store_builder,
+    transformer,
+)
 
 
 class CaseTopology:
@@ -54,7 +65,7 @@ class CaseTopology:
         if operation in _GROUPING:
             return _GROUPING[operation](step, source, other)
         if isinstance(source, KTable):
-            return _of_table(step, source, other)
+            return self._of_table(step, source, other)
         own: dict[str, Callable[[Step, KStream[Any, Any]], Any]] = {
             "peek": self._peek,
             "foreach": self._foreach,
@@ -77,6 +88,29 @@ class CaseTopology:
         consumed: Any = options.consumed(step.get("consumed"))
         kept: Any = options.kept(step.get("materialized"))
         return self.builder.table(step["topic"], consumed=consumed, materialized=kept)
+
+    def _of_table(self, step: Step, table: KTable[Any, Any], other: Any) -> Any:
+        if step["op"] == "transform_values":
+            return table.transform_values(
+                lambda: transformer(step),
+                stores=self._stores(step),
+                node_name=step.get("name"),
+                materialized=options.kept(step.get("materialized")),
+            )
+        if "foreign_key" in step:
+            return joined_by_foreign_key(step, table, other, self._table_joined(step))
+        return of_table(step, table, other)
+
+    def _table_joined(self, step: Step) -> TableJoined[Any, Any] | None:
+        if "partitioners" not in step:
+            return None
+
+        def partitioner(topic: str, key: Any, _value: Any, count: int) -> int:
+            self._see(step["label"])(key, f"{topic} of {count}")
+            return 0
+
+        chosen = dict.fromkeys(step["partitioners"], partitioner)
+        return TableJoined(chosen.get("this"), chosen.get("other"))
 
     # ------------------------------------------------------------------ side effects
 
@@ -122,12 +156,16 @@ class CaseTopology:
             split.no_default_branch()
 
     def _process(self, step: Step, stream: KStream[Any, Any]) -> Any:
-        stores = []
-        if "store" in step:
-            self.builder.add_state_store(store_builder(step["store"]))
-            stores = [step["store"]["name"]]
         method = stream.process if step["op"] == "process" else stream.process_values
+        stores = self._stores(step)
         return method(lambda: processor(step), stores=stores, name=step.get("name"))
+
+    def _stores(self, step: Step) -> list[str]:
+        """Add the store of a processor, if it has one; return the names of its stores."""
+        if "store" not in step:
+            return []
+        self.builder.add_state_store(store_builder(step["store"]))
+        return [step["store"]["name"]]
 
 
 # ---------------------------------------------------------------------- streams
@@ -144,11 +182,11 @@ def _of_stream(step: Step, stream: KStream[Any, Any], other: Any) -> Any:
         case "map":
             return stream.map(functions.pair(fn), name=name)
         case "map_values":
-            return stream.map_values(**_mapper(step, VALUES), name=name)
+            return stream.map_values(**functions.mapper(step, VALUES), name=name)
         case "flat_map":
             return stream.flat_map(functions.pairs(fn), name=name)
         case "flat_map_values":
-            return stream.flat_map_values(**_mapper(step, FLAT_VALUES), name=name)
+            return stream.flat_map_values(**functions.mapper(step, FLAT_VALUES), name=name)
         case "select_key":
             return stream.select_key(KEYS[fn], name=name)
         case "merge":
@@ -162,15 +200,8 @@ def _of_stream(step: Step, stream: KStream[Any, Any], other: Any) -> Any:
         case "join":
             return _joined(step, stream, other)
         case "to":
-            return stream.to(_topic(step), **options.named(step.get("produced")))
+            return stream.to(_topic(step), **options.produced(step.get("produced")))
     raise AssertionError(f"no operation of a stream is called {step['op']}")
-
-
-def _mapper(step: Step, known: dict[str, Callable[[Any, Any], Any]]) -> dict[str, Any]:
-    mapper = known[step["fn"]]
-    if step.get("with_key"):
-        return {"mapper": mapper, "with_key": True}
-    return {"mapper": lambda value: mapper(None, value)}
 
 
 def _topic(step: Step) -> Any:
@@ -191,41 +222,6 @@ def _joined(step: Step, stream: KStream[Any, Any], other: Any) -> Any:
     windows = options.join_windows(step["windows"])
     chosen = options.stream_joined(step.get("joined"))
     return method(other, called, windows, with_key=with_key, **chosen)
-
-
-# ---------------------------------------------------------------------- tables
-
-
-def _of_table(step: Step, table: KTable[Any, Any], other: Any) -> Any:
-    name: Any = step.get("name")
-    kept: Any = options.kept(step.get("materialized"))
-    match step["op"]:
-        case "filter":
-            return table.filter(PREDICATES[step["fn"]], node_name=name, materialized=kept)
-        case "filter_not":
-            return table.filter_not(PREDICATES[step["fn"]], node_name=name, materialized=kept)
-        case "map_values":
-            return table.map_values(**_mapper(step, VALUES), node_name=name, materialized=kept)
-        case "to_stream":
-            mapper = KEYS[step["fn"]] if "fn" in step else None
-            return table.to_stream(mapper, name=name)  # type: ignore[arg-type]
-        case "join":
-            joiner = JOINERS[step["fn"]]
-            method: Any = {
-                "inner": table.join,
-                "left": table.left_join,
-                "outer": table.outer_join,
-            }[step["kind"]]
-            called = functools.partial(joiner, None)
-            if "foreign_key" in step:
-                foreign_key = functools.partial(KEYS[step["foreign_key"]], None)
-                return method(
-                    other, called, foreign_key=foreign_key, node_name=name, materialized=kept
-                )
-            return method(other, called, node_name=name, materialized=kept)
-        case "suppress":
-            return table.suppress(options.suppressed(step))
-    raise AssertionError(f"no operation of a table is called {step['op']}")
 
 
 # ---------------------------------------------------------------------- groups

@@ -23,7 +23,7 @@ from tests.parity.generated.exclusions import excluded
 from tests.parity.generated.kafka import KafkaStreams
 
 FILE = Path(__file__).parents[1] / "golden" / "generated_cases.jsonl.gz"
-LEAST = 320
+LEAST = 600
 _TIMES = 2
 
 

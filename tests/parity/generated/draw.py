@@ -39,6 +39,7 @@ _OPERATIONS: dict[str, list[tuple[int, str, _Operation]]] = {
     "table": [
         (4, "", draw_tables.filtered),
         (4, "", draw_tables.mapped_values),
+        (4, "transform_values", draw_tables.transformed_values),
         (5, "", draw_tables.to_stream),
         (5, "", draw_tables.group_by),
         (7, "", draw_tables.joined),

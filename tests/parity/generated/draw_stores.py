@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tests.parity.generated.drawing import Drawing, Made, keeps_ms
 from tests.parity.generated.options import Step
 
@@ -43,6 +45,12 @@ def with_switches(drawing: Drawing, chosen: Step) -> Step:
     if drawing.percent(20):
         chosen["logging"] = drawing.percent(50)
     return chosen
+
+
+def store(drawing: Drawing, kinds: Sequence[str] = ("key_value", "timestamped", "memory")) -> Step:
+    """Return a store of a processor's own."""
+    made: Step = {"kind": drawing.one_of(kinds), "name": drawing.new_name()}
+    return made | ({"caching": True} if drawing.percent(40) else {})
 
 
 def versioned(drawing: Drawing, serdes: Step) -> Step:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from tests.parity.generated.coverage import outs
-from tests.parity.generated.draw_stores import kept, versioned
+from tests.parity.generated.draw_stores import kept, store, versioned
 from tests.parity.generated.drawing import Drawing, Made
 from tests.parity.generated.functions import (
     FLAT_VALUES,
     JOINERS,
     KEYS,
     LONG_VALUES,
+    PARTITIONERS,
     PREDICATES,
     VALUES,
 )
 from tests.parity.generated.options import Step
+
+# More of them, one upon the other, make of a few records millions.
+_MOST_JOINS = 3
 
 
 def stream(drawing: Drawing) -> None:
@@ -114,14 +118,12 @@ def ended(drawing: Drawing, source: Made) -> None:
 
 # ---------------------------------------------------------------------- processors
 
-_STORES = ("key_value", "timestamped", "memory")
-
 
 def processed(drawing: Drawing, source: Made) -> None:
     kind = drawing.one_of(("tag", "count", "wall_clock", "stream_time"))
     step: Step = {"op": "process", "kind": kind}
     if kind == "count":
-        step["store"] = _store(drawing)
+        step["store"] = store(drawing)
     if kind.endswith(("clock", "time")):
         step["every_ms"] = drawing.span(1, 3, 10)
     value = "string" if kind == "count" or source.value == "string" else source.value
@@ -135,14 +137,9 @@ def processed(drawing: Drawing, source: Made) -> None:
 def processed_values(drawing: Drawing, source: Made) -> None:
     step: Step = {"op": "process_values", "kind": "number"}
     if drawing.percent(50):
-        step["store"] = _store(drawing) | {"kind": drawing.one_of(("key_value", "memory"))}
+        step["store"] = store(drawing, ("key_value", "memory"))
     drawing.sometimes_named(step)
     drawing.add(step, drawing.new("stream", key=source.key), source)
-
-
-def _store(drawing: Drawing) -> Step:
-    store: Step = {"kind": drawing.one_of(_STORES), "name": drawing.new_name()}
-    return store | ({"caching": True} if drawing.percent(40) else {})
 
 
 # ---------------------------------------------------------------------- several streams, topics
@@ -169,7 +166,9 @@ def split(drawing: Drawing, source: Made) -> None:
     if drawing.percent(60):
         step["default"] = _branch(drawing, {}, "-rest")
     drawing.add(step, None, source)
-    drawing.made += [Made(out, "stream", source.key, source.value) for out in outs(step)]
+    drawing.made += [
+        Made(out, "stream", source.key, source.value, joins=source.joins) for out in outs(step)
+    ]
 
 
 def _branch(drawing: Drawing, branch: Step, suffix: str) -> Step:
@@ -182,9 +181,15 @@ def _branch(drawing: Drawing, branch: Step, suffix: str) -> Step:
 def repartitioned(drawing: Drawing, source: Made) -> None:
     step: Step = {"op": "repartition"}
     options = drawing.sometimes_named(drawing.serdes(source.key, source.value))
+    _partitioner(drawing, options)
     if options:
         step["repartitioned"] = options
     drawing.add(step, drawing.new("stream", key=source.key, value=source.value), source)
+
+
+def _partitioner(drawing: Drawing, options: Step) -> None:
+    if drawing.percent(15):
+        options["partitioner"] = drawing.one_of([*PARTITIONERS])
 
 
 def to_topic(drawing: Drawing, source: Made) -> None:
@@ -193,6 +198,7 @@ def to_topic(drawing: Drawing, source: Made) -> None:
     if drawing.percent(15):
         step["extractor"] = True
     produced = drawing.sometimes_named(drawing.serdes(source.key, source.value), chance=15)
+    _partitioner(drawing, produced)
     if produced:
         step["produced"] = produced
     drawing.add(step, None, source)
@@ -204,7 +210,8 @@ def through(drawing: Drawing, source: Made) -> None:
         return
     topic = drawing.topic("through")
     drawing.add({"op": "to", "topic": topic}, None, source)
-    drawing.add({"op": "stream", "topics": [topic]}, drawing.new("stream"))
+    made = drawing.new("stream", joins=source.joins)
+    drawing.add({"op": "stream", "topics": [topic]}, made)
 
 
 def to_table(drawing: Drawing, source: Made) -> None:
@@ -232,7 +239,10 @@ def joined_with_table(drawing: Drawing, source: Made) -> None:
 
 
 def joined_with_stream(drawing: Drawing, source: Made) -> None:
-    other = drawing.pick("stream", where=lambda each: each.key == source.key)
+    def fits(each: Made) -> bool:
+        return each.key == source.key and each.joins + source.joins < _MOST_JOINS
+
+    other = drawing.pick("stream", where=fits)
     if other is None:
         return
     step: Step = {"op": "join", "kind": drawing.one_of(("inner", "left", "outer"))}
@@ -262,11 +272,13 @@ def joined_with_stream(drawing: Drawing, source: Made) -> None:
         options["logging"] = drawing.percent(50)
     if options:
         step["joined"] = options
-    _join(drawing, step, source, other)
+    _join(drawing, step, source, other).joins += 1
 
 
-def _join(drawing: Drawing, step: Step, source: Made, other: Made) -> None:
+def _join(drawing: Drawing, step: Step, source: Made, other: Made) -> Made:
     step["fn"] = drawing.one_of([*JOINERS])
     if drawing.percent(40):
         step["with_key"] = True
-    drawing.add(step, drawing.new("stream", key=source.key), source, other)
+    made = drawing.new("stream", key=source.key)
+    drawing.add(step, made, source, other)
+    return made

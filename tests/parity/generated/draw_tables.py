@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parity.generated.draw_stores import kept, kept_windows
+from tests.parity.generated.draw_stores import kept, kept_windows, store
 from tests.parity.generated.draw_streams import value_of
 from tests.parity.generated.drawing import Drawing, Made
 from tests.parity.generated.functions import JOINERS, KEYS, PREDICATES, VALUES
@@ -43,6 +43,18 @@ def mapped_values(drawing: Drawing, source: Made) -> None:
 
 def _kept_maybe(drawing: Drawing, key: str, value: str) -> Step:
     return kept(drawing, key, value) if drawing.percent(40) else {}
+
+
+def transformed_values(drawing: Drawing, source: Made) -> None:
+    step: Step = {"op": "transform_values"}
+    drawing.sometimes_named(step)
+    step |= _kept_maybe(drawing, source.key, "string")
+    options = step.get("materialized", {})
+    # One that is asked at each lookup, of a table that is not kept, must not write.
+    if ("name" in options or "supplier" in options) and drawing.percent(60):
+        step["store"] = store(drawing, ("key_value", "memory"))
+    made = drawing.new("table", key=source.key, windows=source.windows)
+    drawing.add(step, made, source)
 
 
 def to_stream(drawing: Drawing, source: Made) -> None:
@@ -109,6 +121,11 @@ def joined_by_foreign_key(drawing: Drawing, source: Made) -> None:
     step["fn"] = drawing.one_of([*JOINERS])
     step["foreign_key"] = drawing.one_of([*KEYS, "of_rows", "of_rows"])
     drawing.sometimes_named(step)
+    if drawing.percent(30):
+        step["with_key"] = True
+    if drawing.percent(30):
+        step["partitioners"] = drawing.one_of((["this"], ["other"], ["this", "other"]))
+        step["label"] = f"partitions-{drawing.number()}"
     step |= _kept_maybe(drawing, "string", "string")
     drawing.add(step, drawing.new("table"), source, other)
 

@@ -28,6 +28,7 @@ class Made:
         of: Of cogrouped ones: the groups they are made of.
         explicit: Of groups, that they have named their serdes.
         used: Whether a later step reads it.
+        joins: Of a stream: of how many joins of streams its records are made. Each multiplies them.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Made:
     of: tuple[str, ...] = ()
     explicit: bool = False
     used: bool = False
+    joins: int = 0
 
 
 @dataclass
@@ -110,6 +112,7 @@ class Drawing:
             step[part] = source.name
             source.used = True
         if made is not None:
+            made.joins += sum(source.joins for source in sources)
             step["out"] = made.name
             self.made.append(made)
         self.steps.append(step)

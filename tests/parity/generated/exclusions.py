@@ -24,13 +24,17 @@ class Exclusion:
     applies: Callable[[dict[str, Any], Answer], bool]
 
 
+# Operations that make a table of another, row by row.
+_DERIVING = frozenset(("filter", "filter_not", "map_values", "transform_values"))
+
+
 def _history_and_options_without_a_name(case: dict[str, Any], _java: Answer) -> bool:
     versioned: set[str] = set()
     for step in case["steps"]:
         kept = step.get("materialized", {})
         if step["op"] == "table" and kept.get("supplier", {}).get("kind", "")[:4] == "vers":
             versioned.add(step["out"])
-        elif step["op"] in {"filter", "filter_not", "map_values"} and step["from"] in versioned:
+        elif step["op"] in _DERIVING and step["from"] in versioned:
             if "materialized" in step and "name" not in kept and "supplier" not in kept:
                 return True
             versioned |= set() if kept else {step["out"]}

@@ -51,6 +51,15 @@ VALUES: dict[str, Callable[[Any, Any], Any]] = {
 }
 LONG_VALUES = ("weigh", "count_down")
 
+
+def mapper(step: dict[str, Any], known: dict[str, Callable[[Any, Any], Any]]) -> dict[str, Any]:
+    """Return the arguments that give a step's mapper, with its key or without."""
+    called = known[step["fn"]]
+    if step.get("with_key"):
+        return {"mapper": called, "with_key": True}
+    return {"mapper": lambda value: called(None, value)}
+
+
 KEYS: dict[str, Callable[[Any, Any], str | None]] = {
     "by_value": lambda _, value: f"k{weight(value) % 3}",
     "by_key": lambda key, _: f"g{weight(key) % 2}",
@@ -111,6 +120,16 @@ AGGREGATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
     ),
     "add": lambda _, value, so_far: so_far + weight(value) % 10,
     "subtract": lambda _, value, so_far: so_far - weight(value) % 10,
+}
+
+# Called with (topic, key, value, number of partitions).
+PARTITIONERS: dict[str, Callable[[str, Any, Any, int], Any]] = {
+    "first": lambda *_: 0,
+    # Records without a key may go anywhere, so in any order.
+    "open": lambda _topic, key, _value, _count: None if key and weight(key) % 2 else {0},
+    "drop_some": lambda _topic, key, value, _count: (
+        set() if (weight(key) + weight(value)) % 3 == 0 else {0}
+    ),
 }
 
 # Called with (key, left, right); without the key where only values are joined.

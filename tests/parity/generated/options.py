@@ -22,6 +22,7 @@ from pystreams import (
     time_windowed_serde,
 )
 from pystreams.serdes import LONG, STRING
+from tests.parity.generated.functions import PARTITIONERS
 
 Step = dict[str, Any]
 
@@ -51,8 +52,18 @@ def serdes_and(given: Step | None, *others: tuple[str, str]) -> dict[str, Any]:
 
 
 def named(given: Step | None) -> dict[str, Any]:
-    """Return the keywords for serdes and a name: of consumed, produced and grouped ones."""
+    """Return the keywords for serdes and a name: of consumed and grouped ones."""
     return serdes_and(given, ("name", "name"))
+
+
+def produced(given: Step | None) -> dict[str, Any]:
+    return named(given) | _partitioner(given)
+
+
+def _partitioner(given: Step | None) -> dict[str, Any]:
+    if not given or "partitioner" not in given:
+        return {}
+    return {"partitioner": PARTITIONERS[given["partitioner"]]}
 
 
 def consumed(given: Step | None) -> Consumed[Any, Any] | None:
@@ -60,7 +71,8 @@ def consumed(given: Step | None) -> Consumed[Any, Any] | None:
 
 
 def repartitioned(given: Step | None) -> dict[str, Any]:
-    return serdes_and(given, ("name", "name"), ("num_partitions", "partitions"))
+    keywords = serdes_and(given, ("name", "name"), ("num_partitions", "partitions"))
+    return keywords | _partitioner(given)
 
 
 def joined(given: Step | None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pystreams import (
     StoreBuilder,
     Stores,
     ValueAndTimestamp,
+    ValueTransformerWithKey,
 )
 from pystreams.serdes import STRING
 from tests.parity.generated.functions import tail, text, weight
@@ -92,6 +93,35 @@ class Numbering(FixedKeyProcessor[Any, Any, Any]):
             number = int(self.store.get(key) or 0) + 1
             self.store.put(key, str(number))
         self.context.forward(record.with_value(tail(f"{number}.{text(record.value)}")))
+
+
+class Marking(ValueTransformerWithKey[Any, Any, Any]):
+    """Makes something of rows that are not there too, and of some rows nothing."""
+
+    def transform(self, key: Any, value: Any) -> Any:
+        if value is None:
+            return "nobody" if weight(key) % 2 == 0 else None
+        return None if weight(value) % 4 == 0 else tail(f"{text(key)}~{text(value)}")
+
+
+class Turning(ValueTransformerWithKey[Any, Any, Any]):
+    """Numbers the values of each key."""
+
+    def __init__(self, store: Step) -> None:
+        self.given = store
+
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self.store = context.get_state_store(self.given["name"])
+
+    def transform(self, key: Any, value: Any) -> Any:
+        turn = int(self.store.get(text(key)) or 0) + 1
+        self.store.put(text(key), str(turn))
+        return None if turn % 5 == 0 else tail(f"{turn}.{text(value)}")
+
+
+def transformer(step: Step) -> Any:
+    """Return a new transformer of a table's values."""
+    return Turning(step["store"]) if "store" in step else Marking()
 
 
 def processor(step: Step) -> Any:

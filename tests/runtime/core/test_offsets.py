@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pystreams.runtime.cluster.committed_offsets import decode_partition_time, encode_partition_time
+from pystreams.runtime.cluster.committed_offsets import (
+    decode_partition_time,
+    encode_partition_time,
+    numbers_of,
+)
 
 GOLDEN = {
     1000: "AgAAAAAAAAPo",
@@ -45,9 +49,20 @@ def test_processor_metadata_behind_the_time_is_passed_over() -> None:
     assert decode_partition_time(base64.b64encode(raw).decode()) == 55
 
 
+@pytest.mark.parametrize("behind", ["\ufffd\x01", "AAA", "AAAB", "AAAAAQAAAAZjb", "=", "!"])
+def test_what_the_client_has_read_on_behind_a_text_changes_nothing(behind: str) -> None:
+    alone = encode_partition_time(1000)
+    numbered = encode_partition_time(1000, numbers={"counts": 7})
+
+    assert decode_partition_time(alone + behind) == 1000
+    assert numbers_of(alone + behind) == {}
+    assert decode_partition_time(numbered + behind) == 1000
+    assert numbers_of(numbered + behind) == {"counts": 7}
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "not base64!", "AQ==", "AgAA", "CQAAAAAAAAPoAAAAAA==", "metadata", "AQAAAAAAAAPoAA=="],
+    ["", "not base64!", "AQ==", "AgAA", "CQAAAAAAAAPoAAAAAA==", "metadata"],
 )
 def test_foreign_metadata_tells_no_time(text: str) -> None:
     assert decode_partition_time(text) == -1

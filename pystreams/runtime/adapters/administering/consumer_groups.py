@@ -16,7 +16,11 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from pystreams.ids import TopicPartition
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
-from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit, ours
+from pystreams.runtime.adapters.connection.kafka_partitions import (
+    committed_offset,
+    offsets_to_commit,
+    ours,
+)
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.cluster.group_description import GroupDescription, GroupMember
 
@@ -78,11 +82,7 @@ def committed_offsets(client: AdminClient, group: str) -> dict[TopicPartition, C
         if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return {}
         raise translate(error, f"offsets of group {group!r}") from raised
-    return {
-        ours(found): CommittedOffset(found.offset, found.metadata or "")
-        for found in partitions
-        if found.offset >= 0
-    }
+    return {ours(found): committed_offset(found) for found in partitions if found.offset >= 0}
 
 
 def alter_offsets(

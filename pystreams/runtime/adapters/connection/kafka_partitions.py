@@ -27,3 +27,16 @@ def offsets_to_commit(offsets: Mapping[TopicPartition, CommittedOffset]) -> list
         KafkaPartition(partition.topic, partition.partition, offset.next_offset, offset.metadata)
         for partition, offset in offsets.items()
     ]
+
+
+def committed_offset(partition: KafkaPartition) -> CommittedOffset:
+    """Return an offset that the client has read for a group.
+
+    The client reads on behind a metadata text that does not end with a zero byte, as those that it
+    commits itself do: behind Kafka Streams' text stand bytes of whatever was in memory before.
+    """
+    try:
+        metadata = partition.metadata or ""
+    except UnicodeDecodeError as error:
+        metadata = error.object.decode(errors="replace")
+    return CommittedOffset(partition.offset, metadata)

@@ -32,7 +32,12 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.connection.confluent import Consumer, Message, consume_available
 from pystreams.runtime.adapters.connection.confluent_errors import error_of, translate
 from pystreams.runtime.adapters.connection.connections import BrokerOutage, make_client
-from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit, ours, theirs
+from pystreams.runtime.adapters.connection.kafka_partitions import (
+    committed_offset,
+    offsets_to_commit,
+    ours,
+    theirs,
+)
 from pystreams.runtime.adapters.consuming.consumer_errors import ConsumerErrors
 from pystreams.runtime.adapters.consuming.offset_commits import OffsetCommits
 from pystreams.runtime.adapters.consuming.partition_splitter import PartitionSplitter
@@ -358,7 +363,7 @@ class ConfluentConsumer:
             if partition.error is not None:
                 raise translate(partition.error, self._doing("fetching offsets"))
         return {
-            ours(partition): CommittedOffset(partition.offset, partition.metadata or "")
+            ours(partition): committed_offset(partition)
             for partition in found
             if partition.offset >= 0
         }

@@ -63,6 +63,7 @@ from pystreams.stores.kinds.buffer.waiting_record import (
     held_bytes,
     key_in_order,
     logged,
+    origin_of,
     origin_of_message,
     packed,
     place_in_order,
@@ -114,6 +115,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         "_quick_until",
         "_sequence",
         "_through",
+        "_topic_bytes",
         "in_bytes",
     )
 
@@ -128,9 +130,9 @@ class TimeOrderedBuffer(BufferedStateStore):
         self._through: list[tuple[Waiting, int]] = []
         self._newest: Waiting | None = None
         self._beyond = _BEGINNING
-        # Up to where leaving is taking off `_in_order`, and no more.
-        self._quick_until = -1
+        self._quick_until = -1  # Below it leaving is taking off `_in_order`, and no more.
         self._sequence = 0
+        self._topic_bytes = 0  # Of the longest topic that was stored: not asked of each record.
         self._latest_before = _UNKNOWN
 
     def exchange(
@@ -157,41 +159,39 @@ class TimeOrderedBuffer(BufferedStateStore):
         if timestamp <= self._latest_before:
             self._pass_earlier_lives(key, timestamp)
         size_bytes = FRAME_BYTES + data_bytes
+        if headers:
+            size_bytes += bytes_of(headers)
         source: Origin | ConsumedMessage = NO_ORIGIN
         if message is not None:
             source = message
-            size_bytes += len(message.topic() or "")  # Topics are ASCII.
-            if type(message) is WaitingMessage or len(message.value() or b"") > size_bytes:
+            if not self._topic_bytes:
+                self._topic_bytes = len(message.topic() or "")  # Topics are ASCII.
+            size_bytes += self._topic_bytes
+            if len(message.value() or b"") > size_bytes or type(message) is WaitingMessage:
                 source = origin_of_message(message)
-        if headers:
-            size_bytes += bytes_of(headers)
         self._sequence = sequence = (self._sequence + 1) & LAST_SEQUENCE
         self._newest = waiting = (timestamp, sequence, key, value, headers, source, size_bytes)
-        in_order = self._in_order
+        in_order, buffer = self._in_order, self._buffer
         if not in_order or in_order[-1][TIMESTAMP] <= timestamp:
             in_order.append(waiting)
         else:
             heappush(self._late, (timestamp, sequence, waiting))
             self._quick_until = -1
-        buffer = self._buffer
         uncommitted = buffer.uncommitted_bytes + size_bytes
-        leaving: Iterable[Waiting] = ()
-        if timestamp <= until or until >= self._quick_until:
+        leaving: Iterable[Waiting] | None = None
+        if until < timestamp and until < self._quick_until:
+            if in_order[0][TIMESTAMP] > until:
+                leaving = ()
+            elif in_order[1][TIMESTAMP] > until:  # Mostly one leaves; the newest stays.
+                first = in_order.popleft()
+                leaving = (first,)
+                uncommitted -= first[SIZE_BYTES]
+                if not first[SIZE_BYTES]:
+                    self._left.append((first, until))
+        if leaving is None:
             buffer.uncommitted_bytes = uncommitted
             leaving = self.leave_until(until)
             uncommitted = buffer.uncommitted_bytes
-        elif in_order[0][TIMESTAMP] <= until:
-            leaving = taken = [in_order.popleft()]
-            while in_order[0][TIMESTAMP] <= until:  # The last one came now, and stays.
-                taken.append(in_order.popleft())
-            if len(taken) > 1:
-                self._sort_equal_times(taken)
-            for waiting in taken:
-                left_bytes = waiting[SIZE_BYTES]
-                if left_bytes:
-                    uncommitted -= left_bytes
-                else:
-                    self._left.append((waiting, until))
         buffer.uncommitted_bytes = uncommitted
         if uncommitted > buffer.watched_bytes:
             buffer.note(uncommitted)
@@ -243,6 +243,7 @@ class TimeOrderedBuffer(BufferedStateStore):
         came.sort(key=_sequence)
         write = buffer.write
         for waiting in came:
+            self._topic_bytes = max(self._topic_bytes, len(origin_of(waiting).topic))
             value = packed(waiting)
             write(stored_key_of(waiting), value, logged(value), waiting[TIMESTAMP], NO_RECORD)
         for waiting, timestamp in self._left:

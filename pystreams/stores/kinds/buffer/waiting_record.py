@@ -74,6 +74,7 @@ class Origin(NamedTuple):
     offset: int
 
 
+_new_tuple = tuple.__new__
 NO_ORIGIN = Origin("", -1, -1)
 """That of a record that a punctuation has made."""
 
@@ -174,7 +175,8 @@ def origin_of(waiting: Waiting) -> Origin:
 
 def origin_of_message(message: ConsumedMessage) -> Origin:
     """Return where a message came from."""
-    return Origin(message.topic() or "", message.partition() or 0, message.offset() or 0)
+    coordinates = (message.topic() or "", message.partition() or 0, message.offset() or 0)
+    return _new_tuple(Origin, coordinates)  # Half of what `Origin(...)` costs.
 
 
 def waiting_of(stored_key: bytes, stored: bytes) -> Waiting:

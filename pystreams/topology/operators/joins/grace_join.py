@@ -19,7 +19,7 @@ Spec: KIP-923; Kafka KStreamKTableJoinProcessor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,6 @@ class GraceJoinOperator:
         value_serde = task.value_serde(self.value_serde, name)
         serialize_key, read_key = key_serde.serializer(name), key_serde.deserializer(name)
         serialize_value, read_value = value_serde.serializer(name), value_serde.deserializer(name)
-        exchange = buffer.exchange
         key_type, value_type = lasting_type(key_serde), lasting_type(value_serde)
         buffer.in_bytes = in_bytes = InBytes(
             bytes if key_type is None else serialize_key,
@@ -90,7 +89,7 @@ class GraceJoinOperator:
             message = context.message
             if timestamp - grace_period_ms > due:
                 due = timestamp - grace_period_ms
-            leaving = exchange(
+            leaving = buffer.exchange(
                 key if type(key) is key_type else raw_key,
                 value if type(value) is value_type else raw_value,
                 timestamp,
@@ -99,29 +98,31 @@ class GraceJoinOperator:
                 len(raw_key) + len(raw_value),
                 due,
             )
-            if leaving:
-                join_all(leaving)
-                context.message = message
-
-        def join_all(leaving: Iterable[Waiting]) -> None:
             for waiting in leaving:
-                present.waiting = waiting
-                context.message = present
+                context.message, present.waiting = present, waiting
                 timestamp, _, key, value, headers, _, _ = waiting
-                try:
-                    if type(key) is not key_type:
-                        key = read_key(key)
-                    if type(value) is not value_type:
-                        value = read_value(value)
-                except Exception as error:  # noqa: BLE001 - a serde may raise anything
-                    report_error(error, name)
-                    continue
-                join(key, value, timestamp, headers)
+                if type(key) is key_type and type(value) is value_type:
+                    join(key, value, timestamp, headers)  # Mostly: no more calls than this.
+                else:
+                    join_read(waiting)
+            context.message = message
+
+        def join_read(waiting: Waiting) -> None:
+            context.message, present.waiting = present, waiting
+            timestamp, _, key, value, headers, _, _ = waiting
+            try:
+                key = key if type(key) is key_type else read_key(key)
+                value = value if type(value) is value_type else read_value(value)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything
+                report_error(error, name)
+                return
+            join(key, value, timestamp, headers)
 
         def let_go(until: int) -> None:
             nonlocal due
             due = until
-            join_all(buffer.leave_until(due))
+            for waiting in buffer.leave_until(due):
+                join_read(waiting)
 
         return self._going_on_while_idle(node, step, lambda: due, let_go)
 

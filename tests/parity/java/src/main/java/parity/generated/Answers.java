@@ -56,7 +56,7 @@ public final class Answers {
         try {
             final CaseTopology built = new CaseTopology(given.get("steps"), printFile.toString());
             final Properties properties = properties(given, directory);
-            final Topology topology = built.builder.build(properties);
+            final Topology topology = built.topology(properties);
             answer.put("description", topology.describe().toString());
             try (TopologyTestDriver driver = new TopologyTestDriver(
                     topology, properties, Instant.ofEpochMilli(given.get("start_ms").asLong()))) {
@@ -89,6 +89,10 @@ public final class Answers {
         properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
         if (!given.path("caching").asBoolean(true)) {
             properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0L);
+        }
+        if (given.hasNonNull("optimization")) {
+            properties.put(
+                StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, given.get("optimization").asText());
         }
         final long emitIntervalMs = given.path("emit_interval_ms").asLong();
         properties.put(

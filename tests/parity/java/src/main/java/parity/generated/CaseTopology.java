@@ -8,20 +8,29 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.BiFunction;
 import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Printed;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
 import org.apache.kafka.streams.processor.RecordContext;
+import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.processor.TopicNameExtractor;
 
 /**
@@ -35,6 +44,7 @@ final class CaseTopology {
     final StreamsBuilder builder = new StreamsBuilder();
     final Map<String, List<List<String>>> seen = new TreeMap<>();
     private final Map<String, Object> made = new HashMap<>();
+    private final List<JsonNode> readOnly = new ArrayList<>();
     private final String printFile;
 
     CaseTopology(final JsonNode steps, final String printFile) {
@@ -62,9 +72,22 @@ final class CaseTopology {
     }
 
     private Object source(final JsonNode step) {
-        if (text(step, "op").equals("table")) {
-            return table(step);
+        switch (text(step, "op")) {
+            case "table":
+                return table(step);
+            case "global_table":
+                return globalTable(step);
+            case "global_store":
+                return Processors.globalStore(builder, step);
+            case "read_only_store":
+                readOnly.add(step);
+                return null;
+            default:
+                return stream(step);
         }
+    }
+
+    private Object stream(final JsonNode step) {
         final JsonNode consumed = step.get("consumed");
         if (step.hasNonNull("pattern")) {
             final Pattern pattern = Pattern.compile(text(step, "pattern"));
@@ -89,6 +112,28 @@ final class CaseTopology {
         }
         return kept == null
             ? builder.table(topic) : builder.table(topic, Options.materialized(kept));
+    }
+
+    private Object globalTable(final JsonNode step) {
+        final String topic = text(step, "topic");
+        final JsonNode consumed = step.get("consumed");
+        final JsonNode kept = step.get("materialized");
+        if (consumed != null && kept != null) {
+            return builder.globalTable(
+                topic, Options.consumed(consumed), Options.materialized(kept));
+        }
+        if (consumed != null) {
+            return builder.globalTable(topic, Options.consumed(consumed));
+        }
+        return kept == null
+            ? builder.globalTable(topic) : builder.globalTable(topic, Options.materialized(kept));
+    }
+
+    /** The topology, with what only the Processor API can add. */
+    Topology topology(final Properties properties) {
+        final Topology topology = builder.build(properties);
+        readOnly.forEach(step -> Processors.addReadOnlyStore(topology, step));
+        return topology;
     }
 
     // ------------------------------------------------------------------ streams
@@ -120,8 +165,9 @@ final class CaseTopology {
                 ? stream.repartition(Options.repartitioned(step.get("repartitioned")))
                 : stream.repartition();
             case "to_table" -> toTable(step, stream);
-            case "join" -> other instanceof KTable table
-                ? joinedWithTable(step, stream, table)
+            case "join" -> other instanceof GlobalKTable global
+                ? joinedWithGlobalTable(step, stream, global)
+                : other instanceof KTable table ? joinedWithTable(step, stream, table)
                 : joinedWithStream(step, stream, (KStream) other);
             case "process", "process_values" -> Processors.added(builder, step, stream);
             default -> ending(step, stream);
@@ -223,6 +269,22 @@ final class CaseTopology {
             : stream.join(table, (a, b) -> Functions.join(fn, null, a, b), joined);
     }
 
+    private KStream joinedWithGlobalTable(
+            final JsonNode step, final KStream stream, final GlobalKTable table) {
+        final String fn = text(step, "fn");
+        final String selectorName = text(step, "selector");
+        final KeyValueMapper selector = (key, value) -> Functions.key(selectorName, key, value);
+        final boolean left = text(step, "kind").equals("left");
+        if (step.path("with_key").asBoolean()) {
+            final ValueJoinerWithKey joiner = (key, a, b) -> Functions.join(fn, key, a, b);
+            return left ? stream.leftJoin(table, selector, joiner, named(step))
+                : stream.join(table, selector, joiner, named(step));
+        }
+        final ValueJoiner joiner = (a, b) -> Functions.join(fn, null, a, b);
+        return left ? stream.leftJoin(table, selector, joiner, named(step))
+            : stream.join(table, selector, joiner, named(step));
+    }
+
     private KStream joinedWithStream(
             final JsonNode step, final KStream stream, final KStream other) {
         final String fn = text(step, "fn");
@@ -260,6 +322,7 @@ final class CaseTopology {
                 : table.filterNot((key, value) -> Functions.test(fn, key, value), named(step),
                     Options.materialized(kept));
             case "map_values" -> mapped(step, table);
+            case "transform_values" -> Transformers.added(builder, step, table);
             case "to_stream" -> step.hasNonNull("fn")
                 ? table.toStream((key, value) -> Functions.key(fn, key, value), named(step))
                 : table.toStream(named(step));
@@ -305,16 +368,38 @@ final class CaseTopology {
         final String fn = text(step, "fn");
         final String keyName = text(step, "foreign_key");
         final ValueJoiner joiner = (a, b) -> Functions.join(fn, null, a, b);
-        final TableJoined joined = step.hasNonNull("name")
-            ? TableJoined.as(text(step, "name")) : TableJoined.with(null, null);
+        final TableJoined joined = tableJoined(step);
         final boolean left = text(step, "kind").equals("left");
+        final Materialized kept =
+            step.has("materialized") ? Options.materialized(step.get("materialized")) : null;
+        if (step.path("with_key").asBoolean()) {
+            final BiFunction foreignKey = (key, value) -> Functions.key(keyName, key, value);
+            if (kept == null) {
+                return left ? table.leftJoin(other, foreignKey, joiner, joined)
+                    : table.join(other, foreignKey, joiner, joined);
+            }
+            return left ? table.leftJoin(other, foreignKey, joiner, joined, kept)
+                : table.join(other, foreignKey, joiner, joined, kept);
+        }
         final Function foreignKey = value -> Functions.key(keyName, null, value);
-        if (!step.has("materialized")) {
+        if (kept == null) {
             return left ? table.leftJoin(other, foreignKey, joiner, joined)
                 : table.join(other, foreignKey, joiner, joined);
         }
-        final Materialized kept = Options.materialized(step.get("materialized"));
         return left ? table.leftJoin(other, foreignKey, joiner, joined, kept)
             : table.join(other, foreignKey, joiner, joined, kept);
+    }
+
+    private TableJoined tableJoined(final JsonNode step) {
+        final Map<String, StreamPartitioner> partitioners = new HashMap<>();
+        for (final JsonNode side : step.path("partitioners")) {
+            partitioners.put(side.asText(), (topic, key, value, count) -> {
+                see(step, key, topic + " of " + count);
+                return Optional.of(Set.of(0));
+            });
+        }
+        final TableJoined joined =
+            TableJoined.with(partitioners.get("this"), partitioners.get("other"));
+        return step.hasNonNull("name") ? joined.withName(text(step, "name")) : joined;
     }
 }

@@ -2,6 +2,8 @@ package parity.generated;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.kstream.Windowed;
 
@@ -151,6 +153,18 @@ final class Functions {
             case "delete" -> weight(value) % 4 == 0 ? null : tail(text(soFar) + "." + text(value));
             case "add" -> (Long) soFar + weight(value) % 10;
             case "subtract" -> (Long) soFar - weight(value) % 10;
+            default -> throw unknown(name);
+        };
+    }
+
+    static Optional<Set<Integer>> partitions(
+            final String name, final Object key, final Object value) {
+        return switch (name) {
+            case "first" -> Optional.of(Set.of(0));
+            case "open" -> key != null && weight(key) % 2 != 0
+                ? Optional.empty() : Optional.of(Set.of(0));
+            case "drop_some" -> Optional.of(
+                (weight(key) + weight(value)) % 3 == 0 ? Set.of() : Set.of(0));
             default -> throw unknown(name);
         };
     }

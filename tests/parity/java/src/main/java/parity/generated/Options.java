@@ -23,6 +23,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.internals.NamedInternal;
 import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.state.SessionBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.Stores;
@@ -58,8 +59,16 @@ final class Options {
     }
 
     static Produced produced(final JsonNode given) {
-        final Produced produced = Produced.with(serde(given.get("key")), serde(given.get("value")));
+        Produced produced = Produced.with(serde(given.get("key")), serde(given.get("value")));
+        if (given.hasNonNull("partitioner")) {
+            produced = produced.withStreamPartitioner(partitioner(given));
+        }
         return given.hasNonNull("name") ? produced.withName(text(given, "name")) : produced;
+    }
+
+    private static StreamPartitioner partitioner(final JsonNode given) {
+        final String name = text(given, "partitioner");
+        return (topic, key, value, count) -> Functions.partitions(name, key, value);
     }
 
     static Repartitioned repartitioned(final JsonNode given) {
@@ -67,6 +76,9 @@ final class Options {
             Repartitioned.with(serde(given.get("key")), serde(given.get("value")));
         if (given.hasNonNull("name")) {
             repartitioned = repartitioned.withName(text(given, "name"));
+        }
+        if (given.hasNonNull("partitioner")) {
+            repartitioned = repartitioned.withStreamPartitioner(partitioner(given));
         }
         return given.hasNonNull("partitions")
             ? repartitioned.withNumberOfPartitions(given.get("partitions").asInt())

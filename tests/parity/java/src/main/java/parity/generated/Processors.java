@@ -6,8 +6,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.Deserializer;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.processor.PunctuationType;
@@ -42,7 +45,6 @@ final class Processors {
         if (store != null) {
             builder.addStateStore(storeBuilder(store));
         }
-        final String kind = text(step, "kind");
         final String name = text(step, "name");
         final String storeName = store == null ? null : text(store, "name");
         if (text(step, "op").equals("process_values")) {
@@ -52,11 +54,34 @@ final class Processors {
         }
         final long everyMs = step.path("every_ms").asLong();
         return name == null
-            ? stream.process(() -> processor(kind, storeName, everyMs), stores)
-            : stream.process(() -> processor(kind, storeName, everyMs), Named.as(name), stores);
+            ? stream.process(() -> processor(step, storeName, everyMs), stores)
+            : stream.process(() -> processor(step, storeName, everyMs), Named.as(name), stores);
     }
 
-    private static StoreBuilder<?> storeBuilder(final JsonNode given) {
+    static Object globalStore(final StreamsBuilder builder, final JsonNode step) {
+        final JsonNode store = step.get("store");
+        final JsonNode consumed = step.has("consumed") ? step.get("consumed") : step;
+        builder.addGlobalStore(storeBuilder(store).withLoggingDisabled(), text(step, "topic"),
+            Options.consumed(consumed), () -> new Filling(text(store, "name")));
+        return null;
+    }
+
+    /** A read-only store of a topic, and a processor that looks records up in it. */
+    static void addReadOnlyStore(final Topology topology, final JsonNode step) {
+        final String name = text(step, "label");
+        final String store = text(step.get("store"), "name");
+        topology.addReadOnlyStateStore(storeBuilder(step.get("store")), name + "-source",
+            (Deserializer) new StringDeserializer(),
+            (Deserializer) new StringDeserializer(), text(step, "topic"),
+            name + "-filling", () -> new Filling(store));
+        topology.addSource(name + "-reads", text(step, "reads"));
+        topology.addProcessor(
+            name + "-looks", () -> new LookingUp(store, text(step, "fn")), name + "-reads");
+        topology.connectProcessorAndStateStores(name + "-looks", store);
+        topology.addSink(name + "-writes", text(step, "writes"), name + "-looks");
+    }
+
+    static StoreBuilder<?> storeBuilder(final JsonNode given) {
         final Object supplier = Options.supplier(given);
         final var key = Serdes.String();
         final var value = Serdes.String();
@@ -76,10 +101,12 @@ final class Processors {
     }
 
     private static Processor processor(
-            final String kind, final String store, final long everyMs) {
+            final JsonNode step, final String store, final long everyMs) {
+        final String kind = text(step, "kind");
         return switch (kind) {
             case "tag" -> new Tagging();
             case "count" -> new Counting(store);
+            case "look_up" -> new LookingUp(text(step, "looks_into"), text(step, "fn"));
             case "wall_clock" -> new Ticking(PunctuationType.WALL_CLOCK_TIME, everyMs);
             case "stream_time" -> new Ticking(PunctuationType.STREAM_TIME, everyMs);
             default -> throw Functions.unknown(kind);
@@ -105,6 +132,61 @@ final class Processors {
                 context.forward(record.withTimestamp(record.timestamp() + 7)
                     .withValue(Functions.tail(Functions.text(record.value()) + "~")));
             }
+        }
+    }
+
+    /** Puts records into the store of a topic: global, or read-only for the others. */
+    private static final class Filling implements Processor<Object, Object, Void, Void> {
+
+        private final String name;
+        private KeyValueStore store;
+
+        Filling(final String name) {
+            this.name = name;
+        }
+
+        @Override
+        public void init(final ProcessorContext<Void, Void> context) {
+            store = context.getStateStore(name);
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            if (record.key() != null) {
+                store.put(record.key(), store instanceof TimestampedKeyValueStore
+                    ? ValueAndTimestamp.make(record.value(), record.timestamp()) : record.value());
+            }
+        }
+    }
+
+    /** Puts beside each value what a store of others has of a key that it names. */
+    private static final class LookingUp implements Processor<Object, Object, Object, Object> {
+
+        private final String name;
+        private final String keyName;
+        private ProcessorContext<Object, Object> context;
+        private KeyValueStore store;
+
+        LookingUp(final String name, final String keyName) {
+            this.name = name;
+            this.keyName = keyName;
+        }
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> given) {
+            context = given;
+            store = given.getStateStore(name);
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final String key = Functions.key(keyName, record.key(), record.value());
+            Object found = key == null ? null : store.get(key);
+            if (found instanceof ValueAndTimestamp<?> kept) {
+                found = Functions.text(kept.value()) + "@" + kept.timestamp();
+            }
+            context.forward(record.withValue(Functions.tail(
+                Functions.text(record.value()) + "?" + Functions.text(found))));
         }
     }
 
