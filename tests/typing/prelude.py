@@ -24,6 +24,7 @@ from pystreams import (
     Repartitioned,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -41,6 +42,8 @@ numbers = builder.stream("numbers", key_serde=STRING, value_serde=LONG)
 names = builder.table("names", key_serde=STRING, value_serde=STRING)
 totals = builder.table("totals", key_serde=STRING, value_serde=LONG)
 cities = builder.table("cities", key_serde=LONG, value_serde=STRING)
+places = builder.global_table("places", key_serde=LONG, value_serde=STRING)
+store = Stores.key_value_store_builder(Stores.persistent_key_value_store("s"), STRING, LONG)
 groups = words.group_by_key()
 number_groups = numbers.group_by_key()
 windows = TimeWindows.of_size_with_no_grace(1)
@@ -65,6 +68,22 @@ def merged_totals(key: str, one: int, other: int) -> int:
 
 def merged_to_text(key: str, one: int, other: int) -> str:
     return f"{one}{other}"
+
+
+def by_length(key: str, value: str) -> int:
+    return len(value)
+
+
+def joined(word: str, place: str) -> str:
+    return word + place
+
+
+def joined_or_not(word: str, place: str | None) -> str:
+    return f"{word}{place}"
+
+
+def joined_of_key(key: str, word: str, place: str) -> int:
+    return len(key + word + place)
 
 
 def length(value: str) -> int:
