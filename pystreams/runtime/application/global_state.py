@@ -168,12 +168,12 @@ def global_stream_thread(
         stop: Set when it is to end.
         failed: Called with what has failed.
     """
-    name = f"{parts.identity.client_id}-GlobalStreamThread"
+    client_id = parts.identity.client_id
     return GlobalStreamThread(
-        name,
+        f"{client_id}-GlobalStreamThread",
         GlobalParts(
             task=task,
-            consumer=parts.clients.global_consumer(f"{name}-global-consumer"),
+            consumer=parts.clients.global_consumer(f"{client_id}-global-consumer"),
             admin=parts.admin,
             directories=parts.directories,
             clock=parts.clock,

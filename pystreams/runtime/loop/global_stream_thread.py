@@ -213,12 +213,15 @@ class GlobalStreamThread:
         state = self._task.state
         partitions = state.partitions()
         topics = sorted({partition.topic for partition in partitions})
+        told = False
         while not self._stop.is_set():
             try:
                 held = self._parts.admin.offset_ranges(partitions)
                 self._topic_ids = self._parts.admin.topic_ids(topics)
             except RetriableClientError as error:
-                _log.info("topics of global stores are waited for", why=str(error))
+                if not told:
+                    told = True
+                    _log.info("topics of global stores are waited for", why=str(error))
                 self._stop.wait(_RETRY_PAUSE_S)
                 continue
             self._next_offsets = state.begin(held, self._topic_ids)
