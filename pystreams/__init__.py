@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         log_and_fail,
     )
     from pystreams.runtime.queries.query_results import FailureReason, QueryResult, StateQueryResult
+    from pystreams.runtime.tasks.restore_listener import StateRestoreListener
     from pystreams.serdes import Serde, serde_of
     from pystreams.stores.contracts.key_value import (
         KeyValueStore,
@@ -189,6 +190,7 @@ _HOMES = {
         "log_and_fail",
     ),
     "pystreams.runtime.queries.query_results": ("FailureReason", "QueryResult", "StateQueryResult"),
+    "pystreams.runtime.tasks.restore_listener": ("StateRestoreListener",),
     "pystreams.serdes": ("Serde", "serde_of"),
     "pystreams.stores.contracts.key_value": (
         "KeyValueStore",
@@ -357,6 +359,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "State",
     "StateDirectoryError",
     "StateQueryResult",
+    "StateRestoreListener",
     "StateStore",
     "StateStoreContext",
     "StateStoreCorruptedError",

@@ -50,6 +50,14 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.reset:reset",
         "Let a stopped application begin anew: without state, and at the start of its input.",
     ),
+    "status": _SubCommand(
+        "pystreams.cli.commands.status:status",
+        "Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.",
+    ),
+    "state": _SubCommand(
+        "pystreams.cli.commands.state:state",
+        "Look into a state directory: no broker, no Spark, and nothing in it is changed.",
+    ),
     "recover": _SubCommand(
         "pystreams.cli.commands.recover:recover",
         "Show and decide what becomes of stores whose changelogs have lost what they hold.",

@@ -27,7 +27,8 @@ from pystreams.errors import ConfigError
 if TYPE_CHECKING:
     from pystreams.config.definitions import KeyDefinition
 
-_SECRET_WORDS = ("password", "secret", "credentials", ".pem")
+SECRET_WORDS = ("password", "secret", "credentials", ".pem")
+"""What names of keys have whose values are never shown."""
 _LONGEST_SHOWN = 60
 
 
@@ -241,7 +242,7 @@ def _check_heartbeats(findings: _Findings) -> None:
 
 def _shown(entry: _Entry) -> str:
     """Return the value for a message; never a secret, never pages of it."""
-    if any(word in entry.written_name.lower() for word in _SECRET_WORDS):
+    if any(word in entry.written_name.lower() for word in SECRET_WORDS):
         return "(hidden)"
     text = repr(entry.value)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."

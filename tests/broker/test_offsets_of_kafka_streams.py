@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pystreams import ConsumerRecord, KafkaStreams, StreamsBuilder, serdes
 from pystreams.broker import DevelopmentBroker
@@ -40,8 +41,8 @@ def test_partition_times_that_kafka_streams_has_committed_are_known_after_a_chan
         return record.timestamp
 
     builder = StreamsBuilder()
-    bytes_of: dict[str, object] = {"key_serde": serdes.BYTES, "value_serde": serdes.BYTES}
-    builder.stream(topic, timestamp_extractor=extract, **bytes_of).foreach(lambda *_: None)  # type: ignore[call-overload]
+    bytes_of: dict[str, Any] = {"key_serde": serdes.BYTES, "value_serde": serdes.BYTES}
+    builder.stream(topic, timestamp_extractor=extract, **bytes_of).foreach(lambda *_: None)
     config = {
         "application.id": unique_name,
         "bootstrap.servers": servers,

@@ -116,7 +116,6 @@ SPELLED: dict[str, str] = {
     "KafkaStreams.setUncaughtExceptionHandler": "`KafkaStreams.error`, and the exit code of "
     "`pystreams run`",
     "KafkaStreams.metadataForLocalThreads": "`KafkaStreams.statistics`",
-    "KafkaStreams.setStateListener": "`KafkaStreams.state`, and `KafkaStreams.wait` for the end",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
     "InStore.withQuery": "the first argument of `KafkaStreams.query`",
@@ -218,16 +217,10 @@ MISSING: dict[str, str] = {
     "KafkaStreams.addStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.removeStreamThread": "restart with another `num.stream.threads`",
     "KafkaStreams.allLocalStorePartitionLags": "`KafkaStreams.statistics` has what is to restore",
-    "KafkaStreams.cleanUp": "`pystreams reset`, or delete the application's directory below "
-    "`state.dir`, stopped",
     "KafkaStreams.clientInstanceIds": "",
-    "KafkaStreams.isPaused": "",
-    "KafkaStreams.pause": "",
-    "KafkaStreams.resume": "",
     "KafkaStreams.metadataForAllStreamsClients": "",
     "KafkaStreams.queryMetadataForKey": "",
     "KafkaStreams.streamsMetadataForStore": "",
-    "KafkaStreams.setGlobalStateRestoreListener": "progress of restores is logged and measured",
     "KafkaStreams.setStandbyUpdateListener": "",
     "StateQueryRequest.enableExecutionInfo": _EXECUTION_INFO,
     "StateQueryRequest.executionInfoEnabled": _EXECUTION_INFO,
@@ -286,7 +279,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "set_flush_listener",
     },
     "VersionedKeyValueStore": {"get_range", "read_only"},
-    "KafkaStreams": {"config"},
+    "KafkaStreams": {"config", "wait"},
     "StateQueryResult": {"values"},
     "Position": {"beyond", "deserialize", "dominates", "of_partition", "serialize"},
     "PositionBound": {"missing"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,13 +111,15 @@ def test_batches_follow_each_other_and_feed_tables(builder: StreamsBuilder, driv
     assert out.read_key_values() == [("A!", 1), ("B!", 1), ("A!", 2)]
 
 
-def test_what_leaves_a_record_cache_goes_through_a_batch_before_the_commit() -> None:
+def test_what_leaves_a_record_cache_goes_through_a_batch_before_the_commit(
+    tmp_path: Path,
+) -> None:
     builder = StreamsBuilder()
     table = builder.stream("in", **STRINGS).group_by_key().count(name="counts")
     table.to_stream().map_values_batch(lambda values: [-value for value in values]).to(
         "out", key_serde=serdes.STRING, value_serde=serdes.LONG
     )
-    running = RunningTask(builder.build(), cache_enabled=True)
+    running = RunningTask(builder.build(), directory=tmp_path, cache_enabled=True)
     running.run(("a", "x", 1), ("a", "x", 2))
     assert written(running) == []
 

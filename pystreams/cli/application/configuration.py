@@ -41,6 +41,25 @@ def configuration(options: ApplicationOptions, loaded: LoadedTopology) -> Stream
     return configuration_of(options, loaded.name, weakest)
 
 
+def local_configuration(
+    options: ApplicationOptions, loaded: LoadedTopology, application_id: str
+) -> StreamsConfig:
+    """Return the configuration of an application whose files are read, with no broker.
+
+    Args:
+        options: What the command line said.
+        application_id: The application's id, as its files tell.
+
+    Raises:
+        ConfigError: As `configuration`.
+    """
+    from pystreams.config import Source
+
+    own = {"bootstrap.servers": "localhost:9092", **loaded.config, "application.id": application_id}
+    weakest = Source(f"config in {options.topology}", own)
+    return configuration_of(options, loaded.name, weakest)
+
+
 def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
     """Return the configuration from the sources of the command line, and one weaker than these.
 

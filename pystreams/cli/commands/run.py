@@ -22,6 +22,7 @@ from pystreams.cli.options.groups import (
     spark_options,
     topology_argument,
 )
+from pystreams.cli.options.http import HttpFlags, http_options
 from pystreams.cli.processes.first_backfill import (
     FirstBackfill,
     FirstBackfillOptions,
@@ -146,6 +147,7 @@ _run_options = grouped(
 @topology_argument
 @_application_options
 @_run_options
+@http_options
 @first_backfill_options
 @spark_options
 @log_options("auto: readable on a terminal, else JSON lines.")
@@ -155,6 +157,7 @@ def run(
     *,
     application: ApplicationOptions,
     options: RunOptions,
+    http: HttpFlags,
     backfill: FirstBackfillOptions,
     spark: SparkOptions,
     log: LogOptions,
@@ -214,7 +217,7 @@ def run(
         config = configuration_of_run(application, options, loaded)
         _check_serdes(loaded, config)
         if options.is_child:
-            ctx.exit(_run_here(loaded, config, options))
+            ctx.exit(_run_here(loaded, config, options, http))
         if application.dev:
             _create_missing_topics(loaded, config, options)
         if backfill.backfill:
@@ -225,7 +228,7 @@ def run(
             from pystreams.cli.processes.children import run_processes
 
             ctx.exit(run_processes(options.processes))
-        ctx.exit(_run_here(loaded, config, options))
+        ctx.exit(_run_here(loaded, config, options, http))
 
 
 def _create_missing_topics(
@@ -279,11 +282,14 @@ def configuration_of_run(
     return replace(config, metrics_prometheus_port=first + (options.process_number or 1) - 1)
 
 
-def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions) -> int:
+def _run_here(
+    loaded: LoadedTopology, config: StreamsConfig, options: RunOptions, http: HttpFlags
+) -> int:
     """Run the client in this process; return the exit code."""
     from pystreams.cli.processes.child_reports import report_to_parent
     from pystreams.cli.processes.children import stop_with_parent
     from pystreams.cli.processes.client_run import run_until_stopped
+    from pystreams.cli.processes.http_server import http_server
     from pystreams.cli.processes.standard_output import print_lines_at_once
     from pystreams.cli.processes.stop_request import StopRequest
     from pystreams.kernel.loggers import get_logger
@@ -301,7 +307,9 @@ def _run_here(loaded: LoadedTopology, config: StreamsConfig, options: RunOptions
         if options.report:
             report_to_parent(streams.statistics)
         log.info("connecting", application=config.application_id, broker=config.bootstrap_servers)
-        return run_until_stopped(streams, stop, _display(streams, is_child=options.is_child))
+        with http_server(streams, http, options.process_number):
+            display = _display(streams, is_child=options.is_child)
+            return run_until_stopped(streams, stop, display)
 
 
 def _display(streams: RunningStreams, *, is_child: bool) -> LiveDisplay | None:

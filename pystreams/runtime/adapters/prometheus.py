@@ -39,9 +39,7 @@ class PrometheusEndpoint:
     """
 
     def __init__(self, read: ReadMetrics) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_MetricsCollector(read))
-        ProcessCollector(registry=self._registry)
+        self._registry = metrics_registry(read)
         self._server: WSGIServer | None = None
         self._thread: threading.Thread | None = None
 
@@ -74,6 +72,18 @@ class PrometheusEndpoint:
             self._server.server_close()
             self._thread.join()
             self._server = self._thread = None
+
+
+def metrics_registry(read: ReadMetrics) -> CollectorRegistry:
+    """Return a registry of all metrics, and of the process.
+
+    Args:
+        read: Returns all metrics as they are now; called from any thread.
+    """
+    registry = CollectorRegistry()
+    registry.register(_MetricsCollector(read))
+    ProcessCollector(registry=registry)
+    return registry
 
 
 class _MetricsCollector(Collector):

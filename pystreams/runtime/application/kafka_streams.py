@@ -27,13 +27,14 @@ from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
 from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.embedding import EmbeddedClient
 from pystreams.runtime.application.global_state import GlobalState
-from pystreams.runtime.application.stop_signals import StopSignals
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.queries.local_stores import local_store, views_of
@@ -53,12 +54,10 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _log = get_logger("pystreams.client")
 
-_SIGNAL_INTERVAL_S = 0.1
-
 R = TypeVar("R")
 
 
-class KafkaStreams:
+class KafkaStreams(EmbeddedClient):
     """Runs a topology.
 
     `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
@@ -90,6 +89,7 @@ class KafkaStreams:
         clients: ClientFactory | None = None,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__()
         self._config = config if isinstance(config, StreamsConfig) else StreamsConfig.of(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
         check_serdes(topology, self._config.default_key_serde, self._config.default_value_serde)
@@ -104,14 +104,17 @@ class KafkaStreams:
         self._endpoint = PrometheusEndpoint(self.metrics)
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
-        self._started = False
-        self._finished = threading.Event()
         self._error: StreamsError | None = None
 
     @property
     def config(self) -> StreamsConfig:
         """The configuration."""
         return self._config
+
+    @property
+    def topology(self) -> Topology:
+        """What it runs."""
+        return self._plan.topology
 
     @property
     def error(self) -> StreamsError | None:
@@ -146,6 +149,7 @@ class KafkaStreams:
         if config.metrics_prometheus_port >= 0:
             self._endpoint.start(config.metrics_prometheus_host, config.metrics_prometheus_port)
         self._started = True
+        self._begin_listening()
         self._supervisor.start()
 
     def __enter__(self) -> Self:
@@ -159,27 +163,7 @@ class KafkaStreams:
         if self._error is not None and kind is None:
             raise self._error
 
-    def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the application has stopped; return whether it has.
-
-        Without a timeout, in the main thread, the first SIGTERM or Ctrl-C meanwhile closes it: it
-        commits, and this returns. Signals that the program handles itself are left to it, and all
-        are as they were when this returns, or when the first has come: a second Ctrl-C raises
-        KeyboardInterrupt, a second SIGTERM ends the process.
-
-        Args:
-            timeout_s: How long to wait at most (s); None for ever.
-        """
-        if timeout_s is not None or threading.current_thread() is not threading.main_thread():
-            return self._finished.wait(timeout_s)
-        with StopSignals() as signals:
-            while not self._finished.wait(_SIGNAL_INTERVAL_S):
-                if signals.came:
-                    signals.restore()
-                    self.close(0)
-        return True
-
-    def close(self, timeout_s: float | None = None) -> bool:
+    def close(self, timeout_s: float | None = None, *, leave_group: bool | None = None) -> bool:
         """Commit and stop; return whether that is done.
 
         A static member, as with `group.protocol=classic`, stays in its group until its session
@@ -188,10 +172,11 @@ class KafkaStreams:
 
         Args:
             timeout_s: How long to wait for it (s); None for as long as it takes, 0 not at all.
+            leave_group: True leaves the group, False stays in it where that can be; None as above.
         """
         self._stop.set()
         for thread in self._threads:
-            thread.stop()
+            thread.stop(leave_group=leave_group)
         self._global.stop_filling()
         if not self._started:
             self._finished.set()
@@ -266,6 +251,10 @@ class KafkaStreams:
         if (shared := self._global.query(request)) is not None:
             return shared
         return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
+
+    def metadata_for_local_threads(self) -> list[ThreadMetadata]:
+        """Return what the stream threads and their tasks are doing."""
+        return [thread.metadata() for thread in self._threads]
 
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
@@ -360,6 +349,8 @@ class KafkaStreams:
                 clock=self._clock,
                 identity=identity,
                 partition_counts=topics.partition_counts,
+                paused=self._paused,
+                restore_listener=self._restore_listener,
             )
             cleaner = StateCleaner(directory, config.state_cleanup_delay_ms, self._clock)
             cleaner.clean_at_start(config.state_cleanup_dir_max_age_ms)

@@ -42,6 +42,7 @@ from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.repartition_purge import RepartitionPurge
 from pystreams.runtime.loop.statistics import ThreadStatistics
 from pystreams.runtime.loop.summary_line import SummaryLine
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.loop.thread_metrics import Metrics, ThreadMetrics
 from pystreams.runtime.loop.thread_report import ThreadReport
 from pystreams.runtime.loop.waiting_for_partitions import Absence
@@ -84,6 +85,7 @@ class StreamThread:
         self._settings, self._clock = parts.settings, parts.clock
         self._instance_id = f"{parts.identity.group_instance_id}-{index}"
         self._stop = parts.make_stop_event()
+        self._leaves = not parts.identity.survives
         self._consumer = self._make_consumer()
         self._producers = TaskProducers(
             parts.clients,
@@ -96,7 +98,10 @@ class StreamThread:
         )
         restorer_id = f"{self.name}-restore-consumer"
         self._restorer = Restorer(
-            lambda: parts.clients.restore_consumer(restorer_id), parts.admin, parts.clock
+            lambda: parts.clients.restore_consumer(restorer_id),
+            parts.admin,
+            parts.clock,
+            parts.restore_listener,
         )
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
@@ -135,8 +140,10 @@ class StreamThread:
 
     # ------------------------------------------------------------------ from any thread
 
-    def stop(self) -> None:
-        """Ask the loop to commit and end."""
+    def stop(self, *, leave_group: bool | None = None) -> None:
+        """Ask the loop to commit and end; see `KafkaStreams.close`."""
+        if leave_group is not None:
+            self._leaves = leave_group
         self._stop.set()
 
     @property
@@ -156,6 +163,15 @@ class StreamThread:
     def statistics(self) -> ThreadStatistics:
         """Return the numbers the loop has published last, at most a poll or a commit ago."""
         return self._report.latest
+
+    def metadata(self) -> ThreadMetadata:
+        """Return what it and its tasks are doing."""
+        return ThreadMetadata(
+            thread_name=self.name,
+            silent_ms=self._report.silent_ms(),
+            max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
+            active_tasks=self._report.tasks(),
+        )
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
@@ -194,8 +210,10 @@ class StreamThread:
 
     def _iterate(self) -> int:
         now_ms = self._clock.now_ms()
-        busy = any(task.ready(now_ms) for task in self._manager.active.in_turn())
-        waiting = busy or self._restorer.active
+        paused = self._parts.paused.is_set()
+        busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
+        restores = self._restorer.active and not paused
+        waiting = busy or restores
         timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
@@ -204,17 +222,18 @@ class StreamThread:
         self._group.check()
         if self._group.ready:
             self._manager.advance()
-        if self._restorer.active:
+        if restores:
             self._manager.restore(0.0 if busy else self._settings.polls.poll_ms / 1000)
         now_ms = self._clock.now_ms()
         processed = 0
         while True:
             self._processing.go_on(now_ms)
-            here = self._processing.round(now_ms)
+            here = 0 if paused else self._processing.round(now_ms)
             processed += here
             if not here or self._stop.is_set() or self._pace.poll_due():
                 break
-        self._processing.punctuate(now_ms)
+        if not paused:
+            self._processing.punctuate(now_ms)
         self._maybe_commit()
         self._input.balance()
         self._report.publish_if_due()
@@ -346,7 +365,7 @@ class StreamThread:
             self._abort_all if self.error is not None else self._last_commit,
             self._manager.close_all,
             self._report.publish,
-            lambda: self._consumer.close(leave=not self._parts.identity.survives),
+            lambda: self._consumer.close(leave=self._leaves),
             self._restorer.close,
             self._producers.close,
             self._side_by_side.close,

@@ -16,6 +16,7 @@ from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.processing import Processing
 from pystreams.runtime.loop.statistics import ThreadStatistics
+from pystreams.runtime.loop.thread_metadata import TaskMetadata
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.restorer import Restorer
@@ -67,6 +68,26 @@ class ThreadReport:
         self._sum = _NOTHING
         self._asked_of: list[StreamTask] = []
         self._next_in_turn = 0
+
+    def silent_ms(self) -> float:
+        """Return how long ago the loop last published (ms); from any thread."""
+        return self._clock.monotonic_ms() - self._published_ms
+
+    def tasks(self) -> tuple[TaskMetadata, ...]:
+        """Return what the tasks are doing; from any thread."""
+        return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
+
+    def _metadata(self, task: StreamTask) -> TaskMetadata:
+        asked = self._asked.get(task, _NOTHING)
+        return TaskMetadata(
+            task_id=task.task_id,
+            state=task.state.value,
+            partitions=task.partitions,
+            processed_records=task.counts.processed,
+            lag_records=asked.lag if asked.known else None,
+            stream_time_ms=task.time.stream_time,
+            stores=tuple(task.state_manager.stores()),
+        )
 
     def publish_if_due(self) -> None:
         """Publish, if the last time is a while ago; called by the loop in each iteration."""

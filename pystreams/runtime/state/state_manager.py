@@ -177,6 +177,10 @@ class ProcessorStateManager:
             changelog: managed.next_offset() for changelog, managed in self._by_changelog.items()
         }
 
+    def store_of(self, changelog: TopicPartition) -> str:
+        """Return the name of the store that a changelog is of."""
+        return self._by_changelog[changelog].builder.name
+
     def restore(self, changelog: TopicPartition, messages: Sequence[ConsumedMessage]) -> None:
         """Apply a batch of changelog records to their store."""
         managed = self._by_changelog[changelog]

@@ -30,6 +30,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 
 _log = get_logger("pystreams.restore")
 
@@ -86,6 +87,7 @@ class Restorer:
         consumer: Makes the restore consumer, when first needed.
         admin: Tells what changelogs hold.
         clock: For rates in the log.
+        listener: Told of what is restored to the end, or None.
     """
 
     def __init__(
@@ -93,7 +95,9 @@ class Restorer:
         consumer: Callable[[], RestoreConsumerPort],
         admin: AdminPort,
         clock: Clock,
+        listener: StateRestoreListener | None = None,
     ) -> None:
+        self._listener = listener or StateRestoreListener()
         self._make_consumer = consumer
         self._consumer: RestoreConsumerPort | None = None
         self._admin = admin
@@ -180,6 +184,10 @@ class Restorer:
                 to_offset=restore.end_offset,
                 records=restore.remaining_records,
             )
+            store = state.store_of(changelog)
+            self._listener.on_restore_start(
+                changelog, store, restore.next_offset, restore.end_offset
+            )
         return False
 
     def follow(self, state: ProcessorStateManager) -> None:
@@ -242,7 +250,10 @@ class Restorer:
             if restore.state is state
         ]
         for reads, changelog in gone:
-            del reads[changelog]
+            restore = reads.pop(changelog)
+            if reads is self._restores:
+                store = state.store_of(changelog)
+                self._listener.on_restore_suspended(changelog, store, restore.restored)
         if gone:
             self._assign()
 
@@ -320,6 +331,8 @@ class Restorer:
         restore.restored += len(messages)
         if changelog in self._restores:
             self._restored_records += len(messages)
+            store = restore.state.store_of(changelog)
+            self._listener.on_batch_restored(changelog, store, last_offset, len(messages))
         return True
 
     def _finish(self, changelog: TopicPartition, restore: _ChangelogRestore) -> None:
@@ -332,6 +345,8 @@ class Restorer:
             records=restore.restored,
             seconds=round(seconds, 3),
         )
+        store = restore.state.store_of(changelog)
+        self._listener.on_restore_end(changelog, store, restore.restored)
 
     def _assign(self) -> None:
         if self._consumer is None:

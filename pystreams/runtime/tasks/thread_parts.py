@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
@@ -14,6 +14,7 @@ from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.tasks.concurrent_calls import waiting_pool
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.task_directories import TaskDirectories
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -69,6 +70,8 @@ class ThreadParts:
         identity: Who its process is.
         partition_counts: Given the assigned partitions, returns partition counts of all topics;
             asks the broker when some are new, so that new partitions become tasks.
+        paused: Set while nothing is to be processed or restored.
+        restore_listener: Told of restores, or None.
         make_stop_event: Makes the event that ends the loop; pauses wait on it. A simulation puts
             one on a manual clock here.
         make_waiting_pool: Makes what runs several calls to the broker side by side; a simulation
@@ -85,5 +88,7 @@ class ThreadParts:
     clock: Clock
     identity: ProcessIdentity
     partition_counts: Callable[[Collection[TopicPartition]], Mapping[str, int]]
+    paused: threading.Event = field(default_factory=threading.Event)
+    restore_listener: StateRestoreListener | None = None
     make_stop_event: Callable[[], threading.Event] = threading.Event
     make_waiting_pool: Callable[[], Executor] = waiting_pool

@@ -1,0 +1,237 @@
+"""`pystreams state`: what lies in a state directory."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pystreams.cli.application.configuration import local_configuration
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.options.groups import ApplicationOptions, config_file_option, grouped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pystreams.runtime.maintenance.state_reading import StateReader, StoredEntry
+    from pystreams.stores.contracts.position import Position
+
+_directory = click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+
+
+@click.group()
+def state() -> None:
+    """Look into a state directory: no broker, no Spark, and nothing in it is changed.
+
+    DIRECTORY is a state.dir, the directory of one application in it, or that of one task. The
+    application may run: what is shown is then as of the last flush of each store, which may be some
+    time ago. What lies in its memory until then is asked for with `KafkaStreams.store`.
+
+    \b
+    Exit codes:
+      0    done
+      1    there are no stores, one can't be read, or (verify) is damaged
+      2    wrong usage, configuration or topology
+      70   a bug in pystreams
+    """
+
+
+@state.command(name="list")
+@_directory
+def list_stores(*, directory: Path) -> None:
+    """List the stores: their tasks, size, and up to where they hold their changelogs.
+
+    \b
+    Example:
+      pystreams state list /var/lib/pystreams
+    """
+    from pystreams.cli.display.tables import show_table
+    from pystreams.runtime.maintenance.state_reading import stores_in
+
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        rows = [
+            (
+                store.application,
+                store.name,
+                str(store.task_id),
+                f"{store.size_bytes / 1024:,.0f} KiB",
+                ", ".join(f"{offset:,}" for offset in store.changelog_offsets().values()) or "-",
+                _input(store.position()),
+            )
+            for store in stores_in(directory)
+        ]
+    columns = ("application", "store", "task", "size", "changelog offset", "input")
+    show_table(columns, rows, right=("size", "changelog offset"))
+
+
+@state.command()
+@_directory
+@click.pass_context
+def verify(ctx: click.Context, *, directory: Path) -> None:
+    """Read all files of all stores, and check their checksums.
+
+    \b
+    Example:
+      pystreams state verify /var/lib/pystreams/orders
+    """
+    from pystreams.errors import StateStoreError
+    from pystreams.runtime.maintenance.state_reading import stores_in
+    from pystreams.stores.engines.rocksdb.inspection import verified
+
+    configure_logging("warning", "auto")
+    damaged = 0
+    with streams_errors_as_exit_codes():
+        for store in stores_in(directory):
+            name = f"{store.application} {store.name} {store.task_id}"
+            try:
+                counts = verified(store.name, store.directory)
+            except StateStoreError as error:
+                damaged += 1
+                click.echo(f"{name}: DAMAGED: {error}")
+                continue
+            entries = sum(count for family, count in counts.items() if family != "offsets")
+            click.echo(f"{name}: whole, {entries:,} stored entries")
+    if damaged:
+        click.echo(
+            f"{damaged} damaged: the application rebuilds such a store from its changelog when it "
+            "meets the damage",
+            err=True,
+        )
+        ctx.exit(ExitCode.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """With which topology a store is read, and how it is shown.
+
+    Attributes:
+        topology: What its serdes and kind are from.
+        config_file: A file of configuration, for default serdes.
+        as_json: Whether each entry is a JSON object.
+        limit: How many at most; None for all.
+    """
+
+    topology: str
+    config_file: Path | None
+    as_json: bool
+    limit: int | None
+
+
+_reading = grouped(
+    "reading",
+    _Reading,
+    click.option(
+        "--topology",
+        required=True,
+        metavar="FILE|MODULE:ATTRIBUTE",
+        help="The topology the store is of: it knows serdes and kind.",
+    ),
+    config_file_option,
+    click.option("--json", "as_json", is_flag=True, help="Print each entry as a JSON object."),
+    click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N entries."),
+)
+
+
+@state.command()
+@_directory
+@click.argument("store")
+@click.argument("key")
+@_reading
+@click.pass_context
+def get(ctx: click.Context, *, directory: Path, store: str, key: str, reading: _Reading) -> None:
+    """Print what STORE has of KEY: its value, windows, sessions or versions.
+
+    KEY is written as `pystreams produce` takes it. The exit code is 1 where there is nothing. It
+    reads the whole store.
+
+    \b
+    Example:
+      pystreams state get /var/lib/pystreams word-counts sea --topology topology.py
+    """
+    from pystreams.readable_values import bytes_of_text
+
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        reader = _reader(directory, store, reading)
+        if reader.key_serde is None:
+            raise click.UsageError(f"store {store!r} has no keys of yours: use `state scan`")
+        try:
+            wanted = bytes_of_text(key, reader.key_serde, store)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+        if not _show(reader.entries(wanted), reading):
+            click.echo(f"store {store!r} has nothing of {key!r}", err=True)
+            ctx.exit(ExitCode.FAILED)
+
+
+@state.command()
+@_directory
+@click.argument("store")
+@_reading
+def scan(*, directory: Path, store: str, reading: _Reading) -> None:
+    """Print all entries of STORE, task by task: key, times of its window, value.
+
+    \b
+    Examples:
+      pystreams state scan /var/lib/pystreams word-counts --topology topology.py
+      pystreams state scan ./state/shop/0_1 totals --topology shop.py --json --limit 100
+    """
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        _show(_reader(directory, store, reading).entries(), reading)
+
+
+def _reader(directory: Path, store: str, reading: _Reading) -> StateReader:
+    """Return what reads a store.
+
+    Raises:
+        UsageError: The directory has several applications.
+    """
+    from pystreams.runtime.maintenance.state_reading import StateReader, stores_in
+    from pystreams.topology.plan.topology_plan import TopologyPlan
+
+    stores = stores_in(directory)
+    applications = sorted({found.application for found in stores})
+    if len(applications) > 1:
+        raise click.UsageError(
+            f"{directory} has several applications ({', '.join(applications)}): name the directory "
+            f"of one, as {directory / applications[0]}"
+        )
+    options = ApplicationOptions(topology=reading.topology, config_file=reading.config_file)
+    loaded = load_topology(reading.topology)
+    config = local_configuration(options, loaded, applications[0])
+    return StateReader(TopologyPlan(loaded.topology, applications[0]), config, stores, store)
+
+
+def _show(entries: Iterable[StoredEntry], reading: _Reading) -> int:
+    """Print entries; return how many."""
+    from pystreams.readable_values import json_of_value
+
+    count = 0
+    for entry in itertools.islice(entries, reading.limit):
+        count += 1
+        if reading.as_json:
+            told = {"task": str(entry.task_id), "key": entry.key, **entry.times}
+            told |= {"value": entry.value, "timestamp": entry.timestamp}
+            click.echo(json_of_value(told))
+        else:
+            click.echo("\t".join(map(_text, (entry.key, *entry.times.values(), entry.value))))
+    return count
+
+
+def _input(position: Position) -> str:
+    """Return how far a store is in its input, for a table."""
+    return ", ".join(f"{at}: {offset:,}" for at, offset in position.offsets.items()) or "-"
+
+
+def _text(value: Any) -> str:
+    from pystreams.readable_values import text_of_value
+
+    return text_of_value(value)

@@ -1,0 +1,183 @@
+"""`pystreams status`: how an application's group is doing, as the broker tells it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import click
+
+from pystreams.cli.application.configuration import configuration_of
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.display.logs import configure_logging
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.options.groups import ApplicationOptions, application_options
+
+if TYPE_CHECKING:
+    from pystreams.ids import TopicPartition
+    from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
+    from pystreams.topology.plan.topology_plan import TopologyPlan
+
+
+@click.command()
+@click.argument("group")
+@click.option(
+    "--topology",
+    "reference",
+    metavar="FILE|MODULE:ATTRIBUTE",
+    help="The application's topology: names its tasks, and members that run another one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@application_options
+@click.pass_context
+def status(
+    ctx: click.Context,
+    group: str,
+    *,
+    reference: str | None,
+    as_json: bool,
+    application: ApplicationOptions,
+) -> None:
+    """Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.
+
+    It asks the broker, and changes nothing. Lag is what is not committed yet; in seconds it is how
+    long ago the oldest such record was written, by its timestamp. Members that have died are listed
+    until their session ends.
+
+    \b
+    Exit codes:
+      0    shown
+      1    there is no such group; or failed
+      2    wrong usage, configuration or topology
+      3    no broker answers
+      70   a bug in pystreams
+
+    \b
+    Examples:
+      pystreams status words --dev
+      pystreams status orders --topology shop.orders:builder --config production.toml --json
+    """
+    from pystreams.config import Source
+    from pystreams.kernel.clock import SystemClock
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.runtime.maintenance.group_status import group_status
+    from pystreams.topology.plan.topology_plan import TopologyPlan
+
+    configure_logging("warning", "auto")
+    with streams_errors_as_exit_codes():
+        own = {"application.id": group}
+        plan = None
+        if reference is not None:
+            loaded = load_topology(reference)
+            plan = TopologyPlan(loaded.topology, group)
+            own = {**loaded.config, **own}
+        clients = ConfluentClients(configuration_of(application, group, Source("", own)))
+        found = group_status(
+            group,
+            clients.admin(),
+            lambda: clients.history_consumer(f"{group}-status"),
+            SystemClock().now_ms(),
+            plan,
+        )
+    if not found.members and not found.partitions:
+        click.echo(
+            f"there is no group {group!r}: it has no members and has committed nothing", err=True
+        )
+        ctx.exit(ExitCode.FAILED)
+    if as_json:
+        click.echo(json.dumps(_as_dict(group, found, plan), indent=2))
+    else:
+        _show(group, found, plan)
+
+
+def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
+    from pystreams.cli.display.tables import show_table
+
+    members = len(found.members)
+    state = "stable" if found.settled else "rebalancing"
+    if not members:
+        state = "nobody is in it"
+    lag = sum(partition.lag_records for partition in found.partitions)
+    click.echo(f"{group}: {state}, {members} {'member' if members == 1 else 'members'}")
+    click.echo(f"lag: {lag:,} records, {_seconds(found.partitions)}\n")
+    if members:
+        rows = []
+        for member in found.members:
+            tasks = _tasks(member.partitions, plan)
+            rows.append((member.client_id, member.host, str(len(member.partitions)), tasks))
+        show_table(("member", "host", "partitions", "tasks"), rows, right=("partitions",))
+        click.echo()
+    columns = ("partition", "task", "committed", "lag", "waiting", "read by")
+    show_table(
+        columns,
+        [
+            (
+                str(partition.partition),
+                _task(partition.partition, plan),
+                "-" if partition.next_offset is None else f"{partition.next_offset:,}",
+                f"{partition.lag_records:,}",
+                _seconds([partition]),
+                "nobody" if partition.member is None else partition.member.client_id,
+            )
+            for partition in found.partitions
+        ],
+        right=columns[2:5],
+    )
+    for stranger in found.strangers:
+        click.echo(f"\nANOTHER TOPOLOGY: {stranger}")
+
+
+def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[str, object]:
+    return {
+        "group": group,
+        "settled": found.settled,
+        "members": [
+            {
+                "client_id": member.client_id,
+                "host": member.host,
+                "partitions": sorted(map(str, member.partitions)),
+                "another_topology": member in found.strangers,
+            }
+            for member in found.members
+        ],
+        "partitions": [
+            {
+                "topic": partition.partition.topic,
+                "partition": partition.partition.partition,
+                "task": _task(partition.partition, plan) if plan else None,
+                "committed": partition.next_offset,
+                "lag_records": partition.lag_records,
+                "lag_ms": partition.waiting_ms,
+                "member": partition.member and partition.member.client_id,
+            }
+            for partition in found.partitions
+        ],
+    }
+
+
+def _task(partition: TopicPartition, plan: TopologyPlan | None) -> str:
+    part = None if plan is None else plan.subtopology_of_topic(partition.topic)
+    return "-" if part is None else f"{part.id}_{partition.partition}"
+
+
+def _tasks(partitions: frozenset[TopicPartition], plan: TopologyPlan | None) -> str:
+    """Return the tasks that partitions belong to; without a topology, their topics."""
+    if plan is not None:
+        return ", ".join(sorted({_task(partition, plan) for partition in partitions})) or "-"
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, number in sorted(partitions):
+        by_topic[topic].append(number)
+    return (
+        "; ".join(f"{topic} {', '.join(map(str, numbers))}" for topic, numbers in by_topic.items())
+        or "-"
+    )
+
+
+def _seconds(partitions: list[PartitionStatus]) -> str:
+    """Return how long the oldest record waits."""
+    known = [partition.waiting_ms for partition in partitions if partition.waiting_ms is not None]
+    if len(known) < len(partitions) and not any(known):
+        return "?"
+    return f"{max(known, default=0) / 1000:,.1f} s"

@@ -1,0 +1,27 @@
+"""A configuration as it may be shown: every value that was set, no secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pystreams.config.resolution import SECRET_WORDS
+from pystreams.config.streams_config import KEY_DEFINITIONS, StreamsConfig
+
+_HIDDEN = "(hidden)"
+
+
+def shown_values(config: StreamsConfig) -> dict[str, Any]:
+    """Return all values by key, those of secrets hidden, functions by their names."""
+    known = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
+    return {
+        name: _HIDDEN if any(word in name.lower() for word in SECRET_WORDS) else _plain(value)
+        for name, value in sorted({**known, **config.overrides}.items())
+    }
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if callable(value):
+        return getattr(value, "__qualname__", repr(value))
+    return str(getattr(value, "value", value))

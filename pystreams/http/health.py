@@ -1,0 +1,72 @@
+"""`/livez` and `/readyz`: whether to restart a process, and whether it does its work.
+
+| | alive | ready |
+|---|---|---|
+| it starts, or joins the group | yes | no |
+| its stores are restored | yes | no |
+| all its tasks process | yes | yes |
+| a thread has not gone round its loop for `max.poll.interval.ms` | no | no |
+| it stops | yes | no |
+| an error has ended it | no | no |
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pystreams.http.responses import as_json
+from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.kafka_streams import KafkaStreams
+
+_DEAD = (State.ERROR, State.PENDING_ERROR, State.NOT_RUNNING)
+
+
+class Health:
+    """The health of one application.
+
+    Args:
+        streams: The application.
+    """
+
+    def __init__(self, streams: KafkaStreams) -> None:
+        self._streams = streams
+
+    async def livez(self, _: Request) -> Response:
+        """Answer whether the process should go on: 200, or 503 with the reason."""
+        trouble = self.not_alive()
+        return as_json({"alive": not trouble, "why": trouble}, 503 if trouble else 200)
+
+    async def readyz(self, _: Request) -> Response:
+        """Answer whether all tasks of the process do their work: 200, or 503 with the reason."""
+        trouble = self.not_ready()
+        return as_json({"ready": not trouble, "why": trouble}, 503 if trouble else 200)
+
+    def not_alive(self) -> str:
+        """Return why the process is not alive, nothing if it is."""
+        streams = self._streams
+        if streams.state in _DEAD:
+            error = streams.error
+            return f"{streams.state.value}: {error}" if error else streams.state.value
+        for thread in streams.metadata_for_local_threads():
+            if thread.silent_ms > thread.max_poll_interval_ms:
+                return (
+                    f"{thread.thread_name} has not gone round its loop for {thread.silent_ms:.0f} "
+                    "ms: the group gives its partitions to others (max.poll.interval.ms)"
+                )
+        return ""
+
+    def not_ready(self) -> str:
+        """Return why the process is not ready, nothing if it is."""
+        if trouble := self.not_alive():
+            return trouble
+        streams = self._streams
+        numbers = streams.statistics()
+        if numbers.tasks_restoring:
+            return (
+                f"{numbers.tasks_restoring} tasks restore their stores: "
+                f"{numbers.restore_remaining_records} changelog records left at most"
+            )
+        if streams.state is not State.RUNNING:
+            return str(streams.state.value)
+        return ""

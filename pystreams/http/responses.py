@@ -1,0 +1,42 @@
+"""Answers as JSON, and what went wrong as JSON, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from pystreams.readable_values import json_of_value
+
+
+class RequestError(Exception):
+    """A request that can't be answered.
+
+    Args:
+        status: The HTTP status.
+        message: What happened and what to do.
+        fields: What else the answer says.
+    """
+
+    def __init__(self, status: int, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.status = status
+        self.fields = fields
+
+
+def as_json(value: Any, status: int = 200) -> Response:
+    """Return an answer that must not be kept by caches."""
+    return Response(
+        json_of_value(value),
+        status,
+        {"cache-control": "no-store", "x-content-type-options": "nosniff"},
+        media_type="application/json",
+    )
+
+
+def as_problem(error: RequestError) -> Response:
+    """Return what went wrong. Spec: RFC 9457."""
+    content = {"status": error.status, "detail": str(error), **error.fields}
+    answer = as_json(content, error.status)
+    answer.headers["content-type"] = "application/problem+json"
+    return answer

@@ -1,0 +1,164 @@
+"""The server: Starlette's application in uvicorn, in a thread of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from pystreams.errors import ConfigError
+from pystreams.http.application import application_of
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.application.kafka_streams import KafkaStreams
+
+_START_S = 10.0
+_STOP_S = 5.0
+_KEEP_ALIVE_S = 15
+_MAX_CONNECTIONS = 2000
+_BACKLOG = 2048
+
+_log = get_logger("pystreams.http")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Where and to whom an application is shown.
+
+    Attributes:
+        host: The address to listen on; others than loopback ask for a token.
+        port: The port, 0 for any free one.
+        token: What a request must carry as `Authorization: Bearer ...`; None for nothing. Health
+            (`/livez`, `/readyz`) is told to anybody.
+        certificate: The server's certificate chain (PEM); None serves without TLS.
+        private_key: Its private key (PEM); None if the certificate's file has it.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = None
+    certificate: Path | None = None
+    private_key: Path | None = None
+
+
+class HttpServer:
+    """Serves one application.
+
+    Args:
+        streams: The application; it need not have started.
+        options: Where and to whom.
+
+    Raises:
+        ConfigError: The address is open to others and there is no token, or the certificate can't
+            be read.
+    """
+
+    def __init__(self, streams: KafkaStreams, options: HttpOptions) -> None:
+        _refuse_openness(options)
+        self._options = options
+        self._server = _uvicorn_server(streams, options)
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens, once it was started."""
+        port = self._options.port if self._socket is None else self._socket.getsockname()[1]
+        host = f"[{self._options.host}]" if ":" in self._options.host else self._options.host
+        return f"{'https' if self._options.certificate else 'http'}://{host}:{port}"
+
+    def start(self) -> None:
+        """Listen, and serve from now on.
+
+        Raises:
+            ConfigError: The port is taken, or the address is none of this machine's.
+        """
+        options = self._options
+        try:
+            self._socket = socket.create_server(
+                (options.host, options.port), family=_family(options.host), backlog=_BACKLOG
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"HTTP can't be served on {options.host}:{options.port}: {error.strerror}; choose "
+                "another with --http HOST:PORT (port 0 takes any free one)"
+            ) from error
+        # asyncio does not see that it is TCP: without this answers wait for the client's kernel.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._thread = threading.Thread(
+            target=self._server.run,
+            kwargs={"sockets": [self._socket]},
+            name="pystreams-http",
+            daemon=True,
+        )
+        self._thread.start()
+        _log.info("served over HTTP", url=self.url)
+
+    def close(self) -> None:
+        """Stop serving: open requests have a moment to end. Safe to call twice."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_STOP_S)
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.close()
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop it."""
+        self.close()
+
+
+def _uvicorn_server(streams: KafkaStreams, options: HttpOptions) -> uvicorn.Server:
+    config = uvicorn.Config(
+        application_of(streams, options.token),
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(_STOP_S) - 2,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.private_key,
+    )
+    try:
+        config.load()
+    except OSError as error:
+        raise ConfigError(
+            f"the certificate {options.certificate} can't be used: {error}"
+        ) from error
+    return uvicorn.Server(config)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _refuse_openness(options: HttpOptions) -> None:
+    """Refuse to show an application to a network without a token."""
+    if options.token is not None or options.host == "localhost":
+        return
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(options.host).is_loopback:
+            return
+    raise ConfigError(
+        f"--http {options.host}:{options.port} would show stores and topology to everybody who can "
+        "reach it: give a token (--http-token-file FILE), or listen on 127.0.0.1"
+    )

@@ -1,0 +1,166 @@
+"""What a program that embeds the client asks of it, beside the processing itself.
+
+Waiting and stop signals, listeners, pausing, and removing what it has on the disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import StateDirectoryError, StreamsError
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.application.client_state import State
+from pystreams.runtime.application.stop_signals import StopSignals
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
+
+StateListener = Callable[[State, State], object]
+"""Called with (new state, old state)."""
+
+_SIGNAL_INTERVAL_S = 0.1
+_STATE_INTERVAL_S = 0.05
+_AT_REST = (State.CREATED, State.NOT_RUNNING, State.ERROR)
+
+_log = get_logger("pystreams.client")
+
+
+class EmbeddedClient(ABC):
+    """A client as its program sees it; `KafkaStreams` is the only one."""
+
+    def __init__(self) -> None:
+        self._started = False
+        self._finished = threading.Event()
+        self._paused = threading.Event()
+        self._state_listener: StateListener | None = None
+        self._restore_listener: StateRestoreListener | None = None
+
+    @property
+    @abstractmethod
+    def config(self) -> StreamsConfig:
+        """The configuration."""
+
+    @property
+    @abstractmethod
+    def state(self) -> State:
+        """Where the application is in its life."""
+
+    @abstractmethod
+    def close(self, timeout_s: float | None = None, *, leave_group: bool | None = None) -> bool:
+        """Commit and stop; return whether that is done."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the application has stopped; return whether it has.
+
+        Without a timeout, in the main thread, the first SIGTERM or Ctrl-C meanwhile closes it: it
+        commits, and this returns. Signals that the program handles itself are left to it, and all
+        are as they were when this returns, or when the first has come: a second Ctrl-C raises
+        KeyboardInterrupt, a second SIGTERM ends the process.
+
+        Args:
+            timeout_s: How long to wait at most (s); None for ever.
+        """
+        if timeout_s is not None or threading.current_thread() is not threading.main_thread():
+            return self._finished.wait(timeout_s)
+        with StopSignals() as signals:
+            while not self._finished.wait(_SIGNAL_INTERVAL_S):
+                if signals.came:
+                    signals.restore()
+                    self.close(0)
+        return True
+
+    def set_state_listener(self, listener: StateListener | None) -> None:
+        """Have a function called with (new state, old state) at each change; before `start`.
+
+        It is called by a thread of its own, one call after the other, and may take its time; what
+        it raises is logged. A state that lasts less than 50 ms may be passed over.
+
+        Raises:
+            StreamsError: The application was started.
+        """
+        self._check_not_started("set_state_listener")
+        self._state_listener = listener
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
+        """Have a listener told of all restores, those of each store; before `start`.
+
+        Raises:
+            StreamsError: The application was started.
+        """
+        self._check_not_started("set_global_state_restore_listener")
+        self._restore_listener = listener
+
+    def pause(self) -> None:
+        """Stop processing, punctuation and restores; stay in the group, and keep what is assigned.
+
+        What was processed is committed. May be called before `start`. Spec: KIP-834.
+        """
+        self._paused.set()
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        self._paused.clear()
+
+    def is_paused(self) -> bool:
+        """Return whether it is paused."""
+        return self._paused.is_set()
+
+    def clean_up(self) -> None:
+        """Remove this host's state of the application, which is then restored from its changelogs.
+
+        Raises:
+            StreamsError: It runs: call this before `start`, or after it has stopped.
+            StateDirectoryError: Another process has the state of a task, which stays.
+        """
+        if self.state not in _AT_REST:
+            raise StreamsError(f"clean_up removes state, and the application is {self.state.value}")
+        config = self.config
+        directory = StateDirectory(config.state_dir, config.application_id)
+        try:
+            held = [task for task in directory.task_ids() if not directory.remove(task)]
+        finally:
+            directory.close()
+        if held:
+            names = ", ".join(map(str, held))
+            raise StateDirectoryError(
+                f"another process has tasks {names} in {directory.directory}: stop it first"
+            )
+
+    def _check_not_started(self, method: str) -> None:
+        if self._started:
+            raise StreamsError(f"{method} comes before start()")
+
+    def _begin_listening(self) -> None:
+        """Tell the state listener from now on, if there is one."""
+        if self._state_listener is not None:
+            listening = threading.Thread(
+                target=self._listen, args=(self._state_listener,), name="pystreams-state-listener"
+            )
+            listening.start()
+
+    def _listen(self, listener: StateListener) -> None:
+        told = State.CREATED
+        ended = False
+        while not ended:
+            ended = self._finished.wait(_STATE_INTERVAL_S)
+            for state in _way(told, self.state):
+                try:
+                    listener(state, told)
+                except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+                    _log.error("the state listener failed", error=str(error), state=state.value)
+                told = state
+
+
+def _way(old: State, new: State) -> Iterator[State]:
+    """Give the states that lead from one to another."""
+    if old is new:
+        return
+    if old is State.CREATED and new is not State.REBALANCING:
+        yield State.REBALANCING
+    if new is State.NOT_RUNNING and old is not State.PENDING_SHUTDOWN:
+        yield State.PENDING_SHUTDOWN
+    if new is State.ERROR and old is not State.PENDING_ERROR:
+        yield State.PENDING_ERROR
+    yield new

@@ -1,0 +1,47 @@
+"""What a stream thread and its tasks are doing, for other threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pystreams.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMetadata:
+    """One active task, at one moment.
+
+    Attributes:
+        task_id: The task.
+        state: Where it is in its life: "restoring", "running", ...
+        partitions: What it reads.
+        processed_records: Records processed since it is here.
+        lag_records: Records known to wait; None when nothing is known.
+        stream_time_ms: The highest timestamp it has seen (ms), -1 for none.
+        stores: Its stores' names.
+    """
+
+    task_id: TaskId
+    state: str
+    partitions: tuple[TopicPartition, ...]
+    processed_records: int
+    lag_records: int | None
+    stream_time_ms: int
+    stores: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadMetadata:
+    """One stream thread, at one moment.
+
+    Attributes:
+        thread_name: Its name.
+        silent_ms: How long ago it last went round its loop (ms).
+        max_poll_interval_ms: After how long the group gives its partitions to others (ms).
+        active_tasks: Its tasks.
+    """
+
+    thread_name: str
+    silent_ms: float
+    max_poll_interval_ms: int
+    active_tasks: tuple[TaskMetadata, ...]

@@ -1,0 +1,158 @@
+"""How a group is doing, as the broker tells it: its members, and how far they are in the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pystreams.ids import TopicPartition
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
+from pystreams.runtime.cluster.group_description import (
+    GroupDescription,
+    GroupMember,
+    of_another_topology,
+)
+from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_ANSWER_TIMEOUT_S = 30.0
+_POLLS_MAX = 20
+_POLL_TIMEOUT_S = 0.5
+_POLL_RECORDS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """How far a group is in a partition.
+
+    Attributes:
+        partition: The partition.
+        next_offset: What it processes next; None before its first commit there.
+        lag_records: Records that it has not processed and committed.
+        waiting_ms: How long ago the oldest of these was written, by its timestamp; None if that
+            could not be read, 0 without any.
+        member: Who reads it; None if nobody does.
+    """
+
+    partition: TopicPartition
+    next_offset: int | None
+    lag_records: int
+    waiting_ms: int | None
+    member: GroupMember | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A group at one moment.
+
+    Attributes:
+        settled: Whether all members have what they are to have; False during a rebalance.
+        members: All members, in order of their names.
+        partitions: The partitions it reads, in order.
+        strangers: Members that run another topology; none where no topology was given.
+    """
+
+    settled: bool
+    members: list[GroupMember]
+    partitions: list[PartitionStatus]
+    strangers: list[GroupMember]
+
+
+def group_status(
+    group: str,
+    admin: AdminPort,
+    reader: Callable[[], RestoreConsumerPort],
+    now_ms: int,
+    plan: TopologyPlan | None = None,
+) -> GroupStatus:
+    """Return how a group is doing; one that never was has no members and no partitions.
+
+    Args:
+        group: The group: an application's id.
+        reader: Makes what reads one record of each partition with lag, for its timestamp.
+        plan: The application's topology, if it is known.
+
+    Raises:
+        StreamsError: No answer in time, or the broker refuses.
+    """
+    description = admin.describe_group(group).result(_ANSWER_TIMEOUT_S)
+    committed = admin.committed_offsets(group)
+    owners = {
+        partition: member for member in description.members for partition in member.partitions
+    }
+    existing = admin.partition_counts()
+    topics = {at.topic for at in (*committed, *owners)} & existing.keys()
+    wanted = [
+        TopicPartition(topic, number)
+        for topic in sorted(topics)
+        for number in range(existing[topic])
+    ]
+    ranges = admin.offset_ranges(wanted)
+    times_ms = _times_of_first(reader, _behind(committed, ranges))
+    partitions = []
+    for at in wanted:
+        next_offset = committed[at].next_offset if at in committed else None
+        lag, waiting_ms = max(0, ranges[at].end - _start(at, committed, ranges)), None
+        if at in times_ms:
+            time_ms = times_ms[at]
+            # What is left may be markers of transactions alone, as behind each commit.
+            lag, waiting_ms = (0, 0) if time_ms is None else (lag, max(0, now_ms - time_ms))
+        waiting_ms = 0 if lag == 0 else waiting_ms
+        partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
+    members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
+    strangers = [] if plan is None else _strangers(description, plan)
+    return GroupStatus(description.settled, members, partitions, strangers)
+
+
+def _start(
+    at: TopicPartition,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ranges: Mapping[TopicPartition, OffsetRange],
+) -> int:
+    """Return the first offset of a partition that is there and not processed."""
+    next_offset = committed[at].next_offset if at in committed else 0
+    return max(next_offset, ranges[at].beginning)
+
+
+def _behind(
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ranges: Mapping[TopicPartition, OffsetRange],
+) -> dict[TopicPartition, int]:
+    """Return the partitions with lag, and where it begins."""
+    starts = {at: _start(at, committed, ranges) for at in ranges}
+    return {at: start for at, start in starts.items() if start < ranges[at].end}
+
+
+def _times_of_first(
+    reader: Callable[[], RestoreConsumerPort], starts: dict[TopicPartition, int]
+) -> dict[TopicPartition, int | None]:
+    """Return the timestamp (ms) of the first record from an offset on, as far as it comes in time.
+
+    None for a partition that has no record there.
+    """
+    found: dict[TopicPartition, int | None] = {}
+    if not starts:
+        return found
+    consumer = reader()
+    try:
+        left = dict(starts)
+        for _ in range(_POLLS_MAX):
+            consumer.assign(left)
+            for batch in consumer.poll(_POLL_RECORDS, _POLL_TIMEOUT_S):
+                if batch.messages:
+                    found.setdefault(batch.partition, batch.messages[0].timestamp()[1])
+                elif batch.end_reached_at is not None:
+                    found.setdefault(batch.partition, None)
+                if batch.partition in found:
+                    left.pop(batch.partition, None)
+            if not left:
+                break
+    finally:
+        consumer.close()
+    return found
+
+
+def _strangers(description: GroupDescription, plan: TopologyPlan) -> list[GroupMember]:
+    return of_another_topology(
+        description.members, lambda topic: plan.source_of_topic(topic) is not None, ()
+    )

@@ -1,0 +1,223 @@
+"""Reads what lies in a state directory, without a broker, and changes nothing of it.
+
+A running application may have the directory open. What it shows is then as of the last flush of
+each store: RocksDB's write buffers, and what is not committed, are in that process only.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import StateStoreError, StreamsError, TopologyError
+from pystreams.ids import TaskId
+from pystreams.record import OutputBuffer, ProducedRecord
+from pystreams.serdes import Serde, filled, readers_deserializer
+from pystreams.stores.contracts.position import Position
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
+from pystreams.stores.engines.rocksdb.inspection import linked_copy
+from pystreams.stores.engines.rocksdb.metadata import read_metadata
+from pystreams.stores.files.metadata import CHANGELOG_ID, POSITION, RESERVED, unpack_long
+from pystreams.stores.store_builder import StoreBuilder
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_ROCKSDB = "rocksdb"
+_COPIES_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOnDisk:
+    """A store of a task, as its files are.
+
+    Attributes:
+        application: The directory above the task's: the application.id.
+        task_id: The task.
+        name: The store.
+        directory: Its files.
+    """
+
+    application: str
+    task_id: TaskId
+    name: str
+    directory: Path
+
+    @property
+    def size_bytes(self) -> int:
+        """How much its files take."""
+        files = (entry for entry in self.directory.iterdir() if entry.is_file())
+        return sum(entry.stat().st_size for entry in files)
+
+    def changelog_offsets(self) -> dict[str, int]:
+        """Return the offset of the last changelog record in its data, by `<topic>-<partition>`.
+
+        Raises:
+            StateStoreError: It can't be read, or is damaged.
+        """
+        held = read_metadata(self.name, self.directory)
+        return {
+            name.decode(): int(unpack_long(packed)[0])
+            for name, packed in held.items()
+            if name not in RESERVED and name != CHANGELOG_ID
+        }
+
+    def position(self) -> Position:
+        """Return which input its data reflects; empty where that is not known.
+
+        Raises:
+            StateStoreError: As `changelog_offsets`.
+        """
+        packed = read_metadata(self.name, self.directory).get(POSITION)
+        return Position() if packed is None else Position.deserialize(packed)
+
+
+class StoredEntry(NamedTuple):
+    """One entry of a store, for readers.
+
+    Attributes:
+        task_id: The task that has it.
+        key: Its key; bytes where the store's keys are no user's.
+        times: The times (ms) in its key, by name: a window's, a session's.
+        value: Its value, likewise.
+        timestamp: The time (ms) of the record that wrote it; since when a version is valid.
+    """
+
+    task_id: TaskId
+    key: Any
+    times: dict[str, int]
+    value: Any
+    timestamp: int
+
+
+def stores_in(directory: Path) -> list[StoreOnDisk]:
+    """Return the stores below a directory: `state.dir`, an application's in it, or a task's.
+
+    Raises:
+        StreamsError: There is none.
+    """
+    found = []
+    for depth in ("", "*/", "*/*/"):
+        for path in directory.absolute().glob(f"{depth}{_ROCKSDB}/*/CURRENT"):
+            store = path.parent
+            task = store.parent.parent
+            try:
+                task_id = TaskId.parse(task.name)
+            except ValueError:  # A task's directory that is being removed.
+                continue
+            found.append(StoreOnDisk(task.parent.name, task_id, store.name, store))
+    if not found:
+        raise StreamsError(
+            f"there are no stores in {directory}: name a state.dir, the directory of an "
+            "application in it, or that of a task. Stores in memory have no files"
+        )
+    return sorted(found, key=lambda store: (store.application, store.name, store.task_id))
+
+
+class StateReader:
+    """Reads the entries of one store of a topology, over the tasks that have it.
+
+    Args:
+        plan: The plan of the topology.
+        config: Its default serdes stand in where a store has none of its own.
+        stores: The files, of one application.
+        name: The store.
+
+    Raises:
+        TopologyError: The topology has no such store.
+        StreamsError: The directory has none.
+    """
+
+    def __init__(
+        self, plan: TopologyPlan, config: StreamsConfig, stores: list[StoreOnDisk], name: str
+    ) -> None:
+        builders = plan.topology.stores
+        if name not in builders:
+            known = ", ".join(sorted(builders)) or "none"
+            raise TopologyError(f"the topology has no store {name!r} (it has: {known})")
+        self._builder: StoreBuilder = builders[name]
+        self._stores = [store for store in stores if store.name == name]
+        if not self._stores:
+            there = ", ".join(sorted({store.name for store in stores}))
+            raise StreamsError(f"there is no store {name!r} in the directory (there is: {there})")
+        self._topic = plan.changelog_topic(name)
+        self._config = config
+        spec = self._builder.spec
+        serdes = (
+            filled(spec.key_serde, config.default_key_serde),
+            filled(spec.value_serde, config.default_value_serde),
+        )
+        self.key_serde, self._value_serde = serdes if spec.kind.has_serdes else (None, None)
+
+    def entries(self, key: bytes | None = None) -> Iterator[StoredEntry]:
+        """Give the entries, task by task, in the order of the store's own keys.
+
+        Args:
+            key: Only those of a key, in the bytes of its serde; None for all.
+
+        Raises:
+            StateStoreError: The store can't be read, or is of another kind than the topology's.
+        """
+        for stored in self._stores:
+            with self._opened(stored) as store:
+                for record in store.changelog_records():
+                    entry = self._entry(stored.task_id, record, key)
+                    if entry is not None:
+                        yield entry
+
+    def _entry(
+        self, task_id: TaskId, record: ProducedRecord, wanted: bytes | None
+    ) -> StoredEntry | None:
+        logged, value, timestamp, _ = record
+        kind = self._builder.spec.kind
+        layout = kind.key_layout
+        data = logged or b""
+        key = data[layout.head_bytes : len(data) - layout.tail_bytes]
+        if value is None or (wanted is not None and key != wanted):
+            return None
+        times = {
+            name: int(unpack_long(data, len(data) - time.from_end)[0]) + time.plus_ms
+            for name, time in kind.key_times(self._builder.spec.retention).items()
+        }
+        read_key = _reader(self.key_serde, self._topic)
+        read_value = _reader(self._value_serde, self._topic)
+        return StoredEntry(task_id, read_key(key), times, read_value(value), timestamp)
+
+    @contextmanager
+    def _opened(self, stored: StoreOnDisk) -> Iterator[Any]:
+        """Open a copy of a store whose files are links; it goes when the block ends."""
+        environment = StoreEnvironment(
+            application_id=stored.application,
+            default_key_serde=self._config.default_key_serde,
+            default_value_serde=self._config.default_value_serde,
+        )
+        with tempfile.TemporaryDirectory(prefix="pystreams-state-") as place:
+            for attempt in range(1, _COPIES_MAX + 1):
+                task_directory = Path(place, str(attempt))
+                store = self._builder.build()
+                context = StateStoreContext(
+                    environment=environment,
+                    task_id=stored.task_id,
+                    task_directory=task_directory,
+                    changelog=OutputBuffer(self._topic) if self._builder.logging else None,
+                    changelog_topic=self._topic,
+                )
+                try:
+                    linked_copy(stored.directory, task_directory / _ROCKSDB / stored.name)
+                    store.init(context)
+                    break
+                except (OSError, StateStoreError) as error:
+                    # The application that has it open may have moved on in the middle of it.
+                    if attempt == _COPIES_MAX:
+                        raise StateStoreError(stored.name, f"can't be read: {error}") from error
+            try:
+                yield store
+            finally:
+                store.close()
+
+
+def _reader(serde: Serde[Any] | None, topic: str) -> Callable[[bytes], Any]:
+    return bytes if serde is None else readers_deserializer(serde, topic)

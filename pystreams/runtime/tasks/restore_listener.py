@@ -1,0 +1,57 @@
+"""What is told of restores: `StateRestoreListener`."""
+
+from __future__ import annotations
+
+from pystreams.ids import TopicPartition
+
+
+class StateRestoreListener:
+    """Told how stores are restored from their changelogs; override what you want to hear.
+
+    Called by the stream thread that restores, which waits meanwhile: be quick. What it raises stops
+    that thread, and with it the application. Stores that have nothing to restore are not told of.
+
+    Source: Kafka Streams' `StateRestoreListener`.
+    """
+
+    def on_restore_start(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        starting_offset: int,
+        ending_offset: int,
+    ) -> None:
+        """Hear that a store begins to be restored.
+
+        Args:
+            topic_partition: Its changelog.
+            store_name: The store.
+            starting_offset: The first offset that is read.
+            ending_offset: The offset after the last one.
+        """
+
+    def on_batch_restored(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        batch_end_offset: int,
+        num_restored: int,
+    ) -> None:
+        """Hear that a batch was applied.
+
+        Args:
+            topic_partition: The changelog.
+            store_name: The store.
+            batch_end_offset: The offset of the batch's last record.
+            num_restored: How many records it had.
+        """
+
+    def on_restore_end(
+        self, topic_partition: TopicPartition, store_name: str, total_restored: int
+    ) -> None:
+        """Hear that a store is restored; `total_restored` records were applied."""
+
+    def on_restore_suspended(
+        self, topic_partition: TopicPartition, store_name: str, total_restored: int
+    ) -> None:
+        """Hear that a restore ended before its time: its task was moved away or closed."""

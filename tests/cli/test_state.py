@@ -1,0 +1,186 @@
+"""`pystreams state`: what lies in a state directory, while its application runs or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pystreams import TaskId, TopicPartition, ValueAndTimestamp, Window, Windowed, serdes
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.commands.state import state
+from pystreams.record import OutputBuffer
+from pystreams.stores.contracts.state_store import StateStoreContext, StoreEnvironment
+
+CODE = """
+from pystreams import *
+
+config = {"default.key.serde": "string", "default.value.serde": "json"}
+builder = StreamsBuilder()
+stream = builder.stream("in")
+grouped = stream.group_by_key()
+grouped.count(name="counts")
+grouped.windowed_by(TimeWindows.of_size_with_no_grace(10)).count(name="windows")
+grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10)).count(name="sessions")
+rows = builder.stream("rows")
+rows.to_table(materialized=Materialized(name="versions", history_retention_ms=100_000))
+"""
+
+
+class Host:
+    """A state directory and the topology that wrote it."""
+
+    def __init__(self, place: Path) -> None:
+        self.directory = place / "state"
+        self.file = place / "topology.py"
+        self.file.write_text(CODE)
+        self._topology = load_topology(str(self.file)).topology
+
+    @contextmanager
+    def opened(self, name: str, task: str = "0_0") -> Iterator[Any]:
+        """Open a store as a running application has it."""
+        topic = f"app-{name}-changelog"
+        place = self.directory / "app" / task
+        place.mkdir(parents=True, exist_ok=True)
+        store: Any = self._topology.stores[name].build()
+        context = StateStoreContext(
+            environment=StoreEnvironment(
+                application_id="app",
+                default_key_serde=serdes.STRING,
+                default_value_serde=serdes.JSON,
+            ),
+            task_id=TaskId.parse(task),
+            task_directory=place,
+            changelog=OutputBuffer(topic),
+            changelog_topic=topic,
+        )
+        store.init(context)
+        yield store
+        store.commit({TopicPartition(topic, 0): 41})
+        store.close()
+
+    def fill(self, name: str, write: Callable[[Any], object], task: str = "0_0") -> None:
+        with self.opened(name, task) as store:
+            write(store)
+
+    def ask(self, *words: str, directory: Path | None = None) -> Result:
+        command, *rest = words
+        arguments = [command, str(directory or self.directory), *rest]
+        if command in {"get", "scan"}:
+            arguments += ["--topology", str(self.file)]
+        return CliRunner().invoke(state, arguments)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def put_counts(**counts: int) -> Callable[[Any], object]:
+    def write(store: Any) -> None:
+        for key, count in counts.items():
+            store.put(key, ValueAndTimestamp(count, 7))
+
+    return write
+
+
+def test_stores_are_listed_from_wherever_one_looks(host: Host) -> None:
+    host.fill("counts", put_counts(a=1), "0_0")
+    host.fill("counts", put_counts(b=2), "0_1")
+
+    for directory in (host.directory, host.directory / "app"):
+        lines = host.ask("list", directory=directory).stdout.splitlines()
+        assert [line.split()[:3] for line in lines[1:]] == [
+            ["app", "counts", "0_0"],
+            ["app", "counts", "0_1"],
+        ]
+    (line,) = host.ask("list", directory=host.directory / "app" / "0_1").stdout.splitlines()[1:]
+    assert "41" in line.split()
+
+
+def test_entries_are_printed_over_all_tasks(host: Host) -> None:
+    host.fill("counts", put_counts(a=1), "0_0")
+    host.fill("counts", put_counts(b=2, c=3), "0_1")
+
+    assert host.ask("scan", "counts").stdout == "a\t1\nb\t2\nc\t3\n"
+    assert host.ask("scan", "counts", "--limit", "2").stdout == "a\t1\nb\t2\n"
+    assert json.loads(host.ask("get", "counts", "b", "--json").stdout) == {
+        "task": "0_1",
+        "key": "b",
+        "value": 2,
+        "timestamp": 7,
+    }
+
+
+def test_windows_sessions_and_versions_have_their_times(host: Host) -> None:
+    host.fill("windows", lambda store: store.put("a", ValueAndTimestamp(5, 12), 10))
+    host.fill("sessions", lambda store: store.put(Windowed("a", Window(3, 9)), 6))
+    host.fill("versions", lambda store: [store.put("a", {"n": n}, n) for n in (1, 2)], "1_0")
+
+    assert host.ask("get", "windows", "a").stdout == "a\t10\t20\t5\n"
+    assert host.ask("get", "sessions", "a").stdout == "a\t3\t9\t6\n"
+    told = [json.loads(line) for line in host.ask("scan", "versions", "--json").stdout.splitlines()]
+    assert [(entry["value"]["n"], entry["timestamp"]) for entry in told] == [(1, 1), (2, 2)]
+
+
+def test_a_running_application_is_read_as_of_its_last_flush_and_not_disturbed(host: Host) -> None:
+    host.fill("counts", put_counts(a=1))
+    with host.opened("counts") as store:
+        put_counts(b=2)(store)
+        before = sorted(path.name for path in host.directory.rglob("*"))
+        assert host.ask("scan", "counts").stdout == "a\t1\n"
+        assert host.ask("verify").exit_code == 0
+        assert sorted(path.name for path in host.directory.rglob("*")) == before
+    assert host.ask("scan", "counts").stdout == "a\t1\nb\t2\n"
+
+
+def test_reading_changes_no_file(host: Host) -> None:
+    host.fill("counts", put_counts(a=1))
+    files = {path: path.read_bytes() for path in host.directory.rglob("*") if path.is_file()}
+    for words in (("scan", "counts"), ("get", "counts", "a"), ("verify",), ("list",)):
+        assert host.ask(*words).exit_code == 0
+
+    after = {path: path.read_bytes() for path in host.directory.rglob("*") if path.is_file()}
+    assert after == files
+
+
+def test_damage_is_found_and_named(host: Host) -> None:
+    host.fill("counts", put_counts(**{f"key-{number}": number for number in range(1000)}))
+    host.fill("windows", lambda store: store.put("a", ValueAndTimestamp(5, 12), 10))
+    assert "app counts 0_0: whole, 1,000 stored entries" in host.ask("verify").stdout
+    (largest,) = sorted(
+        (host.directory / "app" / "0_0" / "rocksdb" / "counts").glob("*.sst"),
+        key=lambda path: path.stat().st_size,
+    )[-1:]
+    data = bytearray(largest.read_bytes())
+    data[100] ^= 0xFF
+    largest.write_bytes(data)
+    answer = host.ask("verify")
+
+    assert answer.exit_code == 1
+    assert "app counts 0_0: DAMAGED: " in answer.stdout
+    assert "app windows 0_0: whole" in answer.stdout
+
+
+def test_what_is_not_there_is_told_with_what_is(host: Host, tmp_path: Path) -> None:
+    host.fill("counts", put_counts(a=1))
+    nothing, unknown, absent, empty = (
+        host.ask("get", "counts", "x"),
+        host.ask("scan", "countss"),
+        host.ask("scan", "windows"),
+        host.ask("list", directory=tmp_path / "nowhere"),
+    )
+
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert "store 'counts' has nothing of 'x'" in nothing.stderr
+    assert unknown.exit_code == 2
+    assert "it has: counts, sessions, versions, windows" in unknown.stderr
+    assert absent.exit_code == 1
+    assert "no store 'windows' in the directory (there is: counts)" in absent.stderr
+    assert empty.exit_code == 1
+    assert "there are no stores in" in empty.stderr

@@ -1,0 +1,119 @@
+"""`pystreams status`: a group as the broker tells of it, while its application runs and after."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+
+from pystreams import KafkaStreams
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.commands.status import status
+from pystreams.cli.commands.topics import topics
+from tests.broker.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pystreams.broker import DevelopmentBroker
+
+CODE = """
+from pystreams import StreamsBuilder, serdes
+
+builder = StreamsBuilder()
+builder.stream("{name}-in", key_serde=serdes.STRING, value_serde=serdes.STRING).to("{name}-out")
+"""
+_numbers = itertools.count(1)
+
+
+class Group:
+    """An application, and what the command says of its group."""
+
+    def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
+        self.name = f"status-{os.getpid()}-{next(_numbers)}"
+        self.file = directory / "topology.py"
+        self.file.write_text(CODE.format(name=self.name))
+        self._servers = broker.bootstrap_servers
+        self._directory = directory
+        words = ["create", f"{self.name}-in", f"{self.name}-out", "--partitions", "2"]
+        CliRunner().invoke(topics, [*words, "-c", f"bootstrap.servers={self._servers}"])
+
+    def streams(self) -> KafkaStreams:
+        config = {
+            "application.id": self.name,
+            "bootstrap.servers": self._servers,
+            "state.dir": str(self._directory / "state"),
+            "processing.guarantee": "exactly_once",
+            "commit.interval.ms": 100,
+        }
+        return KafkaStreams(load_topology(str(self.file)).topology, config)
+
+    def write(self, partition: int, timestamp: int) -> None:
+        producer = Producer({"bootstrap.servers": self._servers})
+        producer.produce(f"{self.name}-in", "x", "k", partition=partition, timestamp=timestamp)
+        producer.flush()
+
+    def ask(self, *options: str) -> Result:
+        words = [self.name, *options, "-c", f"bootstrap.servers={self._servers}"]
+        return CliRunner().invoke(status, words)
+
+    def told(self, *options: str) -> dict[str, Any]:
+        answer = self.ask("--json", *options)
+        assert answer.exit_code == 0, answer.output
+        told: dict[str, Any] = json.loads(answer.stdout)
+        return told
+
+    def lags(self) -> list[int]:
+        return [partition["lag_records"] for partition in self.told()["partitions"]]
+
+
+@pytest.fixture
+def group(broker: DevelopmentBroker, tmp_path: Path) -> Group:
+    return Group(broker, tmp_path)
+
+
+def test_members_tasks_and_lag_are_told_while_it_runs_and_after(group: Group) -> None:
+    with group.streams() as streams:
+        for _ in range(3):
+            group.write(0, 1)
+        wait_until(lambda: streams.statistics().processed_records == 3, "processed")
+        wait_until(lambda: group.told()["members"] and group.lags() == [0, 0], "no lag")
+        told = group.told("--topology", str(group.file))
+        (member,) = told["members"]
+        assert member["partitions"] == [f"{group.name}-in-0", f"{group.name}-in-1"]
+        assert not member["another_topology"]
+        assert [partition["task"] for partition in told["partitions"]] == ["0_0", "0_1"]
+    group.write(1, 1_000)
+    group.write(1, 2_000)
+    told = group.told()
+    lagging = told["partitions"][1]
+
+    assert lagging["lag_records"] == 2
+    assert lagging["lag_ms"] > 1_000_000_000  # Since 1970.
+    assert told["partitions"][0]["lag_ms"] == 0
+    shown = group.ask("--topology", str(group.file)).stdout
+    assert "lag: 2 records" in shown
+    assert f"{group.name}-in-1  0_1 " in shown
+
+
+def test_a_member_that_runs_another_topology_is_marked(group: Group, tmp_path: Path) -> None:
+    other = tmp_path / "other.py"
+    other.write_text(CODE.format(name="something-else"))
+    with group.streams():
+        wait_until(lambda: group.ask().exit_code == 0 and group.told()["members"], "joined")
+        wait_until(
+            lambda: group.told("--topology", str(other))["members"][0]["another_topology"],
+            "assigned",
+        )
+        assert "ANOTHER TOPOLOGY: " in group.ask("--topology", str(other)).stdout
+
+
+def test_a_group_that_never_was_is_told(group: Group) -> None:
+    answer = group.ask()
+
+    assert answer.exit_code == 1
+    assert f"there is no group '{group.name}'" in answer.stderr
