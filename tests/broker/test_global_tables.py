@@ -6,6 +6,7 @@ topic is another one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ from pystreams import (
     Processor,
     Record,
     State,
+    StateRestoreListener,
     StreamsBuilder,
+    TopicPartition,
     serdes,
 )
 from pystreams.broker import DevelopmentBroker
@@ -198,6 +201,28 @@ def test_processes_that_share_a_state_directory_have_the_table_each(scene: Scene
     assert found == {"global", "global-1"}
 
 
+class Told(StateRestoreListener):
+    """Adds up what it is told, by store."""
+
+    def __init__(self) -> None:
+        self.started: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+
+    def on_restore_start(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        starting_offset: int,
+        ending_offset: int,
+    ) -> None:
+        self.started[store_name] += ending_offset - starting_offset
+
+    def on_restore_end(
+        self, topic_partition: TopicPartition, store_name: str, total_restored: int
+    ) -> None:
+        self.ended[store_name] += total_restored
+
+
 def test_topology_of_a_global_table_alone_runs_and_is_queried(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
 ) -> None:
@@ -234,6 +259,8 @@ def test_topology_of_a_global_table_alone_runs_and_is_queried(
             if name.name == "records-consumed-total"
         )
     assert streams.state is State.NOT_RUNNING
+    streams.clean_up()
+    assert not list(tmp_path.glob(f"{unique_name}/global*"))
 
 
 class MeetsDamage(Processor[str, str, None, None]):

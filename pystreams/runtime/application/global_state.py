@@ -22,6 +22,7 @@ from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.spec import StoreSpec
@@ -180,6 +181,7 @@ def global_stream_thread(
             settings=parts.settings,
             look_interval_ms=config.metadata_max_age_ms,
             failed=failed,
+            listener=parts.restore_listener or StateRestoreListener(),
         ),
         stop,
     )

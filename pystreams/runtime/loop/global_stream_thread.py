@@ -37,6 +37,7 @@ from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.ports import AdminPort, ChangelogBatch, RestoreConsumerPort
 from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.task_directories import TaskDirectories
 
 _BATCH_RECORDS = 10_000
@@ -62,6 +63,7 @@ class GlobalParts:
         settings: How long to wait for records, how often to commit, and how much to hold.
         look_interval_ms: How often to look whether the topics are still the same.
         failed: Called with what has failed, when it has; tasks are to end then.
+        listener: Told how the stores are filled.
     """
 
     task: GlobalTask
@@ -72,6 +74,7 @@ class GlobalParts:
     settings: ThreadSettings
     look_interval_ms: int
     failed: Callable[[StreamsError], None]
+    listener: StateRestoreListener
 
 
 class GlobalStreamThread:
@@ -99,6 +102,7 @@ class GlobalStreamThread:
         self._task, self._clock, self._stop = parts.task, parts.clock, stop
         self._next_offsets: dict[TopicPartition, int] = {}
         self._unfilled: dict[TopicPartition, int] = {}
+        self._filled_with: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._missing: set[str] = set()
         self._to_empty: dict[str, str] = {}
@@ -160,6 +164,8 @@ class GlobalStreamThread:
                 self._begin()
             self._log_progress()
         if self._stop.is_set():
+            for partition in self._unfilled:
+                self._parts.listener.on_restore_suspended(*self._counted(partition))
             return
         self._commit()
         self._looked_ms = self._clock.monotonic_ms()
@@ -230,10 +236,14 @@ class GlobalStreamThread:
                 for partition, found in held.items()
                 if self._next_offsets[partition] < found.end
             }
+            self._filled_with = dict.fromkeys(self._unfilled, 0)
             break
         self._task.start(self._clock.now_ms())
         self._parts.consumer.assign({})  # What was read before is read again.
         self._parts.consumer.assign(self._next_offsets)
+        for partition, end in self._unfilled.items():
+            store, first = state.store_of(partition.topic), self._next_offsets[partition]
+            self._parts.listener.on_restore_start(partition, store, first, end)
         remaining = self.remaining_records()
         if remaining:
             _log.info("filling global stores", topics=topics, records=remaining)
@@ -261,11 +271,21 @@ class GlobalStreamThread:
             last_offset = messages[-1].offset()
             assert last_offset is not None, "a consumed message has an offset"
             next_offset = last_offset + 1
+            if partition in self._unfilled:
+                self._filled_with[partition] += len(messages)
+                store = self._task.state.store_of(partition.topic)
+                self._parts.listener.on_batch_restored(partition, store, last_offset, len(messages))
         self._next_offsets[partition] = max(next_offset, end_reached_at or 0)
         end = self._unfilled.get(partition)
         # The end that is met may lie before a transaction that is open: that is not waited for.
         if end is not None and (end_reached_at is not None or next_offset >= end):
             del self._unfilled[partition]
+            self._parts.listener.on_restore_end(*self._counted(partition))
+
+    def _counted(self, partition: TopicPartition) -> tuple[TopicPartition, str, int]:
+        """Return a partition, its store, and how many records have filled it of that."""
+        store = self._task.state.store_of(partition.topic)
+        return partition, store, self._filled_with[partition]
 
     def _commit_due(self) -> bool:
         since_ms = self._clock.monotonic_ms() - self._committed_ms
