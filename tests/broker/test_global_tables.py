@@ -235,6 +235,7 @@ def test_topology_of_a_global_table_alone_runs_and_is_queried(
         "bootstrap.servers": servers,
         "state.dir": str(tmp_path),
         "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 9_000,
     }
     with KafkaStreams(builder.build(), config) as streams:
         wait_until(
