@@ -115,7 +115,6 @@ SPELLED: dict[str, str] = {
     "TestOutputTopic.readValuesToList": "`TestOutputTopic.read_values`",
     "KafkaStreams.setUncaughtExceptionHandler": "`KafkaStreams.error`, and the exit code of "
     "`pystreams run`",
-    "KafkaStreams.metadataForLocalThreads": "`KafkaStreams.statistics`",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
     "InStore.withQuery": "the first argument of `KafkaStreams.query`",
@@ -253,7 +252,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "repartition_topics",
         "stores",
     },
-    "KStream": {"distinct"},
+    "KStream": {"distinct", "map_values_async", "map_values_batch"},
     "JoinWindows": {"after_ms", "before_ms", "retention_ms"},
     "Suppressed": {"buffer_config", "name", "time_to_wait_ms"},
     "ProcessorContext": {"headers"},
@@ -279,7 +278,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "set_flush_listener",
     },
     "VersionedKeyValueStore": {"get_range", "read_only"},
-    "KafkaStreams": {"config", "wait"},
+    "KafkaStreams": {"config", "topology", "wait"},
     "StateQueryResult": {"values"},
     "Position": {"beyond", "deserialize", "dominates", "of_partition", "serialize"},
     "PositionBound": {"missing"},
