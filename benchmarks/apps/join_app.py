@@ -13,7 +13,16 @@ from typing import Any
 import click
 import structlog
 
-from pystreams import JoinWindows, KafkaStreams, Materialized, StreamsBuilder, Topology, backfill
+from pystreams import (
+    JoinWindows,
+    KafkaStreams,
+    KStream,
+    KTable,
+    Materialized,
+    StreamsBuilder,
+    Topology,
+    backfill,
+)
 from pystreams import serdes as of
 from pystreams.cli.options.values import pairs
 
@@ -38,8 +47,11 @@ def join_topology(kind: str, source: str, target: str, windows: JoinWindows) -> 
         windows: Of a join of streams; their grace period is also that of a join with a table.
     """
     builder = StreamsBuilder()
-    stream = builder.stream(source, **_TEXT)
     other = f"{source}-other"
+    if kind in {"table-table", "foreign-key"}:
+        _joined_tables(builder, kind, source, other).to(target, **_TEXT)
+        return builder.build()
+    stream = builder.stream(source, **_TEXT)
     result: Any
     if kind in {"inner", "left", "outer"}:
         methods: dict[str, Any] = {
@@ -56,6 +68,21 @@ def join_topology(kind: str, source: str, target: str, windows: JoinWindows) -> 
         result = stream.join(table, joined, grace_period_ms=grace_ms)
     result.to(target, **_TEXT)
     return builder.build()
+
+
+def _joined_tables(
+    builder: StreamsBuilder, kind: str, source: str, other: str
+) -> KStream[str, str]:
+    left: KTable[str, str] = builder.table(source, **_TEXT)
+    right: KTable[str, str] = builder.table(other, **_TEXT)
+    if kind == "table-table":
+        return left.join(right, joined).to_stream()
+    return left.join(right, joined, foreign_key=foreign_row).to_stream()
+
+
+def foreign_row(value: str) -> str:
+    """Return the key of the row that a value names."""
+    return value.partition("/")[0]
 
 
 def run(topology: Topology, config: dict[str, str]) -> int:

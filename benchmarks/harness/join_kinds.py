@@ -1,12 +1,16 @@
 """The input of joins, what must come out, and whether it did. One partition, a record a ms.
 
-The stream has a record each millisecond, of a random key. A table has one row of each key, at the
-beginning. The other stream has a partner for four records in five, at most `DELAY_MS` later, and
-one record in ten that has none. A last record far behind all others closes what is open.
+The stream has a record each millisecond, of a random key; where two tables are joined, these are
+the changes of the first. A table has one row of each key, at the beginning. For a join by a foreign
+key there are `FOREIGN_ROWS` rows; a change names one before a slash, the same for all of its key.
+The other stream has a partner for four records in five, at most `DELAY_MS` later, and one record in
+ten that has none. A last record far behind all others closes what is open.
 
 An output is right if it has each result once, and of a join with a table in the order of the input.
-Left and outer joins may look for what has no partner once a second only: so the last of those may
-still wait at the end; what came of them must be the first in the order of time.
+Of a join by a foreign key a change may be overtaken by the next one of its key, here as in Kafka
+Streams: the results of a key are some of those, in their order, and the last one is there. Left and
+outer joins may look for what has no partner once a second only: so the last of those may still wait
+at the end; what came of them must be the first in the order of time.
 """
 
 from __future__ import annotations
@@ -20,18 +24,22 @@ from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
 from benchmarks.harness.timed_topics import Timed, read_committed, write_timed
 
-TABLE_KINDS = ("table", "versioned", "grace")
+FOREIGN_KEY = "foreign-key"
+TABLE_KINDS = ("table", "versioned", "grace", "table-table")
 STREAM_KINDS = ("inner", "left", "outer")
-KINDS = (*TABLE_KINDS, *STREAM_KINDS)
+KINDS = (*TABLE_KINDS, FOREIGN_KEY, *STREAM_KINDS)
 TITLES = {
     "table": "stream-table",
     "versioned": "stream-table, versioned",
     "grace": "stream-table, versioned, with grace",
+    "table-table": "table-table",
+    FOREIGN_KEY: "table-table, by a foreign key",
     "inner": "stream-stream, inner",
     "left": "stream-stream, left",
     "outer": "stream-stream, outer",
 }
 CLOSING_KEY = "closing"
+FOREIGN_ROWS = 1000
 DELAY_MS = 5
 _BEGIN_MS = 1_700_000_000_000
 
@@ -76,7 +84,12 @@ def made(kind: str, records: int, keys: int, wait_ms: int) -> JoinInput:
     names = [f"key{number:07d}" for number in range(keys)]
     chosen = chooser.choices(names, k=records)
     stream = [(key, f"v{at:09d}", _BEGIN_MS + 1 + at) for at, key in enumerate(chosen)]
-    if kind in TABLE_KINDS:
+    if kind == FOREIGN_KEY:
+        stream = [
+            (key, f"row{int(key[3:]) % FOREIGN_ROWS}/{value}", time) for key, value, time in stream
+        ]
+        others = [(f"row{row}", f"content of row{row}", _BEGIN_MS) for row in range(FOREIGN_ROWS)]
+    elif kind in TABLE_KINDS:
         others = [(key, f"row of {key}", _BEGIN_MS) for key in names]
     else:
         others = []
@@ -99,14 +112,19 @@ def check(cluster: Cluster, topic: str, kind: str, source: JoinInput, window_ms:
         (key.decode(), (value or b"").decode()) for key, value in read_committed(cluster, topic)
     ]
     found = [result for result in found if result[0] != CLOSING_KEY]
-    problem = (
-        _rows_problem(found, source)
-        if kind in TABLE_KINDS
-        else _pairs_problem(found, source, kind, window_ms)
-    )
+    problem = problem_of(found, source, kind, window_ms)
     if problem is not None:
         raise WrongOutputError(f"{topic}: {problem}")
     return len(found)
+
+
+def problem_of(found: list[Result], source: JoinInput, kind: str, window_ms: int) -> str | None:
+    """Return what is wrong with the results of a kind of join; None if nothing is."""
+    if kind == FOREIGN_KEY:
+        return _foreign_rows_problem(found, source)
+    if kind in TABLE_KINDS:
+        return _rows_problem(found, source)
+    return _pairs_problem(found, source, kind, window_ms)
 
 
 def _rows_problem(found: list[Result], source: JoinInput) -> str | None:
@@ -117,6 +135,21 @@ def _rows_problem(found: list[Result], source: JoinInput) -> str | None:
     if len(found) != len(expected):
         return f"{len(found)} results instead of {len(expected)}"
     return None
+
+
+def _foreign_rows_problem(found: list[Result], source: JoinInput) -> str | None:
+    due: dict[str, list[str]] = defaultdict(list)
+    for key, value, _ in source.stream:
+        due[key].append(f"{value}&content of {value.partition('/')[0]}")
+    reached = dict.fromkeys(due, 0)
+    for key, result in found:
+        if result not in due[key][reached.get(key, 0) :]:
+            return f"{key} has {result}, which it should not, or not so late"
+        reached[key] = due[key].index(result) + 1
+    missing = [key for key, results in due.items() if reached[key] < len(results)]
+    return (
+        f"the last results of {len(missing)} keys are missing: {missing[:3]}" if missing else None
+    )
 
 
 def _pairs_problem(found: list[Result], source: JoinInput, kind: str, window_ms: int) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -10,6 +11,9 @@ from benchmarks.harness.cluster import Cluster
 from benchmarks.harness.output_check import WrongOutputError
 
 _SILENCE_S = 20.0
+_STALLED_S = 120.0
+_LOOK_S = 0.02
+_LAST = 100
 
 Timed = tuple[str, str, int]
 """Key, value and time (ms)."""
@@ -36,10 +40,10 @@ def write_timed(bootstrap_servers: str, topic: str, records: Iterable[Timed]) ->
             "enable.idempotence": True,
         }
     )
-    for key, value, time in records:
+    for key, value, time_ms in records:
         while True:
             try:
-                producer.produce(topic, value, key, timestamp=time, on_delivery=on_delivery)
+                producer.produce(topic, value, key, timestamp=time_ms, on_delivery=on_delivery)
             except BufferError:
                 producer.poll(0.1)
             else:
@@ -78,5 +82,40 @@ def read_committed(cluster: Cluster, topic: str) -> Iterator[tuple[bytes, bytes 
                     raise WrongOutputError(f"{topic}: {error or 'a record without key'}")
                 yield key, message.value()
         raise WrongOutputError(f"{topic} can't be read to its end: an open transaction?")
+    finally:
+        consumer.close()
+
+
+def wait_for_key(cluster: Cluster, topic: str, key: str, watch: Callable[[], None]) -> None:
+    """Wait until one of the last records of a topic, or a later one, has a key.
+
+    Args:
+        cluster: Where the topic is.
+        topic: The topic.
+        key: The key.
+        watch: Called again and again; fails if nothing will come any more.
+
+    Raises:
+        WrongOutputError: Nothing has come for a while.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": "output-end",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+    )
+    first = max(0, cluster.end_offsets(topic)[0] - _LAST)
+    consumer.assign([TopicPartition(topic, 0, first)])
+    came_s = time.monotonic()
+    try:
+        while time.monotonic() < came_s + _STALLED_S:
+            watch()
+            for message in consumer.consume(10_000, _LOOK_S):
+                came_s = time.monotonic()
+                if message.error() is None and message.key() == key.encode():
+                    return
+        raise WrongOutputError(f"{topic} has no record of {key!r}, and nothing comes any more")
     finally:
         consumer.close()

@@ -102,10 +102,16 @@ class ThreadSettings:
     log_summary_interval_ms: int
 
     @classmethod
-    def of(cls, config: StreamsConfig) -> ThreadSettings:
-        """Take a thread's values from the application's configuration."""
+    def of(cls, config: StreamsConfig, *, global_stores: bool = False) -> ThreadSettings:
+        """Take a thread's values from the application's configuration.
+
+        Args:
+            config: The configuration.
+            global_stores: Whether there is a thread for global stores, which has a share, too.
+        """
         threads = config.num_stream_threads
         limit = config.statestore_uncommitted_max_bytes
+        sharing = threads + 1 if global_stores else threads
         return cls(
             guarantee=config.processing_guarantee,
             membership=MembershipSettings(
@@ -120,7 +126,7 @@ class ThreadSettings:
                 max_task_idle_ms=config.max_task_idle_ms,
             ),
             memory=MemoryLimits(
-                uncommitted_max_bytes=limit if limit < 0 else limit // threads,
+                uncommitted_max_bytes=limit if limit < 0 else limit // sharing,
                 cache_max_bytes=config.statestore_cache_max_bytes // threads,
                 read_cache_max_bytes=config.statestore_read_cache_max_bytes // threads,
             ),

@@ -6,17 +6,32 @@ topic is another one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
+from structlog.testing import capture_logs
 
-from pystreams import KafkaStreams, KeyQuery, PositionBound, State, StreamsBuilder, serdes
+from pystreams import (
+    KafkaStreams,
+    KeyQuery,
+    PositionBound,
+    Processor,
+    Record,
+    State,
+    StateRestoreListener,
+    StreamsBuilder,
+    TopicPartition,
+    serdes,
+)
 from pystreams.broker import DevelopmentBroker
+from pystreams.errors import StateStoreCorruptedError
 from tests.broker.application import Application, Running
 from tests.broker.conftest import CreateTopic
 from tests.broker.reading import produce, read_all
@@ -186,6 +201,28 @@ def test_processes_that_share_a_state_directory_have_the_table_each(scene: Scene
     assert found == {"global", "global-1"}
 
 
+class Told(StateRestoreListener):
+    """Adds up what it is told, by store."""
+
+    def __init__(self) -> None:
+        self.started: Counter[str] = Counter()
+        self.ended: Counter[str] = Counter()
+
+    def on_restore_start(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        starting_offset: int,
+        ending_offset: int,
+    ) -> None:
+        self.started[store_name] += ending_offset - starting_offset
+
+    def on_restore_end(
+        self, topic_partition: TopicPartition, store_name: str, total_restored: int
+    ) -> None:
+        self.ended[store_name] += total_restored
+
+
 def test_topology_of_a_global_table_alone_runs_and_is_queried(
     broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
 ) -> None:
@@ -198,6 +235,7 @@ def test_topology_of_a_global_table_alone_runs_and_is_queried(
         "bootstrap.servers": servers,
         "state.dir": str(tmp_path),
         "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 9_000,
     }
     with KafkaStreams(builder.build(), config) as streams:
         wait_until(
@@ -222,3 +260,40 @@ def test_topology_of_a_global_table_alone_runs_and_is_queried(
             if name.name == "records-consumed-total"
         )
     assert streams.state is State.NOT_RUNNING
+    streams.clean_up()
+    assert not list(tmp_path.glob(f"{unique_name}/global*"))
+
+
+class MeetsDamage(Processor[str, str, None, None]):
+    """Meets a damaged file of the global store, as far as anybody can tell."""
+
+    def process(self, record: Record[str, str]) -> None:
+        raise StateStoreCorruptedError("people", f"a damaged file was met at {record.key}")
+
+
+def test_store_in_which_a_task_meets_damage_is_read_anew_by_the_next_start(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    servers, topic = broker.bootstrap_servers, create_topic("people", partitions=3)
+    orders = create_topic("orders", partitions=1)
+    produce(servers, topic, PEOPLE)
+    builder = StreamsBuilder()
+    text: Any = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+    builder.global_table(topic, name="people", **text)
+    builder.stream(orders, **text).process(MeetsDamage)
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+        "processing.guarantee": "exactly_once_v2",
+    }
+    filled_with = []
+    for _ in range(2):
+        streams = KafkaStreams(builder.build(), config)
+        with capture_logs() as logs:
+            streams.start()
+            produce(servers, orders, [(b"1", b"p1")])
+            assert streams.wait(DEADLINE_S)
+        assert isinstance(streams.error, StateStoreCorruptedError)
+        filled_with += [line["records"] for line in logs if line["event"] == "global stores filled"]
+    assert filled_with == [len(PEOPLE), len(PEOPLE)]

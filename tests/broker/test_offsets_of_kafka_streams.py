@@ -59,6 +59,33 @@ def test_partition_times_that_kafka_streams_has_committed_are_known_after_a_chan
     assert known == times
 
 
+def test_metadata_that_our_client_commits_ends_with_a_zero_byte(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """Kafka Streams takes it for no metadata; once this fails, docs/downgrading.md can say less."""
+    servers, topic = broker.bootstrap_servers, create_topic("timed")
+    produce(servers, topic, [(b"key", b"value")], timestamps_ms=[FIRST_MS])
+    builder = StreamsBuilder()
+    bytes_of: dict[str, Any] = {"key_serde": serdes.BYTES, "value_serde": serdes.BYTES}
+    builder.stream(topic, **bytes_of).foreach(lambda *_: None)
+    config = {
+        "application.id": unique_name,
+        "bootstrap.servers": servers,
+        "state.dir": str(tmp_path),
+        "commit.interval.ms": 20,
+    }
+    asked = _text(unique_name) + struct.pack(">i", 1) + _text(topic) + struct.pack(">ii", 1, 0)
+
+    with KafkaStreams(builder.build(), config):
+        written = encode_partition_time(FIRST_MS)[:8].encode()
+        wait_until(lambda: written in _answer(servers, 9, 1, asked), "an offset is committed")
+
+    answer = _answer(servers, 9, 1, asked)
+    metadata = answer[answer.index(written) : -2]
+    assert metadata.endswith(b"\0")
+    assert metadata.count(b"\0") == 1
+
+
 def commit_by_hand(servers: str, group: str, topic: str, metadata_of: Mapping[int, str]) -> None:
     """Commit offset 0 of partitions, with these metadata (OffsetCommit, version 2)."""
     partitions = b"".join(

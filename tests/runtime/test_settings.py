@@ -34,3 +34,11 @@ def test_each_thread_has_its_share_of_the_record_cache() -> None:
 
     assert made.memory.cache_max_bytes == 1_000
     assert made.memory.read_cache_max_bytes == 200
+
+
+def test_the_thread_of_global_stores_has_a_share_of_the_uncommitted_bytes_too() -> None:
+    config = {"statestore.uncommitted.max.bytes": 9_000, "num.stream.threads": 2}
+    base = {"application.id": "app", "bootstrap.servers": "localhost:9092"}
+    made = ThreadSettings.of(StreamsConfig.of({**base, **config}), global_stores=True)
+
+    assert made.memory.uncommitted_max_bytes == 3_000

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pystreams import (
+    Consumed,
     GlobalKTable,
     KStream,
     Materialized,
@@ -154,6 +155,87 @@ def test_description_names_global_stores_as_kafka_streams_does(builder: StreamsB
         "    Sink: KSTREAM-SINK-0000000005 (topic: out)\n"
         "      <-- KSTREAM-LEFTJOIN-0000000004\n\n"
     )
+
+
+OF_KAFKA_STREAMS = """\
+Topologies:
+   Sub-topology: 0 for global store (will not generate tasks)
+    Source: KSTREAM-SOURCE-0000000001 (topics: [g1])
+      --> KTABLE-SOURCE-0000000002
+    Processor: KTABLE-SOURCE-0000000002 (stores: [g1-STATE-STORE-0000000000])
+      --> none
+      <-- KSTREAM-SOURCE-0000000001
+  Sub-topology: 1
+    Source: KSTREAM-SOURCE-0000000003 (topics: [in])
+      --> KSTREAM-LEFTJOIN-0000000017, KSTREAM-KEY-SELECT-0000000008
+    Processor: KSTREAM-KEY-SELECT-0000000008 (stores: [])
+      --> KSTREAM-LEFTJOIN-0000000009
+      <-- KSTREAM-SOURCE-0000000003
+    Processor: KSTREAM-LEFTJOIN-0000000009 (stores: [])
+      --> lj
+      <-- KSTREAM-KEY-SELECT-0000000008
+    Processor: lj (stores: [])
+      --> counts-repartition-filter
+      <-- KSTREAM-LEFTJOIN-0000000009
+    Processor: KSTREAM-LEFTJOIN-0000000017 (stores: [])
+      --> KSTREAM-SINK-0000000018
+      <-- KSTREAM-SOURCE-0000000003
+    Processor: counts-repartition-filter (stores: [])
+      --> counts-repartition-sink
+      <-- lj
+    Sink: KSTREAM-SINK-0000000018 (topic: out2)
+      <-- KSTREAM-LEFTJOIN-0000000017
+    Sink: counts-repartition-sink (topic: counts-repartition)
+      <-- counts-repartition-filter
+
+  Sub-topology: 2 for global store (will not generate tasks)
+    Source: named-source (topics: [g2])
+      --> named
+    Processor: named (stores: [g2store])
+      --> none
+      <-- named-source
+  Sub-topology: 3 for global store (will not generate tasks)
+    Source: KSTREAM-SOURCE-0000000006 (topics: [g3])
+      --> KTABLE-SOURCE-0000000007
+    Processor: KTABLE-SOURCE-0000000007 (stores: [st])
+      --> none
+      <-- KSTREAM-SOURCE-0000000006
+  Sub-topology: 4
+    Source: counts-repartition-source (topics: [counts-repartition])
+      --> KSTREAM-AGGREGATE-0000000011
+    Processor: KSTREAM-AGGREGATE-0000000011 (stores: [counts])
+      --> KTABLE-TOSTREAM-0000000015
+      <-- counts-repartition-source
+    Processor: KTABLE-TOSTREAM-0000000015 (stores: [])
+      --> KSTREAM-SINK-0000000016
+      <-- KSTREAM-AGGREGATE-0000000011
+    Sink: KSTREAM-SINK-0000000016 (topic: out)
+      <-- KTABLE-TOSTREAM-0000000015
+"""
+"""What Kafka Streams 4.3.1 prints of the topology below."""
+
+
+def test_global_stores_are_numbered_among_sub_topologies_as_in_kafka_streams(
+    builder: StreamsBuilder,
+) -> None:
+    text: Any = {"key_serde": STRING, "value_serde": STRING}
+    first = builder.global_table("g1", **text)
+    stream: KStream[str, str] = builder.stream("in", **text)
+    second = builder.global_table(
+        "g2", consumed=Consumed(STRING, STRING, name="named"), materialized=Materialized("g2store")
+    )
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("st"), STRING, STRING)
+    builder.add_global_store(store, "g3", KeepLength, **text)
+    joined = stream.select_key(lambda key, value: value).join(
+        first, lambda key, value: key, lambda value, row: value + row
+    )
+    again = joined.left_join(
+        second, lambda key, value: value[0], lambda value, row: value, name="lj"
+    )
+    again.group_by_key(**text).count(name="counts").to_stream().to("out", value_serde=LONG)
+    stream.left_join(first, by_value, lambda value, row: value).to("out2", **text)
+
+    assert str(builder.build().describe()).strip() == OF_KAFKA_STREAMS.strip()
 
 
 def test_global_topic_makes_no_tasks_and_need_not_be_co_partitioned(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, assert_type
 from pystreams import (
     BranchedKStream,
     Consumed,
+    GlobalKTable,
     Grouped,
     Joined,
     JoinWindows,
@@ -156,6 +157,22 @@ def test_results_of_ready_aggregations_have_their_types(builder: StreamsBuilder)
         ),
         KTable[int, float],
     )
+    builder.build()
+
+
+def test_types_carry_through_joins_with_global_tables(builder: StreamsBuilder) -> None:
+    stream = builder.stream("in", key_serde=STRING, value_serde=STRING)
+    table = builder.global_table("global", key_serde=LONG, value_serde=LONG)
+
+    assert_type(table, GlobalKTable[int, int])
+    assert_type(stream.join(table, length_of_both, join_text), KStream[str, str])
+    assert_type(stream.left_join(table, length_of_both, join_maybe), KStream[str, str])
+    assert_type(
+        stream.left_join(table, length_of_both, join_any_of_key, with_key=True), KStream[str, int]
+    )
+    # A key of another type, and a joiner that does not take None, are found.
+    stream.join(table, lambda key, value: key, join_text)  # type: ignore[arg-type,return-value]
+    stream.left_join(table, length_of_both, join_text)  # type: ignore[arg-type]
     builder.build()
 
 

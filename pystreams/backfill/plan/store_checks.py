@@ -1,7 +1,8 @@
 """Stores that a backfill could not hand over, refused before it runs.
 
-Global stores are refused, too. A backfill gives its state as changelog records, when a task has read its whole history. A store of
-a user's own that has a changelog and can't be given so would end it there, hours later.
+A backfill gives its state as changelog records, when a task has read its whole history. A store of
+a user's own that has a changelog and can't be given so would end it there, hours later. And global
+stores have no past.
 """
 
 from __future__ import annotations

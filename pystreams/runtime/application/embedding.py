@@ -119,13 +119,14 @@ class EmbeddedClient(ABC):
         config = self.config
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
-            held = [task for task in directory.task_ids() if not directory.remove(task)]
+            held = [str(task) for task in directory.task_ids() if not directory.remove(task)]
+            shared = directory.global_directories()
+            held += [path.name for path in shared if not directory.remove_global(path)]
         finally:
             directory.close()
         if held:
-            names = ", ".join(map(str, held))
             raise StateDirectoryError(
-                f"another process has tasks {names} in {directory.directory}: stop it first"
+                f"another process has {', '.join(held)} in {directory.directory}: stop it first"
             )
 
     def _check_not_started(self, method: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
-from pystreams.errors import StoreNotAvailableError, StreamsError
+from pystreams.errors import StateStoreCorruptedError, StoreNotAvailableError, StreamsError
 from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
@@ -22,6 +22,7 @@ from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.local_store import LocalStore
 from pystreams.stores.contracts.spec import StoreSpec
@@ -36,7 +37,7 @@ class GlobalState:
 
     Args:
         plan: The topology's plan.
-        failed: Called with what has ended the thread, if an error did.
+        failed: Called with what has failed in the thread, if something does.
 
     Attributes:
         stores: What tasks see of them.
@@ -47,6 +48,8 @@ class GlobalState:
         self._plan = plan
         self._failed = failed
         self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._serving = False
         self._task: GlobalTask | None = None
         self._thread: GlobalStreamThread | None = None
         self._running: threading.Thread | None = None
@@ -62,14 +65,23 @@ class GlobalState:
             parts: What the stream threads are made of.
             counts: Partition count of each global topic.
         """
-        if not self._plan.global_subtopologies:
+        if not self.wanted:
             return True
         self._task = GlobalTask(self._plan, global_task_settings(config, parts), counts)
-        self._thread = thread = global_stream_thread(self._task, config, parts, self._stop)
-        self._running = running = threading.Thread(target=self._run, name=thread.name)
+        self._thread = thread = global_stream_thread(
+            self._task, config, parts, self._stop, self._failed
+        )
+        self._running = running = threading.Thread(target=thread.run, name=thread.name)
         running.start()
         thread.filled.wait()
-        return thread.error is None and not self._stop.is_set()
+        with self._lock:
+            self._serving = thread.error is None and not self._stop.is_set()
+            return self._serving
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the topology has global stores."""
+        return bool(self._plan.global_subtopologies)
 
     @property
     def is_all(self) -> bool:
@@ -77,13 +89,22 @@ class GlobalState:
         filled = self._thread is not None and self._thread.filled.is_set()
         return filled and not self._plan.subtopologies
 
-    def stop(self) -> None:
-        """Ask the thread to end."""
-        self._stop.set()
+    def stop_filling(self) -> None:
+        """Ask the thread to end if it is still filling: nobody reads the stores yet."""
+        with self._lock:
+            if not self._serving:
+                self._stop.set()
 
-    def close(self) -> None:
-        """End the thread: it commits and closes the stores."""
-        self.stop()
+    def close(self, error: StreamsError | None) -> None:
+        """End the thread, when all tasks have ended: it commits and closes the stores.
+
+        Args:
+            error: What has stopped the application. A store that it says is damaged is emptied.
+        """
+        damaged = isinstance(error, StateStoreCorruptedError) and error.store
+        if self._thread is not None and damaged in self._plan.topology.global_stores:
+            self._thread.empty_at_end(str(damaged), str(error))
+        self._stop.set()
         if self._running is not None:
             self._running.join()
 
@@ -123,12 +144,6 @@ class GlobalState:
             return None
         return self._task.state.stores()[name]
 
-    def _run(self) -> None:
-        assert self._thread is not None, "it was made before"
-        self._thread.run()
-        if self._thread.error is not None:
-            self._failed(self._thread.error)
-
 
 def global_task_settings(config: StreamsConfig, parts: ThreadParts) -> TaskSettings:
     """Return what global stores are filled with; the processing handler is asked if it is to."""
@@ -139,21 +154,34 @@ def global_task_settings(config: StreamsConfig, parts: ThreadParts) -> TaskSetti
 
 
 def global_stream_thread(
-    task: GlobalTask, config: StreamsConfig, parts: ThreadParts, stop: threading.Event
+    task: GlobalTask,
+    config: StreamsConfig,
+    parts: ThreadParts,
+    stop: threading.Event,
+    failed: Callable[[StreamsError], None] = lambda _: None,
 ) -> GlobalStreamThread:
-    """Return the thread that fills global stores, not yet running."""
-    name = f"{parts.identity.client_id}-GlobalStreamThread"
+    """Return the thread that fills global stores, not yet running.
+
+    Args:
+        task: What fills them.
+        config: The configuration.
+        parts: What the stream threads are made of.
+        stop: Set when it is to end.
+        failed: Called with what has failed.
+    """
+    client_id = parts.identity.client_id
     return GlobalStreamThread(
-        name,
+        f"{client_id}-GlobalStreamThread",
         GlobalParts(
             task=task,
-            consumer=parts.clients.global_consumer(f"{name}-global-consumer"),
+            consumer=parts.clients.global_consumer(f"{client_id}-global-consumer"),
             admin=parts.admin,
             directories=parts.directories,
             clock=parts.clock,
-            poll_ms=config.poll_ms,
-            commit_interval_ms=config.commit_interval_ms,
+            settings=parts.settings,
             look_interval_ms=config.metadata_max_age_ms,
+            failed=failed,
+            listener=parts.restore_listener or StateRestoreListener(),
         ),
         stop,
     )

@@ -177,8 +177,7 @@ class KafkaStreams(EmbeddedClient):
         self._stop.set()
         for thread in self._threads:
             thread.stop(leave_group=leave_group)
-        if not self._running_threads:
-            self._global.stop()
+        self._global.stop_filling()
         if not self._started:
             self._finished.set()
         return self.wait(timeout_s)
@@ -342,7 +341,7 @@ class KafkaStreams(EmbeddedClient):
                     topic_entries=inputs.entries,
                     global_stores=self._global.stores,
                 ),
-                settings=ThreadSettings.of(config),
+                settings=ThreadSettings.of(config, global_stores=self._global.wanted),
                 clients=self._clients,
                 admin=admin,
                 input_topics=inputs,
@@ -359,7 +358,7 @@ class KafkaStreams(EmbeddedClient):
             if self._global.fill(config, parts, topics.global_counts):
                 self._run_threads(parts, cleaner)
         finally:
-            self._global.close()
+            self._global.close(self._error)
             self._event_loop.close()
             directory.close()
 

@@ -12,7 +12,8 @@ under its store's name the time (ms) until which they were sent, as in Kafka Str
 that say what was read (`topic_ids`) or published (`publishing_mark`) have 0 as their value.
 
 Version 1 (`0x01 | int64`) is understood. Text that is neither is ignored, as Kafka Streams does;
-and so is what stands behind such a text, which the client may add.
+and so is what stands behind such a text, which the client may add when it reads. Behind what it
+commits it adds a zero byte, so that Kafka Streams ignores all of it.
 
 Source of the layout: Kafka Streams' `TopicPartitionMetadata` and `ProcessorMetadata`.
 """

@@ -58,6 +58,7 @@ class GlobalTask:
             counts,
             settings.stores,
             self.record,
+            lambda: self.time.stream_time,
         )
         self._plan = plan
         # Records of a global store have their own timestamps, as in Kafka.
@@ -114,12 +115,14 @@ class GlobalTask:
         """
         if not messages:
             return
-        queue, record = self._queues[partition], self.record
-        self.time.now_ms = queue.now_ms = now_ms
+        queue, record, time = self._queues[partition], self.record, self.time
+        time.now_ms = queue.now_ms = now_ms
         queue.add(messages)
         step = queue.step
         for key, value, timestamp, headers, message in queue.take(len(queue)):
             record.message = message
+            if timestamp > time.stream_time:
+                time.stream_time = timestamp
             step(key, value, timestamp, headers)
         last_offset = messages[-1].offset()
         assert last_offset is not None, "a consumed message has an offset"
@@ -171,7 +174,7 @@ class GlobalTask:
 
 
 class _GlobalContext(OperatorContext):
-    """The context of what fills global stores: nothing has a stream time there, or is scheduled.
+    """The context of what fills global stores: nothing is scheduled there.
 
     Attributes:
         stores_of_process: All global stores by name.

@@ -61,7 +61,7 @@ def queue_of_source(
         partition=partition,
         node=node.name,
         step=source.step,
-        deserializers=_deserializers(
+        deserializers=deserializers_of(
             operators.key_serde(node.key_serde, node.name),
             operators.value_serde(node.value_serde, node.name),
             topic,
@@ -71,7 +71,8 @@ def queue_of_source(
     )
 
 
-def _deserializers(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:
+def deserializers_of(key_serde: Serde[Any], value_serde: Serde[Any], topic: str) -> Deserializers:
+    """Return how records of a topic are decoded with two serdes."""
     if sees_headers(key_serde, topic) or sees_headers(value_serde, topic):
         return Deserializers(
             seeing_deserializer(key_serde, topic),

@@ -17,6 +17,7 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers, StaticMessage
 from pystreams.runtime.core.error_handlers import ErrorContext, ErrorResponse
 from pystreams.runtime.core.record_queue import RecordQueue
+from pystreams.runtime.core.source_queue import deserializers_of
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.managed_store import StoreSource
 from pystreams.serdes import Serde
@@ -63,10 +64,7 @@ class SourceRecords:
             partition=partition,
             node=node.name,
             step=_nowhere,
-            deserializers=(
-                keys.deserializer(partition.topic),
-                values.deserializer(partition.topic),
-            ),
+            deserializers=deserializers_of(keys, values, topic),
             extractor=node.timestamp_extractor or settings.timestamp_extractor,
             handler=self._skip,
         )

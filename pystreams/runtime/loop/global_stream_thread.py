@@ -11,14 +11,14 @@ come. While it follows nothing may be taken back, since tasks have seen it: a to
 followed any more (cut off, deleted, created again) stops the application, and the next start reads
 that store anew.
 
-Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while it
-is followed are read, too.
+Source: Kafka Streams' `GlobalStreamThread`. Differs from Kafka: partitions that a topic gets while
+it is followed are read, too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pystreams.errors import (
@@ -36,11 +36,13 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.ports import AdminPort, ChangelogBatch, RestoreConsumerPort
+from pystreams.runtime.settings import ThreadSettings
+from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.task_directories import TaskDirectories
 
 _BATCH_RECORDS = 10_000
 _PIECE_RECORDS = 1_000
-_UNCOMMITTED_MAX_BYTES = 32 << 20
+_WITHOUT_LIMIT_BYTES = 64 << 20  # Committed at the latest then: nobody wants it all in memory.
 _DAMAGES_MAX = 3  # So often stores are begun anew while they are filled.
 _RETRY_PAUSE_S = 0.5
 _LOG_EVERY_MS = 10_000
@@ -58,9 +60,10 @@ class GlobalParts:
         admin: Tells what the topics hold.
         directories: Has the stores' directory.
         clock: The clock.
-        poll_ms: How long to wait for records.
-        commit_interval_ms: How often to commit.
+        settings: How long to wait for records, how often to commit, and how much to hold.
         look_interval_ms: How often to look whether the topics are still the same.
+        failed: Called with what has failed, when it has; tasks are to end then.
+        listener: Told how the stores are filled.
     """
 
     task: GlobalTask
@@ -68,15 +71,16 @@ class GlobalParts:
     admin: AdminPort
     directories: TaskDirectories
     clock: Clock
-    poll_ms: int
-    commit_interval_ms: int
+    settings: ThreadSettings
     look_interval_ms: int
+    failed: Callable[[StreamsError], None]
+    listener: StateRestoreListener
 
 
 class GlobalStreamThread:
     """The loop that owns the global stores.
 
-    `run` blocks until `stop` is called or an error ends it, which is then in `error`. A simulation
+    `run` blocks until `stop` is called; what fails meanwhile is in `error`. A simulation
     calls what it consists of: `fill`, `run_once` as often as it likes, `shut_down`.
 
     Args:
@@ -86,7 +90,7 @@ class GlobalStreamThread:
 
     Attributes:
         name: The thread's name.
-        error: What ended the loop, or None.
+        error: What failed, or None.
         filled: Set when all stores are filled; or when the loop has ended.
     """
 
@@ -98,10 +102,14 @@ class GlobalStreamThread:
         self._task, self._clock, self._stop = parts.task, parts.clock, stop
         self._next_offsets: dict[TopicPartition, int] = {}
         self._unfilled: dict[TopicPartition, int] = {}
+        self._filled_with: dict[TopicPartition, int] = {}
         self._topic_ids: dict[str, str] = {}
         self._missing: set[str] = set()
+        self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = 0.0
         self._uncommitted = False
+        limit = parts.settings.memory.uncommitted_max_bytes
+        self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
 
     # ------------------------------------------------------------------ from any thread
 
@@ -120,15 +128,20 @@ class GlobalStreamThread:
     # ------------------------------------------------------------------ the loop
 
     def run(self) -> None:
-        """Run until stopped; keeps what ended it in `error`."""
+        """Run until stopped; keeps what failed in `error`.
+
+        After a failure the stores stay as they are until it is stopped: tasks may still read them.
+        """
         try:
             self.fill()
             while not self._stop.is_set():
                 self.run_once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the client must learn of it
-            self._failed("global stream thread failed", error)
-        finally:
-            self.shut_down()
+            known = self._failed("global stream thread failed", error)
+            self.filled.set()
+            self._parts.failed(known)
+            self._stop.wait()
+        self.shut_down()
 
     def fill(self) -> None:
         """Open the stores and fill them to the ends of their topics; returns early when stopped.
@@ -147,10 +160,12 @@ class GlobalStreamThread:
                 damages += 1
                 if damages > _DAMAGES_MAX:
                     raise
-                self._rebuild_after(error)
+                self._task.state.rebuild(self._store_of(error), str(error))
                 self._begin()
             self._log_progress()
         if self._stop.is_set():
+            for partition in self._unfilled:
+                self._parts.listener.on_restore_suspended(*self._counted(partition))
             return
         self._commit()
         self._looked_ms = self._clock.monotonic_ms()
@@ -169,17 +184,28 @@ class GlobalStreamThread:
         try:
             self._poll()
         except (OffsetOutOfRangeError, StateStoreCorruptedError) as error:
-            store = self._rebuild_after(error)
+            store = self._store_of(error)
+            self.empty_at_end(store, str(error))
             raise StateStoreError(
                 store,
-                f"it can't follow its topic any more, and was emptied ({error}). What it held has "
-                "been used; start again: it is then read anew from the beginning of the topic",
+                f"it can't follow its topic any more ({error}). Tasks have used what it held, so "
+                "the application stops; start again: the store is then read anew from the "
+                "beginning of the topic",
             ) from error
         self._look_if_due()
 
+    def empty_at_end(self, store: str, reason: str) -> None:
+        """Take note that a store is to be emptied when nobody reads it any more.
+
+        Args:
+            store: Its name.
+            reason: Why, for the log.
+        """
+        self._to_empty[store] = reason
+
     def shut_down(self) -> None:
         """Commit what was processed, unless that failed; close stores and consumer."""
-        for step in (self._last_commit, self._task.close, self._parts.consumer.close):
+        for step in (self._last_commit, self._empty, self._task.close, self._parts.consumer.close):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - the other steps must still run
@@ -193,12 +219,15 @@ class GlobalStreamThread:
         state = self._task.state
         partitions = state.partitions()
         topics = sorted({partition.topic for partition in partitions})
+        told = False
         while not self._stop.is_set():
             try:
                 held = self._parts.admin.offset_ranges(partitions)
                 self._topic_ids = self._parts.admin.topic_ids(topics)
             except RetriableClientError as error:
-                _log.info("topics of global stores are waited for", why=str(error))
+                if not told:
+                    told = True
+                    _log.info("topics of global stores are waited for", why=str(error))
                 self._stop.wait(_RETRY_PAUSE_S)
                 continue
             self._next_offsets = state.begin(held, self._topic_ids)
@@ -207,16 +236,22 @@ class GlobalStreamThread:
                 for partition, found in held.items()
                 if self._next_offsets[partition] < found.end
             }
+            self._filled_with = dict.fromkeys(self._unfilled, 0)
             break
         self._task.start(self._clock.now_ms())
         self._parts.consumer.assign({})  # What was read before is read again.
         self._parts.consumer.assign(self._next_offsets)
+        for partition, end in self._unfilled.items():
+            store, first = state.store_of(partition.topic), self._next_offsets[partition]
+            self._parts.listener.on_restore_start(partition, store, first, end)
         remaining = self.remaining_records()
         if remaining:
             _log.info("filling global stores", topics=topics, records=remaining)
 
     def _poll(self) -> None:
-        batches = self._parts.consumer.poll(_BATCH_RECORDS, self._parts.poll_ms / 1000)
+        batches = self._parts.consumer.poll(
+            _BATCH_RECORDS, self._parts.settings.polls.poll_ms / 1000
+        )
         for batch in batches:
             self._process(batch)
         if self._uncommitted and self._commit_due():
@@ -229,22 +264,32 @@ class GlobalStreamThread:
             piece = messages[start : start + _PIECE_RECORDS]
             self._task.process(partition, piece, now_ms)
             self._uncommitted = True
-            if self._task.state.uncommitted_bytes() > _UNCOMMITTED_MAX_BYTES:
+            if self._task.state.uncommitted_bytes() > self._uncommitted_max_bytes:
                 self._commit()
         next_offset = self._next_offsets[partition]
         if messages:
             last_offset = messages[-1].offset()
             assert last_offset is not None, "a consumed message has an offset"
             next_offset = last_offset + 1
+            if partition in self._unfilled:
+                self._filled_with[partition] += len(messages)
+                store = self._task.state.store_of(partition.topic)
+                self._parts.listener.on_batch_restored(partition, store, last_offset, len(messages))
         self._next_offsets[partition] = max(next_offset, end_reached_at or 0)
         end = self._unfilled.get(partition)
         # The end that is met may lie before a transaction that is open: that is not waited for.
         if end is not None and (end_reached_at is not None or next_offset >= end):
             del self._unfilled[partition]
+            self._parts.listener.on_restore_end(*self._counted(partition))
+
+    def _counted(self, partition: TopicPartition) -> tuple[TopicPartition, str, int]:
+        """Return a partition, its store, and how many records have filled it of that."""
+        store = self._task.state.store_of(partition.topic)
+        return partition, store, self._filled_with[partition]
 
     def _commit_due(self) -> bool:
         since_ms = self._clock.monotonic_ms() - self._committed_ms
-        return since_ms >= self._parts.commit_interval_ms
+        return since_ms >= self._parts.settings.commit_interval_ms
 
     def _commit(self) -> None:
         self._task.commit()
@@ -255,16 +300,15 @@ class GlobalStreamThread:
         if self.error is None and self._uncommitted:
             self._commit()
 
-    def _rebuild_after(self, error: StreamsError) -> str:
-        """Empty the store that an error is about; return its name."""
-        state = self._task.state
-        if isinstance(error, OffsetOutOfRangeError):
-            store = state.store_of(error.partition.topic)
-        else:
-            assert isinstance(error, StateStoreCorruptedError), "nothing else empties a store"
-            store = error.store
-        state.rebuild(store, str(error))
-        return store
+    def _empty(self) -> None:
+        for store, reason in self._to_empty.items():
+            self._task.state.rebuild(store, reason)
+
+    def _store_of(self, error: OffsetOutOfRangeError | StateStoreCorruptedError) -> str:
+        """Return the store that an error is about."""
+        if isinstance(error, StateStoreCorruptedError):
+            return error.store
+        return self._task.state.store_of(error.partition.topic)
 
     # ------------------------------------------------------------------ the topics
 
@@ -323,8 +367,9 @@ class GlobalStreamThread:
             self._logged_ms = now_ms
             _log.info("still filling global stores", remaining_records=self.remaining_records())
 
-    def _failed(self, what: str, error: Exception) -> None:
+    def _failed(self, what: str, error: Exception) -> StreamsError:
         """Keep the first error, and log each with the lines that tell where it was raised."""
         known = as_streams_error(error)
         self.error = self.error or known
         _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
+        return known

@@ -7,7 +7,7 @@ position says (see `store_positions`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from pystreams.config.guarantee import IsolationLevel
@@ -74,6 +74,8 @@ def query_global_store(
         store: The store.
         position: How far it has come, as it was before this is called.
     """
+    # What was read of its topic is committed there, whether it is committed here yet or not.
+    request = replace(request, isolation_level=IsolationLevel.READ_UNCOMMITTED)
     what = f"global store {request.spec.name!r}"
     missing = request.position_bound.position.beyond(position)
     result = _ask(request, store, what, position, missing)

@@ -15,7 +15,7 @@ application, and the next start begins with all global stores empty.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,7 @@ class GlobalStateManager:
         counts: Partition count of at least these topics.
         settings: What all stores are opened with.
         record: The record that is being processed.
+        stream_time: Returns the highest timestamp (ms) there was so far.
 
     Attributes:
         directory: Their directory, once they are open.
@@ -88,10 +89,11 @@ class GlobalStateManager:
         counts: Mapping[str, int],
         settings: StoreSettings,
         record: PresentRecord,
+        stream_time: Callable[[], int],
     ) -> None:
         # There is nobody to forward to, so that a record cache would hold back for nothing.
         self._environment = replace(settings.environment, cache_enabled=False)
-        self._record = record
+        self._record, self._stream_time = record, stream_time
         self.directory = Path()
         self._stores: dict[str, _GlobalStore] = {}
         for builder, topic in stores:
@@ -233,6 +235,7 @@ class GlobalStateManager:
                 changelog_topic=found.topic,
                 changelog_identity=found.identity,
                 record=self._record,
+                stream_time=self._stream_time,
                 position=found.position,
             )
         )

@@ -103,8 +103,8 @@ class ProcessorStateManager:
         self.positions = StorePositions(restored, fed_by_stores)
         measured = [(managed.store, managed.meters) for managed in self._stores.values()]
         self._bytes = StoreBytes(settings.ledger, measured)
-        logged = self._by_changelog.values()
-        through = [managed for managed in logged if not managed.store.transactional]
+        restorable = self._by_changelog.values()
+        through = [managed for managed in restorable if not managed.store.transactional]
         self._writing_through = [managed for managed in through if not managed.from_source]
         self._written_by_sources = [managed for managed in through if managed.from_source]
 

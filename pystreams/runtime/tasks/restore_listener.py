@@ -8,7 +8,9 @@ from pystreams.ids import TopicPartition
 class StateRestoreListener:
     """Told how stores are restored from their changelogs; override what you want to hear.
 
-    Called by the stream thread that restores, which waits meanwhile: be quick. What it raises stops
+    Global stores are filled from their topics, which are told of as their changelogs.
+
+    Called by the thread that restores, which waits meanwhile: be quick. What it raises stops
     that thread, and with it the application. Stores that have nothing to restore are not told of.
 
     Source: Kafka Streams' `StateRestoreListener`.

@@ -242,7 +242,9 @@ class SimulatedProcess:
                 topic_entries=self._input_topics.entries,
                 global_stores=GlobalStores(self._global_store),
             ),
-            settings=ThreadSettings.of(self._config),
+            settings=ThreadSettings.of(
+                self._config, global_stores=bool(self.plan.global_subtopologies)
+            ),
             clients=self.clients,
             admin=self.clients.admin(),
             input_topics=self._input_topics,

@@ -47,7 +47,9 @@ _NEW_VALUES = (
 )
 _AGGREGATIONS = frozenset(("count", "reduce", "aggregate"))
 _JOINS = frozenset(("join", "left_join", "outer_join"))
-_PROCESSOR_API = frozenset(("add_state_store", "process", "process_values", "add_processor"))
+_PROCESSOR_API = frozenset(
+    ("add_global_store", "add_state_store", "process", "process_values", "add_processor")
+)
 _GROUPING = "the group_by(...) or group_by_key(...) before it"
 
 

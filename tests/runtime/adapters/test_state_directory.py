@@ -308,3 +308,19 @@ def _refuse(path: Path) -> None:
 def _age(directory: Path, used_ms: int) -> None:
     for path in (directory / ".lock", directory):
         os.utime(path, ns=(used_ms * 1_000_000, used_ms * 1_000_000))
+
+
+def test_global_stores_of_a_process_are_removed_unless_it_runs(tmp_path: Path) -> None:
+    first, second = StateDirectory(tmp_path, "app"), StateDirectory(tmp_path, "app")
+    for directory in (first, second):
+        (directory.global_directory() / "file").touch()
+    theirs = second.global_directory()
+
+    assert [path.name for path in first.global_directories()] == ["global", "global-1"]
+    assert not first.remove_global(theirs)
+    assert first.remove_global(first.global_directory())
+    second.close()
+    assert first.remove_global(theirs)
+    assert first.global_directories() == []
+    assert first.task_ids() == []
+    first.close()

@@ -63,9 +63,19 @@ public final class JoinApplication {
     String other = source + "-other";
     String kind = options.get("kind");
     Duration grace = Duration.ofMillis(Long.parseLong(options.get("grace-ms")));
-    KStream<String, String> stream = builder.stream(source);
     ValueJoiner<String, String, String> joiner =
         (left, right) -> (left == null ? "-" : left) + "&" + (right == null ? "-" : right);
+    if (kind.equals("table-table") || kind.equals("foreign-key")) {
+      KTable<String, String> left = builder.table(source);
+      KTable<String, String> right = builder.table(other);
+      KTable<String, String> joined =
+          kind.equals("table-table")
+              ? left.join(right, joiner)
+              : left.join(right, value -> value.split("/", 2)[0], joiner);
+      joined.toStream().to(options.get("out"));
+      return builder.build();
+    }
+    KStream<String, String> stream = builder.stream(source);
     JoinWindows windows =
         JoinWindows.ofTimeDifferenceAndGrace(
             Duration.ofMillis(Long.parseLong(options.get("window-ms"))), grace);
