@@ -241,10 +241,12 @@ OURS_ALONE: dict[str, set[str]] = {
         "add_repartition_topic",
         "add_user_processor",
         "declare_for",
+        "restore_from_source",
         # What is in it.
         "call_of",
         "call_of_store",
         "global_stores",
+        "source_changelogs",
         "children",
         "copartition_groups",
         "nodes",
