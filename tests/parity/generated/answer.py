@@ -41,7 +41,6 @@ def answer(case: dict[str, Any]) -> Answer:
 
 def _answer(case: dict[str, Any], directory: Path | None) -> Answer:
     built = CaseTopology(case["steps"])
-    topology = built.builder.build()
     config: dict[str, Any] = {
         "application.id": "app",
         "default.key.serde": "string",
@@ -51,6 +50,9 @@ def _answer(case: dict[str, Any], directory: Path | None) -> Answer:
     }
     if not case.get("caching", True):
         config["statestore.cache.max.bytes"] = 0
+    if "optimization" in case:
+        config["topology.optimization"] = case["optimization"]
+    topology = built.topology(config)
     start_ms = case["start_ms"]
     with TopologyTestDriver(
         topology, config, wall_clock_ms=start_ms, state_directory=directory

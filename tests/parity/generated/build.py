@@ -17,6 +17,7 @@ from pystreams import (
     KTable,
     StreamsBuilder,
     TableJoined,
+    Topology,
 )
 from tests.parity.generated import functions, options
 from tests.parity.generated.build_tables import joined_by_foreign_key, of_table
@@ -33,6 +34,7 @@ from tests.parity.generated.functions import (
 from tests.parity.generated.options import Step
 from tests.parity.generated.processors import (
     Filling,
+    add_read_only_store,
     processor,
     store_builder,
     transformer,
@@ -53,6 +55,7 @@ class CaseTopology:
         self.seen: dict[str, list[list[str]]] = {}
         self.printed: dict[str, io.StringIO] = {}
         self._made: dict[str, Any] = {}
+        self._read_only: list[Step] = []
         for step in steps:
             made = self._result(step)
             if "out" in step:
@@ -94,6 +97,8 @@ class CaseTopology:
                 return self._table(step, self.builder.global_table)
             case "global_store":
                 return self._global_store(step)
+            case "read_only_store":
+                return self._read_only.append(step)
         return self._stream(step)
 
     def _table(self, step: Step, method: Callable[..., Any]) -> Any:
@@ -108,6 +113,13 @@ class CaseTopology:
             lambda: Filling(step["store"]),
             **options.named(step.get("consumed")),
         )
+
+    def topology(self, config: dict[str, Any]) -> Topology:
+        """Return the topology, with what only the Processor API can add."""
+        topology = self.builder.build(config)
+        for step in self._read_only:
+            add_read_only_store(topology, step)
+        return topology
 
     def _of_table(self, step: Step, table: KTable[Any, Any], other: Any) -> Any:
         if step["op"] == "transform_values":

@@ -11,7 +11,19 @@ Case = dict[str, Any]
 
 # What tells steps apart, and changes nothing else.
 _LABELS = frozenset(
-    ("out", "from", "other", "topic", "topics", "pattern", "label", "file", "looks_into")
+    (
+        "out",
+        "from",
+        "other",
+        "topic",
+        "topics",
+        "pattern",
+        "label",
+        "file",
+        "looks_into",
+        "reads",
+        "writes",
+    )
 )
 
 
@@ -56,6 +68,9 @@ def _values(option: str, value: Any) -> Iterator[str]:
 def _of_the_rest(case: Case) -> Iterator[str]:
     for option in ("caching", "on_disk", "emit_interval_ms"):
         yield f"{option} is {case[option]}"
+    if "optimization" in case:
+        yield f"optimization is {case['optimization']}"
+        yield from (f"{operator} where topologies are optimized" for operator in operators(case))
     newest = -1
     for before, record in zip([None, *case["input"]], case["input"], strict=False):
         if isinstance(record, int):

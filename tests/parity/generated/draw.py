@@ -66,6 +66,16 @@ _REPARTITION = frozenset(
     ("group_by", "select_key", "map", "flat_map", "repartition", "process", "to_stream")
 )
 
+_OPTIMIZATIONS = (
+    "all",
+    "all",
+    "all",
+    "reuse.ktable.source.topics",
+    "merge.repartition.topics",
+    "single.store.self.join",
+    "merge.repartition.topics,reuse.ktable.source.topics",
+)
+
 
 def draw(seed: int, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Return the case of a seed.
@@ -82,11 +92,15 @@ def draw(seed: int, without: frozenset[str] = frozenset()) -> dict[str, Any]:
     if "global" not in drawing.without:
         for _ in range(drawing.one_of((0, 0, 1, 2))):
             drawing.one_of((draw_global.global_table, draw_global.global_store))(drawing)
+    if "read_only_store" not in drawing.without and drawing.percent(10):
+        draw_global.read_only_store(drawing)
     for _ in range(drawing.one_of((2, 4, 6, 9))):
         _operation(drawing)
     _finish(drawing)
     start_ms = drawing.one_of((0, 1_000, 1_700_000_000_000))
+    optimized = drawing.percent(40) and "optimization" not in without
     return {
+        **({"optimization": drawing.one_of(_OPTIMIZATIONS)} if optimized else {}),
         "seed": seed,
         "caching": drawing.percent(60),
         "on_disk": drawing.percent(30),

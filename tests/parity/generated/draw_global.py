@@ -72,3 +72,12 @@ def looked_up(drawing: Drawing, source: Made) -> None:
     step["looks_into"] = drawing.one_of(drawing.global_stores)
     drawing.sometimes_named(step)
     drawing.add(step, drawing.new("stream", key=source.key), source)
+
+
+def read_only_store(drawing: Drawing) -> None:
+    """Add a store that is filled from a topic, and what looks records of another one up in it."""
+    step: Step = {"op": "read_only_store", "label": drawing.new_name(), "store": store(drawing)}
+    step |= {"topic": drawing.topic("rows"), "reads": drawing.topic("looks")}
+    step |= {"writes": drawing.topic("out"), "fn": drawing.one_of([*KEYS, "of_rows", "of_rows"])}
+    drawing.topics += [step["topic"], step["reads"]]
+    drawing.add(step, None)

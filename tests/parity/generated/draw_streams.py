@@ -243,6 +243,8 @@ def joined_with_stream(drawing: Drawing, source: Made) -> None:
         return each.key == source.key and each.joins + source.joins < _MOST_JOINS
 
     other = drawing.pick("stream", where=fits)
+    if drawing.percent(15) and fits(source):
+        other = source
     if other is None:
         return
     step: Step = {"op": "join", "kind": drawing.one_of(("inner", "left", "outer"))}

@@ -11,6 +11,7 @@ from pystreams import (
     PunctuationType,
     Record,
     Stores,
+    Topology,
     ValueAndTimestamp,
     ValueTransformerWithKey,
 )
@@ -128,6 +129,28 @@ class LookingUp(Processor[Any, Any, Any, Any]):
         if isinstance(found, ValueAndTimestamp):
             found = f"{text(found.value)}@{found.timestamp}"
         self.context.forward(record.with_value(tail(f"{text(record.value)}?{text(found)}")))
+
+
+def add_read_only_store(topology: Topology, step: Step) -> None:
+    """Add a read-only store of a topic, and a processor that looks records up in it."""
+    name, store = step["label"], step["store"]
+    topology.add_read_only_state_store(
+        store_builder(store),
+        f"{name}-source",
+        step["topic"],
+        f"{name}-filling",
+        lambda: Filling(store),
+        key_serde=STRING,
+        value_serde=STRING,
+    )
+    topology.add_source(f"{name}-reads", step["reads"])
+    topology.add_processor(
+        f"{name}-looks",
+        lambda: LookingUp(store["name"], step["fn"]),
+        f"{name}-reads",
+    )
+    topology.connect_processor_and_state_stores(f"{name}-looks", store["name"])
+    topology.add_sink(f"{name}-writes", step["writes"], f"{name}-looks")
 
 
 class Marking(ValueTransformerWithKey[Any, Any, Any]):

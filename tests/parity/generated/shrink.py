@@ -73,6 +73,7 @@ def _smaller(case: Case) -> Iterator[Case]:
         for simpler in _simpler(step):
             steps = [*case["steps"][:index], simpler, *case["steps"][index + 1 :]]
             yield {**case, "steps": steps}
+    yield {key: value for key, value in case.items() if key != "optimization"}
     for option in ("caching", "on_disk", "emit_interval_ms"):
         if case.get(option):
             yield {**case, option: type(case[option])(0)}
@@ -108,7 +109,7 @@ def _topics(steps: list[Step]) -> set[str]:
     for step in steps:
         if "pattern" in step:
             topics.add(step["pattern"].replace("[a-c]", "a"))
-        topics |= set(step.get("topics", [])) | {step.get("topic", "")}
+        topics |= set(step.get("topics", [])) | {step.get("topic", ""), step.get("reads", "")}
     return topics
 
 
