@@ -295,6 +295,7 @@ OURS_ALONE: dict[str, set[str]] = {
         "segment_interval_ms",
         "store_name",
         "supplier",
+        "ttl_ms",
         "transactional",
     },
     "RecordMetadata": {"count", "index"},
