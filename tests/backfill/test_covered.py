@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pystreams import KStream, Topology
+from pystreams.stores.kinds.expiring.kind import EXPIRING
 from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
@@ -111,5 +112,5 @@ def test_operations_are_those_that_a_topology_itself_calls() -> None:
 
 
 def test_stores_tell_their_kinds() -> None:
-    kinds = {KEY_VALUE, WINDOW, SESSION, VERSIONED}
+    kinds = {KEY_VALUE, EXPIRING, WINDOW, SESSION, VERSIONED}
     assert store_kinds_of(partial(everywhere, "left", "counts")()) == kinds

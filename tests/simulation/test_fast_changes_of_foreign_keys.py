@@ -75,12 +75,14 @@ def test_a_row_that_changes_again_before_it_is_answered_loses_its_result(
     assert rows_of(app) == {}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("cache_bytes", [0, 10_000_000])
+@pytest.mark.parametrize("seed", range(10))
 def test_fast_changes_and_restarts_end_with_the_rows_of_both_tables(
-    seed: int, tmp_path: Path
+    seed: int, cache_bytes: int, tmp_path: Path
 ) -> None:
     chance = random.Random(seed)
-    app = Application(tmp_path, ["exactly_once", "exactly_once_v2"][seed % 2])
+    guarantee = ["exactly_once", "exactly_once_v2"][seed % 2]
+    app = Application(tmp_path, guarantee, statestore_cache_max_bytes=cache_bytes)
     app.broker.create_topic("named", 1)
     process = app.process(topology=joining())
     process.start()

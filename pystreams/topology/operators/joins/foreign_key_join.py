@@ -12,7 +12,8 @@ lives itself. Until then it may have changed: a response says of which value it 
 is dropped if the row has another one now, because another response is on its way. See `unanswered`
 for those of an inner join.
 
-Late changes of versioned tables change no present row, and are dropped.
+Late changes of versioned tables change no present row, and are dropped. Both tables are looked into
+as their changes were sent, without what a record cache holds back, and may never send.
 
 Source: Kafka Streams' `SubscriptionSendProcessorSupplier`, `SubscriptionReceiveProcessorSupplier`,
 `SubscriptionJoinProcessorSupplier`, `ForeignTableJoinProcessorSupplier`,
@@ -187,7 +188,7 @@ class SubscriptionAnswerOperator:
 
     def attach(self, node: NodeContext) -> Step:
         """Return the step."""
-        lookup, forward = self.table.bind(node), node.forward
+        lookup, forward = self.table.as_sent().bind(node), node.forward
         report_error, name = node.task.report_error, node.name
 
         def step(key: Any, value: Subscription, timestamp: int, headers: Headers) -> None:
@@ -284,7 +285,7 @@ class ResponseOperator:
         """Return the step."""
         task, name, forward = node.task, node.name, node.forward
         record_dropped, report_error = task.record_dropped, task.report_error
-        lookup, joiner, left = self.table.bind(node), self.joiner, self.left
+        lookup, joiner, left = self.table.as_sent().bind(node), self.joiner, self.left
         value_serde = task.value_serde(self.value_serde, name)
         serialize = value_serde.serializer(task.topic_name(self.topic) + VALUE_HASH_SUFFIX)
         foreign_key_of = self.foreign_key_of
