@@ -65,7 +65,7 @@ def read_export(path: Path, plan: TopologyPlan, config: StreamsConfig) -> Export
     manifest = _manifest(path, plan)
     root = path if manifest else path / _STORES_OF_DATASET
     changelogs = {
-        name: list(_Rows(plan, config, name).records(root / name))
+        name: sorted(_Rows(plan, config, name).records(root / name), key=_by_time)
         for name in plan.topology.stores
         if (root / name).is_dir()
     }
@@ -156,6 +156,11 @@ def _with_times_as_numbers(table: Any) -> Any:
             times = table.column(position).cast(pa.timestamp("ms", field.type.tz), safe=False)
             table = table.set_column(position, field.name, times.cast(pa.int64()))
     return table
+
+
+def _by_time(record: ProducedRecord) -> tuple[int, bool]:
+    """Order records as they were written; a deletion before what takes its place."""
+    return record[2], record[1] is not None
 
 
 def _time(milliseconds: int | None) -> int:

@@ -92,6 +92,8 @@ def slice_of(
         if topic not in known:
             raise StreamsError(f"the topology does not read topic {topic!r}; it reads {known}")
     wanted = list(topics or known)
+    if bounds.from_ms is None:
+        _check_known(wanted, bounds)
     for topic in (*wanted, *plan.global_topics()):
         if topic not in counts:
             raise StreamsError(
@@ -109,6 +111,18 @@ def slice_of(
         ends = ", ".join(f"{at} ends at {span.end}" for at, span in found.spans.items())
         raise StreamsError(f"there are no records in this slice ({ends}): widen --from and --to")
     return found
+
+
+def _check_known(topics: Sequence[str], bounds: SliceBounds) -> None:
+    """Refuse to guess where topics begin: a state may tell of repartition topics only."""
+    known = {partition.topic for partition in bounds.first_offsets or ()}
+    unknown = sorted(set(topics) - known)
+    if unknown:
+        raise StreamsError(
+            f"the state does not tell up to where it covers {', '.join(unknown)}: its stores are "
+            "filled from repartition topics, or by a backfill. Say where the slice begins, --from "
+            "TIME"
+        )
 
 
 class Replay:

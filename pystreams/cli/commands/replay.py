@@ -172,6 +172,13 @@ def _tell_beginning(read: ReplaySlice, state: InitialState, *, as_json: bool) ->
         click.echo(f"State at the beginning: {state.told}")
         told = ", ".join(f"{at} [{first:,}, {end:,})" for at, (first, end) in spans.items())
         click.echo(f"Input: {told}")
+    if not state.changelogs:
+        return
+    told_of = {at.topic for at in state.source_offsets}
+    unknown = sorted({at.topic for at in read.spans} - told_of)
+    if unknown:
+        what = f"Note: the state does not tell up to where it covers {', '.join(unknown)}"
+        click.echo(what, err=True)
     for at, covered in sorted(state.source_offsets.items()):
         span = read.spans.get(at)
         if span is None or span.first == covered:
