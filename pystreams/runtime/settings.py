@@ -26,7 +26,7 @@ from pystreams.stores.contracts.state_store import StoreEnvironment
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.contracts.extractors import BY_NAME as EXTRACTORS
 from pystreams.topology.contracts.held_records import AsyncCalls
-from pystreams.topology.contracts.operator import OperatorSettings, TraceStep
+from pystreams.topology.contracts.operator import OperatorSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,6 @@ def task_settings(
     recording: Recording = AT_INFO,
     topic_entries: Callable[[str], bytes] = lambda _: b"",
     global_stores: GlobalStores | None = None,
-    trace: TraceStep | None = None,
 ) -> TaskSettings:
     """Take the values all tasks share from the application's configuration.
 
@@ -173,7 +172,6 @@ def task_settings(
         recording: How metrics are recorded.
         topic_entries: Returns what is committed with the offsets of a topic.
         global_stores: Those of the process, if there are any.
-        trace: Put around the step of each node.
     """
     extractor = config.default_timestamp_extractor
     return TaskSettings(
@@ -201,7 +199,6 @@ def task_settings(
         topic_entries=topic_entries,
         global_stores=global_stores or GlobalStores(),
         app_configs=_app_configs(config),
-        trace=trace,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pystreams.config import StreamsConfig
@@ -47,14 +48,14 @@ def driver_task_settings(
         global_stores: Those of the driver.
         trace: Put around the step of each node.
     """
-    return task_settings(
+    settings = task_settings(
         config,
         num_partitions=lambda _: 1,
         async_calls=event_loop.calls,
         build=_build_in_memory if in_memory else build_as_asked,
         global_stores=global_stores,
-        trace=trace,
     )
+    return replace(settings, trace=trace)
 
 
 def _build_in_memory(builder: StoreBuilder) -> StateStore:

@@ -2,11 +2,12 @@
 
     driver = TopologyTestDriver(topology, trace=print)
 
-    orders-source: a, {"total": 3} at 0
-      totals: a, {"total": 3} at 0
-        totals-sink: a, 3 at 0
-      store totals-store: a: null -> 3
-      topic totals: a, 3 at 0
+    KSTREAM-SOURCE-0000000000: alice, {"total":7} at 5
+      KSTREAM-AGGREGATE-0000000001: alice, {"total":7} at 5
+        KTABLE-TOSTREAM-0000000002: alice, [1,null] at 5
+          KSTREAM-SINK-0000000003: alice, 1 at 5
+      store sold: alice: null -> 1
+      topic sold: alice, 1 at 5
 
 A hop is told when a node takes a record; so what a node forwards are the hops told next whose
 `parent` it is, one level deeper. What a record has changed in stores, and what it has written, is

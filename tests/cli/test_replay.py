@@ -74,11 +74,8 @@ class Shop:
             "commit.interval.ms": 100,
         }
         with KafkaStreams(loaded.topology, config):
-            for topic, count in (("totals", totals), ("sold", sold)):
-                wait_until(
-                    lambda topic=topic, count=count: len(self.written(topic)) >= count,
-                    f"{count} records in {topic}",
-                )
+            wait_until(lambda: len(self.written("totals")) >= totals, f"{totals} totals")
+            wait_until(lambda: len(self.written("sold")) >= sold, f"{sold} counts")
 
     def written(self, topic: str) -> list[tuple[Any, ...]]:
         words = [str(self.file), f"{self.name}-{topic}", "--json", *self.broker]

@@ -9,7 +9,7 @@ import click
 from pystreams.cli.application.topic_serdes import serdes_of_topic
 from pystreams.readable_values import bytes_of_text
 from pystreams.testing.trace import Hop, StateChange, TraceEvent
-from pystreams.topology.graph.nodes import ProcessorNode, SourceNode
+from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,8 @@ class FollowedKey:
         self._nodes: set[str] = set()
         self._stores: set[str] = set()
         self._graph = plan.topology.nodes
-        self._all = self._let_go = False
+        self._all = False
+        self._let_go: list[Any] = []
         self._shown_to: int | None = None
         refused = []
         for topic in topics:
@@ -63,7 +64,7 @@ class FollowedKey:
     def takes(self, topic: str, key: bytes | None) -> bool:
         """Take note of the next record; return whether it is of the key."""
         self._all = key is not None and self._bytes.get(topic) == key
-        self._shown_to, self._let_go = None, False
+        self._shown_to, self._let_go = None, []
         return self._all
 
     def follows(self, event: TraceEvent) -> bool:
@@ -72,17 +73,19 @@ class FollowedKey:
             return True
         if isinstance(event, Hop):
             return self._follows_hop(event)
-        known = self._let_go if not isinstance(event, StateChange) else event.store in self._stores
-        return known and self._is_mine(event.key)
+        if isinstance(event, StateChange):
+            return event.store in self._stores and self._is_mine(event.key)
+        return event.key in self._let_go
 
     def _follows_hop(self, hop: Hop) -> bool:
-        if self._shown_to is not None and hop.depth > self._shown_to:
-            return True
-        self._shown_to = None
-        if hop.node in self._nodes and self._held_back(hop) and self._is_mine(hop.key):
-            self._shown_to, self._let_go = hop.depth, True
-            return True
-        return False
+        if self._shown_to is None or hop.depth <= self._shown_to:
+            let_go = hop.node in self._nodes and self._held_back(hop) and self._is_mine(hop.key)
+            self._shown_to = hop.depth if let_go else None
+        if self._shown_to is None:
+            return False
+        if isinstance(self._graph[hop.node], SinkNode):
+            self._let_go.append(hop.key)
+        return True
 
     def _held_back(self, hop: Hop) -> bool:
         """Return whether a node that keeps records may have let this one go."""
