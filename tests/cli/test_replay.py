@@ -34,6 +34,17 @@ orders.map_values(lambda order: order["total"]).to("{name}-totals", value_serde=
 goods = orders.group_by(lambda _, order: order["of"]).count(name="sold")
 goods.to_stream().to("{name}-sold", value_serde=serdes.LONG)
 """
+# Its store is filled from the input itself, and so tells how much of that it covers.
+WITHOUT_REPARTITION = """
+from pystreams import StreamsBuilder, serdes
+
+config = {{"application.id": "{name}", "default.key.serde": "string"}}
+builder = StreamsBuilder()
+orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
+orders.group_by_key().count(name="of-customers").to_stream().to(
+    "{name}-sold", value_serde=serdes.LONG
+)
+"""
 _numbers = itertools.count(1)
 _START_MS = 1_700_000_000_000
 
@@ -133,6 +144,23 @@ def test_over_the_state_that_was_there_it_goes_on_as_the_live_application_did(sh
     assert _summary(lines)["records"] == 15
     assert unsaid.exit_code == 1
     assert f"does not tell up to where it covers {shop.name}-orders" in unsaid.stderr
+
+
+def test_the_slice_begins_where_a_state_ends_that_tells_its_input(shop: Shop) -> None:
+    shop.file.write_text(WITHOUT_REPARTITION.format(name=shop.name))
+    shop.create_topics()
+    shop.order(range(10))
+    shop.run_until(totals=0, sold=10)
+    before = shop.written("sold")
+    shop.order(range(10, 15))
+    state = ("--state", str(shop.directory / "state"))
+    lines = shop.replayed(*state, "--show", "100")
+    twice = shop.replay(*state, "--from", "0")
+    shop.run_until(totals=0, sold=15)
+
+    assert _summary(lines)["records"] == 5
+    assert sorted(before + shop.would_write(lines, "sold")) == shop.written("sold")
+    assert "are in the state already and count twice" in twice.stderr
 
 
 def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> None:

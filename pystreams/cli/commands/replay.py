@@ -116,6 +116,7 @@ def replay(
     """
     configure_logging("warning", "auto")
     with streams_errors_as_exit_codes():
+        from pystreams.backfill.broker_waiting import REAL_WAITING
         from pystreams.cli.application.followed_key import FollowedKey
         from pystreams.cli.application.initial_state import initial_state
         from pystreams.cli.application.replaying import Replay, slice_of
@@ -128,7 +129,8 @@ def replay(
         state = initial_state(wanted.state, plan, config)
         bounds = _bounds(wanted, state)
         clients = ConfluentClients(config)
-        read = slice_of(clients, plan, wanted.topics, bounds)
+        # What was created just now may have no leader yet: it is asked again.
+        read = REAL_WAITING.until_answered(lambda: slice_of(clients, plan, wanted.topics, bounds))
         names = sorted({partition.topic for partition in read.spans})
         key = None if wanted.key is None else FollowedKey(plan, config, wanted.key, names)
         _tell_beginning(read, state, as_json=as_json)
