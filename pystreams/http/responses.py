@@ -8,6 +8,13 @@ from starlette.responses import Response
 
 from pystreams.readable_values import json_of_value
 
+_HEADERS = {
+    401: ("www-authenticate", "Bearer"),
+    405: ("allow", "GET, HEAD"),
+    503: ("retry-after", "1"),
+}
+"""What an answer of a status has to say beside its text."""
+
 
 class RequestError(Exception):
     """A request that can't be answered.
@@ -39,4 +46,7 @@ def as_problem(error: RequestError) -> Response:
     content = {"status": error.status, "detail": str(error), **error.fields}
     answer = as_json(content, error.status)
     answer.headers["content-type"] = "application/problem+json"
+    if error.status in _HEADERS:
+        name, value = _HEADERS[error.status]
+        answer.headers[name] = value
     return answer
