@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
 from pystreams.http.health import Health
+from pystreams.http.owners import Owners
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.store_queries import StoreQueries
@@ -32,14 +34,18 @@ _MAX_QUERY_BYTES = 8192
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application_of(streams: KafkaStreams, token: str | None) -> ASGIApp:
+def application_of(
+    streams: KafkaStreams, token: str | None, certificate: Path | None = None
+) -> ASGIApp:
     """Return the application that serves `streams`.
 
     Args:
         streams: The application that is shown.
         token: What requests must carry; None for nothing.
+        certificate: What the application's processes are served with over TLS, or None.
     """
-    health, snapshots, stores = Health(streams), Snapshots(streams), StoreQueries(streams)
+    health, snapshots = Health(streams), Snapshots(streams)
+    stores = StoreQueries(streams, Owners(streams, certificate))
     registry = metrics_registry(streams.metrics)
 
     def metrics(_: Request) -> Response:

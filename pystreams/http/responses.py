@@ -31,14 +31,17 @@ class RequestError(Exception):
         self.fields = fields
 
 
+_SAFE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
 def as_json(value: Any, status: int = 200) -> Response:
     """Return an answer that must not be kept by caches."""
-    return Response(
-        json_of_value(value),
-        status,
-        {"cache-control": "no-store", "x-content-type-options": "nosniff"},
-        media_type="application/json",
-    )
+    return Response(json_of_value(value), status, _SAFE, media_type="application/json")
+
+
+def forwarded(status: int, body: bytes, media_type: str, owner: str) -> Response:
+    """Return what another process has answered, and which."""
+    return Response(body, status, {**_SAFE, "x-pystreams-owner": owner}, media_type=media_type)
 
 
 def as_problem(error: RequestError) -> Response:

@@ -125,20 +125,20 @@ class HttpServer:
 
 
 def _uvicorn_server(streams: KafkaStreams, options: HttpOptions) -> uvicorn.Server:
-    config = uvicorn.Config(
-        application_of(streams, options.token),
-        loop="asyncio",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(_STOP_S) - 2,
-        ssl_certfile=options.certificate,
-        ssl_keyfile=options.private_key,
-    )
     try:
+        config = uvicorn.Config(
+            application_of(streams, options.token, options.certificate),
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=int(_STOP_S) - 2,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.private_key,
+        )
         config.load()
     except OSError as error:
         raise ConfigError(

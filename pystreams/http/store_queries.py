@@ -1,11 +1,10 @@
-"""`/v1/stores`: what the stores of this process hold, as JSON.
+"""`/v1/stores`: what the stores of the application hold, as JSON.
 
 Each answer says how far its partition had come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pystreams.http import store_answers
+from pystreams.http.owners import Owners
 from pystreams.http.responses import RequestError, as_json
 from pystreams.http.store_answers import Answers
 from pystreams.http.store_requests import (
@@ -24,7 +24,7 @@ from pystreams.http.store_requests import (
     terms_of,
 )
 from pystreams.runtime.application.kafka_streams import KafkaStreams
-from pystreams.runtime.queries.query_results import QueryResult
+from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.serdes import BYTES, Serde, filled
 from pystreams.stores.contracts.queries import Query
 from pystreams.stores.contracts.spec import StoreSpec
@@ -35,10 +35,12 @@ class StoreQueries:
 
     Args:
         streams: The application.
+        owners: Asks other processes for what is not here.
     """
 
-    def __init__(self, streams: KafkaStreams) -> None:
+    def __init__(self, streams: KafkaStreams, owners: Owners) -> None:
         self._streams = streams
+        self._owners = owners
         stores = streams.topology.stores
         self._specs = {name: builder.spec for name, builder in stores.items()}
 
@@ -47,32 +49,54 @@ class StoreQueries:
         return as_json([store_answers.described(spec) for spec in self._specs.values()])
 
     async def value(self, request: Request) -> Response:
-        """Answer what a store has of one key."""
+        """Answer what a store has of one key, here or in the process that has its partition."""
         spec, given = self._spec(request), request.query_params
         key = key_of(request.path_params["key"], self._key_serde(spec))
         query, terms = query_of_key(spec, key, given), terms_of(given)
-        found = self._ask(
-            spec, query, terms, None if terms.partition is None else [terms.partition]
-        )
+        number = terms.partition
+        if number is None:
+            number = self._streams.partition_of_key(spec.name, key)
+        found = self._ask(spec, query, terms, number)
+        if number is not None and _is_elsewhere(found):
+            return await self._owners.ask(request, spec.name, number)
+        store_answers.check(found)
         answer = store_answers.answer_of_key(spec, query, key, found)
+        if answer is None and terms.partition is None:
+            # Its topic may be partitioned by another rule than Kafka's own.
+            local = self._ask(spec, query, terms, None)
+            others = {where: result for where, result in local.items() if result.is_success}
+            answer = store_answers.answer_of_key(spec, query, key, others)
         if answer is None:
             positions = [store_answers.position_of(result.position) for result in found.values()]
-            raise RequestError(404, f"no partition here has the key {key!r}", positions=positions)
+            raise RequestError(
+                404,
+                f"there is no key {key!r} in partition {number}, where Kafka's partitioner has it",
+                partition=number,
+                position=positions[0],
+            )
         return as_json(answer)
 
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
-        return await run_in_threadpool(self._entries, request)
+        number = terms_of(request.query_params).partition
+        answer = await run_in_threadpool(self._entries, request)
+        if answer is None:
+            assert number is not None
+            return await self._owners.ask(request, self._spec(request).name, number)
+        return answer
 
-    def _entries(self, request: Request) -> Response:
+    def _entries(self, request: Request) -> Response | None:
+        """Return what is here; None if the partition that is asked for is elsewhere."""
         spec, given = self._spec(request), request.query_params
         query = query_of_range(spec, self._key_serde(spec), given)
         limit, terms = limit_of(given), terms_of(given)
-        found = self._ask(
-            spec, query, terms, None if terms.partition is None else [terms.partition]
-        )
+        found = self._ask(spec, query, terms, terms.partition)
+        if _is_elsewhere(found):
+            return None
+        store_answers.check(found)
         partitions = store_answers.answer_of_range(spec, query, found, limit)
-        return as_json({"partitions": partitions})
+        elsewhere = [] if terms.partition is not None else self._elsewhere(spec, found)
+        return as_json({"partitions": partitions, "elsewhere": elsewhere})
 
     # ------------------------------------------------------------------ inside
 
@@ -87,14 +111,17 @@ class StoreQueries:
     def _key_serde(self, spec: StoreSpec) -> Serde[Any]:
         return filled(spec.key_serde, self._streams.config.default_key_serde) or BYTES
 
-    def _ask(
-        self, spec: StoreSpec, query: Query[Any], terms: Terms, partitions: Collection[int] | None
-    ) -> Answers:
-        """Return the answers of the partitions; raises if one can't answer."""
+    def _elsewhere(self, spec: StoreSpec, found: Answers) -> list[int]:
+        """Return the partitions of a store that other processes have."""
+        count = self._streams.num_partitions_of_store(spec.name)
+        return sorted(set(range(count)) - set(found))
+
+    def _ask(self, spec: StoreSpec, query: Query[Any], terms: Terms, number: int | None) -> Answers:
+        """Return what a partition answers, or all that are here."""
         result = self._streams.query(
             query,
             store=spec.name,
-            partitions=partitions,
+            partitions=None if number is None else [number],
             isolation_level=terms.isolation_level,
             position_bound=terms.position_bound,
         )
@@ -102,7 +129,8 @@ class StoreQueries:
         found.update(result.partition_results.items())
         if result.global_result is not None:
             found[None] = result.global_result
-        store_answers.check(found)
-        if not found:
-            raise RequestError(421, f"store {spec.name!r} has no partition in this process")
         return found
+
+
+def _is_elsewhere(found: Answers) -> bool:
+    return any(answer.failure_reason is FailureReason.NOT_PRESENT for answer in found.values())
