@@ -30,6 +30,7 @@ _log = get_logger("pystreams.http")
 
 _OPEN_PATHS = ("/livez", "/readyz")
 _MAX_QUERY_BYTES = 8192
+_MAX_HEADER_BYTES = 32_768
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -133,6 +134,8 @@ class _Guard:
     def _refusal(self, scope: Scope) -> RequestError | None:
         if len(scope["query_string"]) + len(scope["raw_path"]) > _MAX_QUERY_BYTES:
             return RequestError(414, f"the address is longer than {_MAX_QUERY_BYTES} bytes")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            return RequestError(431, f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
         if self._expected is None or scope["path"] in _OPEN_PATHS:
             return None
         given = dict(scope["headers"]).get(b"authorization", b"")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import subprocess
@@ -14,6 +15,7 @@ from pystreams import KafkaStreams, StreamsBuilder
 from pystreams.errors import ConfigError
 from pystreams.http.server import HttpOptions, HttpServer
 from pystreams.serdes import STRING
+from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
 
 
@@ -134,6 +136,29 @@ def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:
 
     with HttpServer(created, HttpOptions(port=port)) as again:
         assert ask(again.url, "/livez").status == 200
+
+
+def test_connections_without_a_whole_request_are_closed(created: KafkaStreams) -> None:
+    """Some say nothing, some begin and don't go on; meanwhile others are answered."""
+    options = HttpOptions(port=0, idle_timeout_s=0.5)
+    with HttpServer(created, options) as server, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        opened = [stack.enter_context(socket.create_connection(address)) for _ in range(1000)]
+        for slow in opened[:100]:
+            slow.sendall(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+        assert ask(server.url, "/livez").status == 200
+
+        for connection in opened:
+            connection.settimeout(DEADLINE_S)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        assert ask(server.url, "/livez").status == 200
+
+
+def test_headers_that_are_too_long_are_refused(created: KafkaStreams) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        assert ask(server.url, "/livez", headers={"X-Long": "x" * 40_000}).status in (400, 431)
+        assert ask(server.url, "/livez").status == 200
 
 
 def _certificate(directory: Path) -> tuple[Path, Path]:
