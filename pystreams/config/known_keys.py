@@ -54,7 +54,6 @@ UNSUPPORTED = {
     "errors.dead.letter.queue.topic.name": Unsupported(
         (), "dead letter queues are not supported yet: write to a topic from an exception handler"
     ),
-    "application.server": Unsupported(("",), "queries of other instances are not supported yet"),
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(
         ("true",),
