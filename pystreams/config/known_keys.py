@@ -52,9 +52,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
     "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
-    "errors.dead.letter.queue.topic.name": Unsupported(
-        (), "dead letter queues are not supported yet: write to a topic from an exception handler"
-    ),
     "application.server": Unsupported(("",), "queries of other instances are not supported yet"),
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(

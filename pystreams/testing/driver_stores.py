@@ -14,6 +14,7 @@ from typing import Any
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import TopologyError
 from pystreams.serdes import StateSerde
+from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
@@ -88,3 +89,8 @@ class DriverStores:
 
 def _words(form: str) -> str:
     return form.replace("key_value", "key-value").replace("_", " ")
+
+
+def build_in_memory(builder: StoreBuilder) -> StateStore:
+    """Make a store; its bytes are in memory, unless it keeps them in a way of its own."""
+    return (builder if builder.engine is None else builder.over(StoreEngine.IN_MEMORY)).build()

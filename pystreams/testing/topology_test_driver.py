@@ -18,7 +18,7 @@ own with their own stream time, as at run time; Java's driver runs them all as o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -38,11 +38,9 @@ from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
-from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.stores.store_builder import StoreBuilder
-from pystreams.testing.driver_stores import DriverStores
+from pystreams.testing.driver_stores import DriverStores, build_in_memory
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
 from pystreams.topology.graph.subtopologies import Subtopology
@@ -278,6 +276,7 @@ class TopologyTestDriver:
         assert self._global_task is not None, "there are global stores"
         message = self._next_message(topic, record)
         self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
+        self._capture_all(self._global_task.outputs())
 
     def _task(self, subtopology: Subtopology) -> StreamTask:
         topics = [
@@ -311,7 +310,7 @@ class TopologyTestDriver:
             self._config,
             num_partitions=lambda _: 1,
             async_calls=self._event_loop.calls,
-            build=_build_in_memory if self._state_directory is None else build_as_asked,
+            build=build_in_memory if self._state_directory is None else build_as_asked,
             global_stores=GlobalStores(self._global_store),
         )
 
@@ -333,6 +332,7 @@ class TopologyTestDriver:
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])
+        self._capture_all(task.outputs())
 
     def _run(self) -> None:
         """Process record by record until nothing is ready, committing after each.
@@ -357,9 +357,12 @@ class TopologyTestDriver:
 
     def _commit(self, task: StreamTask) -> None:
         task.settle()
-        for output in task.outputs():
-            self._capture(output)
+        self._capture_all(task.outputs())
         task.post_commit()
+
+    def _capture_all(self, outputs: Sequence[OutputBuffer]) -> None:
+        for output in outputs:
+            self._capture(output)
 
     def _capture(self, output: OutputBuffer) -> None:
         if not output.records:
@@ -389,11 +392,6 @@ def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
         "window.emit.interval.ms": 0,
     }
     return StreamsConfig.from_sources([Source("", config or {}), Source("", defaults)])
-
-
-def _build_in_memory(builder: StoreBuilder) -> StateStore:
-    """Make a store; its bytes are in memory, unless it keeps them in a way of its own."""
-    return (builder if builder.engine is None else builder.over(StoreEngine.IN_MEMORY)).build()
 
 
 RAW: Serde[bytes] = BYTES

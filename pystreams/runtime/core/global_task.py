@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage, PresentRecord, TaskTime
+from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.global_stores import ReadOnlyGlobalStore
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import RecordQueue
@@ -124,6 +124,7 @@ class GlobalTask:
             if timestamp > time.stream_time:
                 time.stream_time = timestamp
             step(key, value, timestamp, headers)
+        self._operators.send_dead_letters(queue.dead_letters.take(queue.next_offset))
         last_offset = messages[-1].offset()
         assert last_offset is not None, "a consumed message has an offset"
         self.state.processed(partition, last_offset)
@@ -135,6 +136,10 @@ class GlobalTask:
         """Records dropped since it was made: by processors, by handlers."""
         in_queues = sum(queue.dropped for queue in list(self._queues.values()))
         return self._dropped_before + self._operators.dropped_records + in_queues
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return the buffers to drain: those of dead letters."""
+        return self._operators.outputs()
 
     def commit(self) -> None:
         """Make the stores durable with their offsets."""

@@ -23,13 +23,10 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.committed_numbers import CommittedNumbers
+from pystreams.runtime.core.dead_letters import DeadLetterRecord
 from pystreams.runtime.core.drop_warnings import DropWarnings
-from pystreams.runtime.core.error_handlers import (
-    ErrorContext,
-    ErrorResponse,
-    ask,
-    where,
-)
+from pystreams.runtime.core.error_context import ErrorContext
+from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask, where
 from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
@@ -120,6 +117,11 @@ class OperatorContext:
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers of all topics written to so far."""
         return list(self._outputs.values())
+
+    def send_dead_letters(self, letters: Iterable[DeadLetterRecord]) -> None:
+        """Put dead letters into the buffers of their topics."""
+        for topic, key, value, timestamp, headers in letters:
+            self.output(topic).records.append((key, value, timestamp, headers))
 
     def init_processors(self) -> None:
         """Run what the operators left for the start, in the order in which nodes were added.
@@ -240,8 +242,7 @@ class OperatorContext:
         if not _is_about_the_record(error):
             raise error
         context = self._error_context("processing", node)
-        if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
-            self.dropped_records += 1
+        if self._drops(self._settings.processing_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
         declared = call.told() if isinstance(error, SerializationError) else ""
@@ -262,8 +263,7 @@ class OperatorContext:
     def report_serialization_error(self, error: SerializationError, node: str) -> None:
         """Give a record that can't be serialized to the production handler."""
         context = self._error_context("production", node)
-        if ask(self._settings.production_handler, context, error) is ErrorResponse.CONTINUE:
-            self.dropped_records += 1
+        if self._drops(self._settings.production_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
         message = (
@@ -340,10 +340,19 @@ class OperatorContext:
             message = f"task {self.task_id}: a processor's {stage} raised {error!r}"
             raise ProcessingError(message, task_id=self.task_id, node=stage) from error
 
+    def _drops(self, handler: ErrorHandler, context: ErrorContext, error: Exception) -> bool:
+        """Ask a handler; return whether the record is dropped, its dead letters being sent."""
+        response = ask(handler, context, error)
+        if response.result is not ErrorResponse.CONTINUE:
+            return False
+        self.dropped_records += 1
+        self.send_dead_letters(response.dead_letter_queue_records)
+        return True
+
     def _error_context(self, stage: str, node: str) -> ErrorContext:
         message = self.record.message
         if message is None:
-            return ErrorContext(stage, self.task_id, node)
+            return ErrorContext(stage, self.task_id, node, timestamp=self.record.timestamp)
         return ErrorContext.of(stage, self.task_id, node, message)
 
 

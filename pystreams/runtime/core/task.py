@@ -309,6 +309,8 @@ class StreamTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return all buffers to drain: changelogs and topics."""
+        for queue in self._group.queues.values():
+            self._operators.send_dead_letters(queue.dead_letters.take(queue.next_offset))
         return [*self.state_manager.outputs(), *self._operators.outputs()]
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
