@@ -84,6 +84,10 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.consume:consume",
         "Print the records of TOPIC of a topology, with the serdes it reads or writes it with.",
     ),
+    "dlq": _SubCommand(
+        "pystreams.cli.commands.dlq:dlq",
+        "Look into a dead letter queue: errors.dead.letter.queue.topic.name.",
+    ),
     "broker": _SubCommand(
         "pystreams.cli.commands.broker:broker",
         "A real Kafka broker on this machine, for development.",
