@@ -93,7 +93,9 @@ class HistoryTask:
         # There is no wall clock to wait for: what is due is due with the record that makes it so.
         task_settings = replace(
             settings.task,
-            operators=OperatorSettings(outer_join_emit_interval_ms=0, window_emit_interval_ms=0),
+            operators=OperatorSettings(
+                outer_join_emit_interval_ms=0, window_emit_interval_ms=0, answers_in_turn=True
+            ),
         )
         self._task = StreamTask(
             task_id, plan, subtopology, partitions, task_settings, known_lag=lambda _: 0

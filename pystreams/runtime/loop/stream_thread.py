@@ -213,10 +213,10 @@ class StreamThread:
         paused = self._parts.paused.is_set()
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
         restores = self._restorer.active and not paused
-        waiting = busy or restores
-        timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
+        timeout_s = 0.0 if busy or restores else self._input.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
+        paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
         self._metrics.polled(sum(len(messages) for _, messages in batches))
         self._processing.buffer(batches, self._clock.now_ms())
         self._group.check()

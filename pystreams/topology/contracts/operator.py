@@ -48,12 +48,15 @@ class OperatorSettings:
             streams waits until it looks again for what has found no match.
         window_emit_interval_ms: How long, likewise, an aggregation that sends final results waits
             until it looks again for windows that have closed.
+        answers_in_turn: Whether what a record asks of another sub-topology is answered before the
+            next record is processed: in a backfill.
         max_call_ms: How long a call may take that a commit waits for (ms).
         max_call_key: The key of the configuration that says so.
     """
 
     outer_join_emit_interval_ms: int = 1000
     window_emit_interval_ms: int = 1000
+    answers_in_turn: bool = False
     max_call_ms: int = 300_000
     max_call_key: str = "max.poll.interval.ms"
 

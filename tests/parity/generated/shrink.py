@@ -55,7 +55,7 @@ def smallest(case: Case, differs: Callable[[Case], bool]) -> Case:
 def _smaller(case: Case) -> Iterator[Case]:
     """Return cases with less: first many records less, then steps, records and options."""
     records = case["input"]
-    size = len(records) // 2
+    size = (len(records) + 1) // 2
     while size >= 1:
         for start in range(0, len(records), size):
             yield {**case, "input": records[:start] + records[start + size :]}
@@ -73,7 +73,8 @@ def _smaller(case: Case) -> Iterator[Case]:
         for simpler in _simpler(step):
             steps = [*case["steps"][:index], simpler, *case["steps"][index + 1 :]]
             yield {**case, "steps": steps}
-    yield {key: value for key, value in case.items() if key != "optimization"}
+    if "optimization" in case:
+        yield {key: value for key, value in case.items() if key != "optimization"}
     for option in ("caching", "on_disk", "emit_interval_ms"):
         if case.get(option):
             yield {**case, option: type(case[option])(0)}

@@ -78,7 +78,8 @@ class SubscriptionSendOperator:
         value_serde = task.value_serde(self.value_serde, name)
         serialize_value = value_serde.serializer(topic + VALUE_HASH_SUFFIX)
         unanswered: Unanswered = task.shared(self.topic, Unanswered)
-        if not left:
+        heeds = not left and not task.settings.answers_in_turn
+        if heeds:
             unanswered.commit_with(node)
 
         def digest_of(value: Any) -> Any:
@@ -100,7 +101,7 @@ class SubscriptionSendOperator:
                 before = None if old is None else foreign_key_of(key, old)
                 now = None if new is None else foreign_key_of(key, new)
                 digest = digest_of(new)
-                waits = not left and unanswered.was_waiting(old, digest_of)
+                waits = heeds and unanswered.was_waiting(old, digest_of)
                 moved = before is not None and differ(now, before)
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything
                 report_error(error, name)
@@ -111,7 +112,7 @@ class SubscriptionSendOperator:
                     forward(before, subscription, timestamp, headers)
                 forward(now, Subscription(digest, _ANSWER, key, partition), timestamp, headers)
                 return
-            if waits or moved:
+            if heeds and (waits or moved):
                 unanswered.asks(digest)
             if now is None:
                 if new is not None:
