@@ -32,8 +32,8 @@ class Queue:
     def __init__(self, servers: str) -> None:
         self.servers = servers
         self.name = f"dead-{os.getpid()}-{next(_numbers)}"
-        new = AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(self.name, 2)])
-        new[self.name].result(30)
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([NewTopic(self.name, 2)])[self.name].result(30)
         producer = Producer({"bootstrap.servers": servers})
         for number, (topic, exception) in enumerate(
             [("orders", "ValueError"), ("orders", "KeyError"), ("people", "ValueError")]
