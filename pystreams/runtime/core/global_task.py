@@ -124,7 +124,6 @@ class GlobalTask:
             if timestamp > time.stream_time:
                 time.stream_time = timestamp
             step(key, value, timestamp, headers)
-        self._operators.send_dead_letters(queue.dead_letters.take(queue.next_offset))
         last_offset = messages[-1].offset()
         assert last_offset is not None, "a consumed message has an offset"
         self.state.processed(partition, last_offset)
@@ -139,7 +138,7 @@ class GlobalTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers to drain: those of dead letters."""
-        return self._operators.outputs()
+        return self._operators.outputs_with_dead_letters(self._queues.values())
 
     def commit(self) -> None:
         """Make the stores durable with their offsets."""

@@ -30,6 +30,7 @@ from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, a
 from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled
@@ -122,6 +123,12 @@ class OperatorContext:
         """Put dead letters into the buffers of their topics."""
         for topic, key, value, timestamp, headers in letters:
             self.output(topic).records.append((key, value, timestamp, headers))
+
+    def outputs_with_dead_letters(self, queues: Iterable[RecordQueue]) -> list[OutputBuffer]:
+        """Return the buffers, with the dead letters of records that queues are past."""
+        for queue in queues:
+            self.send_dead_letters(queue.dead_letters.take(queue.next_offset))
+        return self.outputs()
 
     def init_processors(self) -> None:
         """Run what the operators left for the start, in the order in which nodes were added.
