@@ -51,8 +51,10 @@ if TYPE_CHECKING:
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.application.client_state import State
     from pystreams.runtime.application.kafka_streams import KafkaStreams
+    from pystreams.runtime.core.dead_letters import DeadLetterRecord, dead_letter_record
+    from pystreams.runtime.core.error_context import ErrorContext
     from pystreams.runtime.core.error_handlers import (
-        ErrorContext,
+        ErrorHandlerResponse,
         ErrorResponse,
         log_and_continue,
         log_and_fail,
@@ -183,8 +185,10 @@ _HOMES = {
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
     "pystreams.runtime.application.client_state": ("State",),
+    "pystreams.runtime.core.dead_letters": ("DeadLetterRecord", "dead_letter_record"),
+    "pystreams.runtime.core.error_context": ("ErrorContext",),
     "pystreams.runtime.core.error_handlers": (
-        "ErrorContext",
+        "ErrorHandlerResponse",
         "ErrorResponse",
         "log_and_continue",
         "log_and_fail",
@@ -302,8 +306,10 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "ConfigError",
     "Consumed",
     "ConsumerRecord",
+    "DeadLetterRecord",
     "EmitStrategy",
     "ErrorContext",
+    "ErrorHandlerResponse",
     "ErrorResponse",
     "FailureReason",
     "FatalStreamsError",
@@ -401,6 +407,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "WindowStore",
     "Windowed",
     "aggregations",
+    "dead_letter_record",
     "fail_on_invalid_timestamp",
     "log_and_continue",
     "log_and_fail",

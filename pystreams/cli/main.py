@@ -96,6 +96,10 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.replay:replay",
         "Run a topology over a slice of its input, and tell what it does; nothing is written.",
     ),
+    "dlq": _SubCommand(
+        "pystreams.cli.commands.dlq:dlq",
+        "Look into a dead letter queue: errors.dead.letter.queue.topic.name.",
+    ),
     "broker": _SubCommand(
         "pystreams.cli.commands.broker:broker",
         "A real Kafka broker on this machine, for development.",

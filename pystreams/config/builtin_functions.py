@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pystreams.config.kinds import callable_or_name
+from pystreams.config.kinds import callable_or_name, topic_or_callable
 
 _HANDLER_NAMES = {
     "fail": "fail",
@@ -31,3 +31,5 @@ HANDLER = callable_or_name(_HANDLER_NAMES, "a function (context, error) -> Error
 """What decides about a record that fails."""
 EXTRACTOR = callable_or_name(_EXTRACTOR_NAMES, "a function (record, partition_time) -> ms")
 """What gives a record its event time."""
+DEAD_LETTER_QUEUE = topic_or_callable("a function (context, error) -> topic or None")
+"""What names the topic of a dropped record."""

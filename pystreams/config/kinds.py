@@ -158,6 +158,22 @@ def callable_or_name(names: Mapping[str, str], signature: str) -> Kind:
     return Kind("function", valid, parse)
 
 
+def topic_or_callable(signature: str) -> Kind:
+    """Return the kind of a topic's name, or a function that chooses one.
+
+    Args:
+        signature: What a function is given and returns, in words.
+    """
+    function = callable_or_name({}, signature)
+    topic = text(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}", valid="letters, digits, '.', '_' and '-'")
+
+    def parse(value: object) -> object:
+        is_topic = isinstance(value, str) and ":" not in value
+        return (topic if is_topic else function).parse(value)
+
+    return Kind("string", f"a topic, module:function, {signature}", parse)
+
+
 def import_object(reference: str) -> Any:
     """Import `module:attribute`.
 

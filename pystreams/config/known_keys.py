@@ -51,9 +51,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
-    "errors.dead.letter.queue.topic.name": Unsupported(
-        (), "dead letter queues are not supported yet: write to a topic from an exception handler"
-    ),
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(
         ("true",),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pystreams.config import client_overrides
-from pystreams.config.builtin_functions import EXTRACTOR, HANDLER
+from pystreams.config.builtin_functions import DEAD_LETTER_QUEUE, EXTRACTOR, HANDLER
 from pystreams.config.definitions import REQUIRED, Importance, definitions_of, key
 from pystreams.config.guarantee import (
     ChangelogLossPolicy,
@@ -196,6 +196,14 @@ class StreamsConfig:
         it is asked before a record is sent (serializers, size); one that only the broker refuses
         stops the application, as its transaction can't be committed. So does a store's changelog
         record that is refused: it is never dropped.""",
+        importance=_MEDIUM,
+    )
+    errors_dead_letter_queue_topic_name: Handler | None = key(
+        DEAD_LETTER_QUEUE,
+        None,
+        """Where records go that an exception handler drops (`continue`), with key, value and
+        headers, and headers that tell why: a topic, or a function that chooses one for each record.
+        The topic must exist. Spec: KIP-1034.""",
         importance=_MEDIUM,
     )
     max_task_idle_ms: int = key(
@@ -468,6 +476,12 @@ class StreamsConfig:
     def group_instance_id(self) -> str | None:
         """The user's `group.instance.id`; each thread appends its number to it."""
         return client_overrides.group_instance_id(self.overrides)
+
+    @property
+    def dead_letter_queue(self) -> str | None:
+        """The topic of the dead letter queue; None without one, or where a function chooses it."""
+        queue = self.errors_dead_letter_queue_topic_name
+        return queue if isinstance(queue, str) else None
 
     def topic_config(self) -> dict[str, str]:
         """Return what the user set for internal topics with the prefix `topic.`."""

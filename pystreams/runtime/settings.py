@@ -174,11 +174,12 @@ def task_settings(
         global_stores: Those of the process, if there are any.
     """
     extractor = config.default_timestamp_extractor
+    queue = config.errors_dead_letter_queue_topic_name
     return TaskSettings(
         timestamp_extractor=EXTRACTORS[extractor] if isinstance(extractor, str) else extractor,
-        deserialization_handler=handler_of(config.deserialization_exception_handler),
-        processing_handler=handler_of(config.processing_exception_handler),
-        production_handler=handler_of(config.production_exception_handler),
+        deserialization_handler=handler_of(config.deserialization_exception_handler, queue),
+        processing_handler=handler_of(config.processing_exception_handler, queue),
+        production_handler=handler_of(config.production_exception_handler, queue),
         max_task_idle_ms=config.max_task_idle_ms,
         stores=StoreSettings(
             StoreEnvironment(

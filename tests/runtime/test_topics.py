@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -42,11 +42,9 @@ class LateBroker:
         return "created" in self._late
 
 
-def topics_of(
-    builder: StreamsBuilder, broker: LateBroker, *, needs_sinks: bool = False
-) -> TopicManager:
+def topics_of(builder: StreamsBuilder, broker: LateBroker, **needed: Any) -> TopicManager:
     plan = TopologyPlan(builder.build(), "app")
-    return TopicManager(plan, cast("AdminPort", broker), {}, 0, needs_sinks=needs_sinks)
+    return TopicManager(plan, cast("AdminPort", broker), {}, 0, **needed)
 
 
 def reading(*topics: str) -> StreamsBuilder:
@@ -78,6 +76,16 @@ def test_an_output_topic_that_nobody_will_create_ends_the_start() -> None:
         topics.prepare()
 
     topics_of(writing("out"), LateBroker({"in": 1}, {"out": 1}), needs_sinks=True).prepare()
+
+
+def test_a_dead_letter_queue_that_nobody_will_create_ends_the_start_whatever_the_handler() -> None:
+    told = r"output topic 'dead' does not exist.*errors\.dead\.letter\.queue\.topic\.name"
+    topics = topics_of(reading("in"), LateBroker({"in": 1}, {}), dead_letter_queue="dead")
+    with pytest.raises(FatalStreamsError, match=told):
+        topics.prepare()
+
+    there = LateBroker({"in": 1, "dead": 1}, {})
+    topics_of(reading("in"), there, dead_letter_queue="dead").prepare()
 
 
 @pytest.mark.parametrize(

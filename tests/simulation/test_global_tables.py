@@ -24,6 +24,7 @@ from pystreams import (
 from pystreams.errors import FatalStreamsError, ProcessingError, SerializationError, StateStoreError
 from pystreams.ids import TopicPartition
 from pystreams.record import OutputBuffer
+from pystreams.runtime.core.dead_letters import HEADER_TOPIC
 from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
@@ -369,6 +370,26 @@ def test_processing_handler_is_asked_of_a_global_store_only_if_that_is_enabled(
     else:
         with pytest.raises(ProcessingError, match="processor 'KTABLE-SOURCE-0000000001' raised"):
             process.start()
+
+
+def test_record_of_a_global_table_that_can_not_be_read_goes_to_the_queue_once(
+    tmp_path: Path,
+) -> None:
+    app = Lookups(
+        tmp_path,
+        deserialization_exception_handler="continue",
+        errors_dead_letter_queue_topic_name="dead",
+    )
+    app.broker.create_topic("dead", 1)
+    app.broker.produce("people", b"a", b"\xff", app.clock.now_ms())
+    process = app.process(topology=looking_up())
+    for _ in range(2):
+        process.start()
+        process.stop()
+
+    [letter] = app.broker.committed_records("dead")
+    assert (letter.message_key, letter.message_value) == (b"a", b"\xff")
+    assert dict(letter.message_headers)[HEADER_TOPIC] == b"people"
 
 
 def test_record_that_can_not_be_read_is_the_deserialization_handlers(tmp_path: Path) -> None:

@@ -105,7 +105,8 @@ class StageJob:
             return partitions_of(keys, count, without_key=task % count)
 
         settings = task_settings(
-            config,
+            # History has been processed before: what failed of it then is in the queue already.
+            replace(config, errors_dead_letter_queue_topic_name=None),
             num_partitions=lambda topic: counts.get(topic, 1),
             async_calls=EventLoop().calls,
         )

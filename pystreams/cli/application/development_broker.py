@@ -60,7 +60,8 @@ def create_missing_topics(
     sources = [*plan.source_topics(), *plan.global_topics()]
     admin = ConfluentClients(config).admin()
     existing = admin.partition_counts()
-    missing = sorted({*sources, *plan.sink_topics()} - existing.keys())
+    queue = [config.dead_letter_queue] if config.dead_letter_queue else []
+    missing = sorted({*sources, *plan.sink_topics(), *queue} - existing.keys())
     read = [existing[topic] for topic in sources if topic in existing]
     count = partitions or max(read, default=max(_PARTITIONS, processes))
     created = [NewTopic(topic, count, {}) for topic in missing]

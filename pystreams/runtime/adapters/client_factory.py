@@ -71,7 +71,10 @@ class ConfluentClients:
             self._outage,
             self._batch_limits,
             topics=topics,
-            handler=handler_of(self._config.production_exception_handler),
+            handler=handler_of(
+                self._config.production_exception_handler,
+                self._config.errors_dead_letter_queue_topic_name,
+            ),
             commit_timeout_s=self._config.task_timeout_ms / 1000,
         )
 

@@ -167,6 +167,7 @@ def global_stream_thread(
         GlobalParts(
             task=task,
             consumer=parts.clients.global_consumer(f"{client_id}-global-consumer"),
+            producer=lambda: parts.clients.producer(f"{client_id}-global-producer", None),
             admin=parts.admin,
             directories=parts.directories,
             clock=parts.clock,

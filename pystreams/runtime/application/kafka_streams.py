@@ -308,6 +308,7 @@ class KafkaStreams(DiscoveringClient):
                 admin,
                 config.topic_config(),
                 config.windowstore_changelog_additional_retention_ms,
+                dead_letter_queue=config.dead_letter_queue,
                 # A handler of the user's may have an answer to a topic that is missing.
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )

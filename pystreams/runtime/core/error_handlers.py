@@ -1,24 +1,31 @@
 """What happens to a record that fails: handlers decide, fail by default.
 
-A handler is a function `(ErrorContext, Exception) -> ErrorResponse`. Two are built in and can be
-named in a configuration: "fail" and "continue" (log with the record's coordinates and go on).
+A handler is a function `(ErrorContext, Exception) -> ErrorResponse`; one that sends dead letters of
+its own returns an `ErrorHandlerResponse`. Two are built in and can be named in a configuration:
+"fail" and "continue" (log with the record's coordinates and go on). With a dead letter queue, a
+record that a handler drops by a plain `CONTINUE` goes there.
 
-Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing).
+Spec: KIP-161 (deserialization), KIP-210 (production), KIP-1033 (processing), KIP-1034 (queue).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Self
 
 from pystreams.errors import ProcessingError
-from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
-from pystreams.origin import InputRange
-from pystreams.record import ConsumedMessage, Headers
+from pystreams.runtime.core.dead_letters import (
+    DeadLetterRecord,
+    DeadLetterTopic,
+    chosen_topic,
+    dead_letter_record,
+)
+from pystreams.runtime.core.error_context import ErrorContext
 
 _log = get_logger("pystreams.errors")
 
@@ -29,71 +36,44 @@ class ErrorResponse(Enum):
     FAIL = "fail"
     """Stop the application with the error; nothing of the record is committed."""
     CONTINUE = "continue"
-    """Drop the record and go on."""
+    """Drop the record and go on; with a dead letter queue, send it there."""
+    RESUME = CONTINUE
+    """CONTINUE, by the name that Kafka has given it since."""
     RETRY = "retry"
     """Go on from the last commit, which sends the record again: while the topic it is going to is
     missing. Of any other record, which would be refused again, it is taken as FAIL."""
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorContext:
-    """Where a record failed.
-
-    As in Kafka Streams, topic, partition and offset are the input's. Of a record that was refused
-    on its way to a topic they are known as far as `made_of` says: None where that is several.
+class ErrorHandlerResponse:
+    """What to do about a failed record, and which dead letters to send.
 
     Attributes:
-        stage: "deserialization", "processing" or "production".
-        task_id: The task, or None when the producer no longer knows it.
-        node: The processor node, or None.
-        topic: Source topic, or None.
-        partition: Its partition, or None.
-        offset: The source record's offset, or None.
-        key: Bytes of the key of the source record, or of the refused one; or None.
-        value: Its value's bytes, or None.
-        timestamp: Its timestamp (ms), or None.
-        headers: Its headers.
-        output_topic: The topic that has refused it, or None.
-        output_partition: The partition it was going to, or None.
-        made_of: The input a refused record was made of: the one record, or ranges of which one is
-            it, as records are sent a run at a time.
-
-    Differs from Kafka, which says of a record refused by the broker what its task was processing
-    when the answer came.
+        result: What to do.
+        dead_letter_queue_records: Sent together with what the record's neighbours have led to:
+            in the same transaction under exactly-once.
     """
 
-    stage: str
-    task_id: TaskId | None = None
-    node: str | None = None
-    topic: str | None = None
-    partition: int | None = None
-    offset: int | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    timestamp: int | None = None
-    headers: Headers = ()
-    output_topic: str | None = None
-    output_partition: int | None = None
-    made_of: tuple[InputRange, ...] = ()
+    result: ErrorResponse
+    dead_letter_queue_records: tuple[DeadLetterRecord, ...] = ()
 
     @classmethod
-    def of(cls, stage: str, task_id: TaskId, node: str, message: ConsumedMessage) -> Self:
-        """Return the context of a record that a task has consumed."""
-        return cls(
-            stage,
-            task_id,
-            node,
-            topic=message.topic(),
-            partition=message.partition(),
-            offset=message.offset(),
-            key=message.key(),
-            value=message.value(),
-            timestamp=message.timestamp()[1],
-            headers=tuple(message.headers() or ()),
-        )
+    def resume(cls, dead_letter_queue_records: Iterable[DeadLetterRecord] = ()) -> Self:
+        """Drop the record, send these dead letters and no other, and go on."""
+        return cls(ErrorResponse.CONTINUE, tuple(dead_letter_queue_records))
+
+    @classmethod
+    def fail(cls) -> Self:
+        """Stop the application with the error."""
+        return cls(ErrorResponse.FAIL)
+
+    @classmethod
+    def retry(cls) -> Self:
+        """Go on from the last commit; see `ErrorResponse.RETRY`."""
+        return cls(ErrorResponse.RETRY)
 
 
-ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse]
+ErrorHandler = Callable[[ErrorContext, Exception], ErrorResponse | ErrorHandlerResponse]
 
 
 def log_and_fail(context: ErrorContext, error: Exception) -> ErrorResponse:  # noqa: ARG001
@@ -122,19 +102,42 @@ BY_NAME: dict[str, ErrorHandler] = {"fail": log_and_fail, "continue": log_and_co
 """The handlers a configuration can name."""
 
 
-def handler_of(setting: str | ErrorHandler) -> ErrorHandler:
-    """Return the handler a configuration names or is."""
-    return BY_NAME[setting] if isinstance(setting, str) else setting
+def handler_of(setting: str | ErrorHandler, queue: DeadLetterTopic | None = None) -> ErrorHandler:
+    """Return the handler a configuration names or is.
+
+    Args:
+        setting: Its name, or itself.
+        queue: Where the records go that it drops without dead letters of its own.
+    """
+    handler = BY_NAME[setting] if isinstance(setting, str) else setting
+    if queue is None or handler is log_and_fail:
+        return handler
+    return partial(_drop_into_queue, handler, queue)
 
 
-def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> ErrorResponse:
+def _drop_into_queue(
+    handler: ErrorHandler, queue: DeadLetterTopic, context: ErrorContext, error: Exception
+) -> ErrorResponse | ErrorHandlerResponse:
+    response = handler(context, error)
+    if response is not ErrorResponse.CONTINUE:
+        return response
+    topic = chosen_topic(queue, context, error)
+    if topic is None:
+        return response
+    return ErrorHandlerResponse.resume([dead_letter_record(context, error, topic)])
+
+
+def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> ErrorHandlerResponse:
     """Return what a handler says about a failed record.
 
     Raises:
         ProcessingError: The handler itself raised, which stops the application, as in Kafka.
     """
     try:
-        return handler(context, error)
+        response = handler(context, error)
+        if isinstance(response, ErrorHandlerResponse):
+            return response
+        return ErrorHandlerResponse(response)
     except Exception as raised:
         task = "" if context.task_id is None else f"task {context.task_id}: "
         by = "the producer" if context.node is None else f"node {context.node!r}"

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from pystreams.errors import TopologyError
 from pystreams.ids import TopicPartition
-from pystreams.record import ConsumedMessage, PresentRecord, TaskTime
+from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.global_stores import ReadOnlyGlobalStore
 from pystreams.runtime.core.operator_context import OperatorContext
 from pystreams.runtime.core.record_queue import RecordQueue
@@ -135,6 +135,10 @@ class GlobalTask:
         """Records dropped since it was made: by processors, by handlers."""
         in_queues = sum(queue.dropped for queue in list(self._queues.values()))
         return self._dropped_before + self._operators.dropped_records + in_queues
+
+    def outputs(self) -> list[OutputBuffer]:
+        """Return the buffers to drain: those of dead letters."""
+        return self._operators.outputs_with_dead_letters(self._queues.values())
 
     def commit(self) -> None:
         """Make the stores durable with their offsets."""

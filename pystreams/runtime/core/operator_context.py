@@ -23,16 +23,14 @@ from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, PresentRecord, TaskTime
 from pystreams.runtime.core.committed_numbers import CommittedNumbers
+from pystreams.runtime.core.dead_letters import DeadLetterRecord
 from pystreams.runtime.core.drop_warnings import DropWarnings
-from pystreams.runtime.core.error_handlers import (
-    ErrorContext,
-    ErrorResponse,
-    ask,
-    where,
-)
+from pystreams.runtime.core.error_context import ErrorContext
+from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask, where
 from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
+from pystreams.runtime.core.record_queue import RecordQueue
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.core.unfinished_work import UnfinishedWork
 from pystreams.serdes import Serde, filled
@@ -120,6 +118,17 @@ class OperatorContext:
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers of all topics written to so far."""
         return list(self._outputs.values())
+
+    def send_dead_letters(self, letters: Iterable[DeadLetterRecord]) -> None:
+        """Put dead letters into the buffers of their topics."""
+        for topic, key, value, timestamp, headers in letters:
+            self.output(topic).records.append((key, value, timestamp, headers))
+
+    def outputs_with_dead_letters(self, queues: Iterable[RecordQueue]) -> list[OutputBuffer]:
+        """Return the buffers, with the dead letters of records that queues are past."""
+        for queue in queues:
+            self.send_dead_letters(queue.dead_letters.take(queue.next_offset))
+        return self.outputs()
 
     def init_processors(self) -> None:
         """Run what the operators left for the start, in the order in which nodes were added.
@@ -240,8 +249,7 @@ class OperatorContext:
         if not _is_about_the_record(error):
             raise error
         context = self._error_context("processing", node)
-        if ask(self._settings.processing_handler, context, error) is ErrorResponse.CONTINUE:
-            self.dropped_records += 1
+        if self._drops(self._settings.processing_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
         declared = call.told() if isinstance(error, SerializationError) else ""
@@ -262,8 +270,7 @@ class OperatorContext:
     def report_serialization_error(self, error: SerializationError, node: str) -> None:
         """Give a record that can't be serialized to the production handler."""
         context = self._error_context("production", node)
-        if ask(self._settings.production_handler, context, error) is ErrorResponse.CONTINUE:
-            self.dropped_records += 1
+        if self._drops(self._settings.production_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
         message = (
@@ -340,10 +347,19 @@ class OperatorContext:
             message = f"task {self.task_id}: a processor's {stage} raised {error!r}"
             raise ProcessingError(message, task_id=self.task_id, node=stage) from error
 
+    def _drops(self, handler: ErrorHandler, context: ErrorContext, error: Exception) -> bool:
+        """Ask a handler; return whether the record is dropped, its dead letters being sent."""
+        response = ask(handler, context, error)
+        if response.result is not ErrorResponse.CONTINUE:
+            return False
+        self.dropped_records += 1
+        self.send_dead_letters(response.dead_letter_queue_records)
+        return True
+
     def _error_context(self, stage: str, node: str) -> ErrorContext:
         message = self.record.message
         if message is None:
-            return ErrorContext(stage, self.task_id, node)
+            return ErrorContext(stage, self.task_id, node, timestamp=self.record.timestamp)
         return ErrorContext.of(stage, self.task_id, node, message)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from pystreams.errors import (
     NOT_OF_ONE_RECORD,
@@ -23,7 +23,10 @@ from pystreams.errors import (
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import ConsumedMessage, Headers
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
+from pystreams.runtime.core.dead_letters import WaitingDeadLetters
+from pystreams.runtime.core.deserializers import Deserializers, seeing
+from pystreams.runtime.core.error_context import ErrorContext
+from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask
 from pystreams.topology.contracts.extractors import (
     ConsumerRecord,
     TimestampExtractor,
@@ -41,23 +44,6 @@ timestamp_of: Callable[[Item], int] = itemgetter(2)
 message_of: Callable[[Item], ConsumedMessage] = itemgetter(4)
 
 _log = get_logger("pystreams.processing")
-
-Deserialize = Callable[..., Any]
-
-
-class Deserializers(NamedTuple):
-    """How a queue's records are decoded.
-
-    Attributes:
-        key: Of keys.
-        value: Of values.
-        see_headers: Whether both take a record's headers as well.
-    """
-
-    key: Deserialize
-    value: Deserialize
-    see_headers: bool = False
-
 
 RECORD_OVERHEAD_BYTES = 16
 """Added to the bytes of each record when its growth of the state is predicted: a timestamp and a
@@ -82,6 +68,7 @@ class RecordQueue:
         next_offset: See the module's invariants; the task sets it to the committed offset, None
             without one, until the first record.
         partition_time: Highest timestamp taken so far (ms), -1 before the first record.
+        dead_letters: Of records that could not be decoded.
         dropped: Records skipped by the handler or for a negative timestamp.
         now_ms: Wall-clock time of the current loop iteration (ms), for extractors.
     """
@@ -99,6 +86,7 @@ class RecordQueue:
         "_see_headers",
         "_sizes",
         "_task_id",
+        "dead_letters",
         "dropped",
         "next_offset",
         "now_ms",
@@ -134,6 +122,7 @@ class RecordQueue:
         self._position = 0
         self._end_offset = 0
         self._before_take = (0, -1)
+        self.dead_letters = WaitingDeadLetters()
 
     def __len__(self) -> int:
         """Return how many records wait."""
@@ -170,8 +159,8 @@ class RecordQueue:
         deserialize_key, deserialize_value = self._deserialize_key, self._deserialize_value
         try:
             if self._see_headers:
-                keys = _seeing(deserialize_key, raw_keys, headers)
-                values = _seeing(deserialize_value, raw_values, headers)
+                keys = seeing(deserialize_key, raw_keys, headers)
+                values = seeing(deserialize_value, raw_values, headers)
             else:
                 keys = [None if raw is None else deserialize_key(raw) for raw in raw_keys]
                 values = [None if raw is None else deserialize_value(raw) for raw in raw_values]
@@ -246,6 +235,7 @@ class RecordQueue:
 
     def clear(self) -> None:
         """Forget what waits; partition time stays."""
+        self.dead_letters.clear()
         self._items.clear()
         self._sizes.clear()
         self._position = 0
@@ -289,8 +279,10 @@ class RecordQueue:
     def _refuse(self, message: ConsumedMessage, part: str, error: Exception) -> None:
         topic, partition, offset = self.partition.topic, self.partition.partition, _offset(message)
         context = ErrorContext.of("deserialization", self._task_id, self._node, message)
-        if ask(self._handler, context, error) is ErrorResponse.CONTINUE:
+        response = ask(self._handler, context, error)
+        if response.result is ErrorResponse.CONTINUE:
             self.dropped += 1
+            self.dead_letters.add(offset, response.dead_letter_queue_records)
             return
         text = (
             f"task {self._task_id}: can't read the {part} of the record at {self.partition} "
@@ -373,15 +365,6 @@ class RecordQueue:
 def _headers(message: ConsumedMessage) -> Headers:
     found = message.headers()
     return tuple(found) if found else ()
-
-
-def _seeing(
-    deserialize: Deserialize, raw: Sequence[bytes | None], headers: Sequence[Headers]
-) -> list[Any]:
-    return [
-        None if data is None else deserialize(data, seen)
-        for data, seen in zip(raw, headers, strict=True)
-    ]
 
 
 def _offset(message: ConsumedMessage) -> int:

@@ -1,8 +1,7 @@
 """A stream task: one partition of one sub-topology, with its queues, stores and processors.
 
 The task is plain and synchronous: it is given records and the time, and leaves what must be sent
-in output buffers, which the loop drains. It never talks to Kafka, and it does not know whether a
-producer of its own or a thread's sends for it.
+in output buffers. It never talks to Kafka, nor knows whether a producer of its own sends for it.
 
 A record costs one iteration of `process`: three assignments and one call into the compiled
 chain. Everything else happens once a run of records (see `record_run`).
@@ -136,8 +135,8 @@ class StreamTask:
         self._operators.init_processors()
         self._operators.begin_silence(self.partitions)
         wrote = any(self.state_manager.measure())
-        forwarded = bool(self.held) or any(output.records for output in self.outputs())
-        self._uncommitted_work = wrote or forwarded
+        waiting = any(output.records for output in self.outputs())
+        self._uncommitted_work = wrote or waiting or bool(self.held)
 
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
@@ -311,7 +310,8 @@ class StreamTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return all buffers to drain: changelogs and topics."""
-        return [*self.state_manager.outputs(), *self._operators.outputs()]
+        operators, queues = self._operators, self._group.queues.values()
+        return [*self.state_manager.outputs(), *operators.outputs_with_dead_letters(queues)]
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""

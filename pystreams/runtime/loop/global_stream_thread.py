@@ -35,7 +35,7 @@ from pystreams.kernel.clock import Clock
 from pystreams.kernel.loggers import get_logger
 from pystreams.kernel.user_tracebacks import traceback_field
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.ports import AdminPort, ChangelogBatch, RestoreConsumerPort
+from pystreams.runtime.ports import AdminPort, ChangelogBatch, ProducerPort, RestoreConsumerPort
 from pystreams.runtime.settings import ThreadSettings
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.task_directories import TaskDirectories
@@ -57,6 +57,7 @@ class GlobalParts:
     Attributes:
         task: What fills the stores.
         consumer: Reads the topics; in no group.
+        producer: Makes what sends dead letters.
         admin: Tells what the topics hold.
         directories: Has the stores' directory.
         clock: The clock.
@@ -68,6 +69,7 @@ class GlobalParts:
 
     task: GlobalTask
     consumer: RestoreConsumerPort
+    producer: Callable[[], ProducerPort]
     admin: AdminPort
     directories: TaskDirectories
     clock: Clock
@@ -108,6 +110,7 @@ class GlobalStreamThread:
         self._to_empty: dict[str, str] = {}
         self._committed_ms = self._looked_ms = self._logged_ms = 0.0
         self._uncommitted = False
+        self._producer: ProducerPort | None = None
         limit = parts.settings.memory.uncommitted_max_bytes
         self._uncommitted_max_bytes = _WITHOUT_LIMIT_BYTES if limit < 0 else limit
 
@@ -205,7 +208,7 @@ class GlobalStreamThread:
 
     def shut_down(self) -> None:
         """Commit what was processed, unless that failed; close stores and consumer."""
-        for step in (self._last_commit, self._empty, self._task.close, self._parts.consumer.close):
+        for step in (self._last_commit, self._empty, self._task.close, self._close_clients):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 - the other steps must still run
@@ -292,9 +295,24 @@ class GlobalStreamThread:
         return since_ms >= self._parts.settings.commit_interval_ms
 
     def _commit(self) -> None:
+        self._send_dead_letters()
         self._task.commit()
         self._uncommitted = False
         self._committed_ms = self._clock.monotonic_ms()
+
+    def _send_dead_letters(self) -> None:
+        """Have them on the broker before their records are committed: a crash may repeat them."""
+        waiting = [output for output in self._task.outputs() if output.records]
+        if waiting:
+            producer = self._producer = self._producer or self._parts.producer()
+            for output in waiting:
+                producer.send(output)
+            producer.flush()
+
+    def _close_clients(self) -> None:
+        self._parts.consumer.close()
+        if self._producer is not None:
+            self._producer.close()
 
     def _last_commit(self) -> None:
         if self.error is None and self._uncommitted:

@@ -36,6 +36,8 @@ class TopicManager:
         admin: The admin client.
         topic_config: The configuration's settings for all internal topics.
         additional_retention_ms: `windowstore.changelog.additional.retention.ms`.
+        dead_letter_queue: The queue's topic, which is needed in any case; None without one, or
+            where a function chooses it.
         needs_sinks: Whether an output topic that nobody will create is an error at the start, and
             not a warning.
     """
@@ -47,9 +49,11 @@ class TopicManager:
         topic_config: Mapping[str, str],
         additional_retention_ms: int,
         *,
+        dead_letter_queue: str | None = None,
         needs_sinks: bool = False,
     ) -> None:
         self._plan = plan
+        self._dead_letter_queue = dead_letter_queue
         self._needs_sinks = needs_sinks
         self._admin = admin
         self._topic_config = topic_config
@@ -142,21 +146,29 @@ class TopicManager:
         self._policies_checked = True
 
     def _check_sinks(self, existing: Mapping[str, int]) -> None:
-        missing = [topic for topic in self._plan.sink_topics() if topic not in existing]
+        queue = self._dead_letter_queue
+        wanted = dict.fromkeys([*self._plan.sink_topics(), *([queue] if queue else [])])
+        missing = [topic for topic in wanted if topic not in existing]
         with self._lock:
             starting = not self._partitions.num_tasks
         if not missing:
             return
-        if self._needs_sinks and starting and not self._admin.creates_topics():
-            shown = self._admin.partition_counts(awaited=firsts_of(missing))
-            if lasting := [topic for topic in missing if topic not in shown]:
+        needed = [topic for topic in missing if self._needs_sinks or topic == queue]
+        if needed and starting and not self._admin.creates_topics():
+            shown = self._admin.partition_counts(awaited=firsts_of(needed))
+            if lasting := [topic for topic in needed if topic not in shown]:
                 names = ", ".join(map(repr, lasting))
+                place = "the topology"
+                if queue in lasting:
+                    place = "errors.dead.letter.queue.topic.name, or in the topology"
                 raise FatalStreamsError(
                     f"output topic {names} does not exist on the broker, which creates none by "
-                    f"itself: correct its name in the topology, or {how_to_create(lasting)}, and "
+                    f"itself: correct its name in {place}, or {how_to_create(lasting)}, and "
                     "start again"
                 )
-            return
+            missing = [topic for topic in missing if topic not in needed]
+            if not missing:
+                return
         _log.warning(
             "output topics do not exist yet: a broker that does not create topics by itself "
             "will refuse their first record",

@@ -18,7 +18,8 @@ from pystreams.origin import Origin
 from pystreams.record import OutputBuffer, ProducedRecord, StaticMessage
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords
-from pystreams.runtime.core.error_handlers import ErrorHandler
+from pystreams.runtime.core.dead_letters import HEADER_EXCEPTION, HEADER_OUTPUT_TOPIC
+from pystreams.runtime.core.error_handlers import ErrorHandler, handler_of
 from pystreams.testing.simulation.clock import ManualClock
 
 WRONG: ProducedRecord = (None, b"a secret", 1, ())
@@ -154,3 +155,35 @@ def test_values_are_not_shown() -> None:
     with pytest.raises(ProductionError) as caught:
         asked.decide(INVALID, "out", None, WRONG)
     assert "secret" not in str(caught.value)
+
+
+QUEUE = "dead"
+
+
+def dropping(queue: str) -> RefusedRecords:
+    return records_of(handler_of(lambda *_: ErrorResponse.CONTINUE, queue))
+
+
+def test_a_dropped_record_is_a_dead_letter_with_its_bytes_and_the_topic_that_refused_it() -> None:
+    refused, sent = dropping(QUEUE), list[OutputBuffer]()
+
+    refused.decide(INVALID, "out", 3, (b"k", b"v", 5, (("own", b"1"),)))
+
+    assert refused.send_dead_letters(sent.append)
+    assert not refused.send_dead_letters(sent.append)
+    [(key, value, timestamp, headers)] = sent[0].records
+    assert (sent[0].topic, key, value, timestamp) == (QUEUE, b"k", b"v", 5)
+    assert headers[0] == ("own", b"1")
+    assert dict(headers)[HEADER_OUTPUT_TOPIC] == b"out"
+    assert dict(headers)[HEADER_EXCEPTION] == b"pystreams.errors.ProductionError"
+
+
+@pytest.mark.parametrize("queue", [QUEUE, "out"])
+def test_a_refused_dead_letter_stops_the_application(queue: str) -> None:
+    refused = dropping(queue)
+    if queue == QUEUE:
+        refused.decide(INVALID, "out", 3, WRONG)
+        refused.send_dead_letters(lambda _: None)
+
+    with pytest.raises(ProductionError):
+        refused.decide(INVALID, queue, 3, WRONG)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError
 
-from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.errors import RetriableClientError, StreamsError, TaskMigratedError
+from pystreams.ids import TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.adapters.connection.confluent_errors import CLIENT_EXCEPTIONS, error_of
+from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit
+from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 
 _CALL_TIMEOUT_S = 30.0
 _PAUSE_S = 0.05
@@ -55,3 +59,35 @@ def until_answered(
                 told = True
             # Usually librdkafka has waited; some errors come back at once.
             time.sleep(_PAUSE_S)
+
+
+def send_offsets(
+    send: Callable[..., None],
+    offsets: Mapping[TopicPartition, CommittedOffset],
+    group_metadata: Any,
+    translated: Callable[[KafkaError], StreamsError],
+    transaction_timeout_s: float,
+    commit_timeout_s: float,
+) -> None:
+    """Add offsets to the open transaction.
+
+    Args:
+        send: The client's call.
+        offsets: The next offset of each partition.
+        group_metadata: The consumer's.
+        translated: Gives what an error of the client means.
+        transaction_timeout_s: How long the transaction may take (s).
+        commit_timeout_s: How long a commit is tried (s).
+
+    Raises:
+        StreamsError: They were not sent.
+    """
+    positions = offsets_to_commit(offsets)
+    until_answered(
+        lambda timeout_s: send(positions, group_metadata, min(timeout_s, transaction_timeout_s)),
+        translated,
+        min(transaction_timeout_s, commit_timeout_s),
+        # librdkafka goes on asking a group coordinator that the cluster has put out, for ever:
+        # only a new client finds the next one. The transaction is lost by then.
+        TaskMigratedError,
+    )

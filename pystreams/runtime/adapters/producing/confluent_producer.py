@@ -21,7 +21,6 @@ from pystreams.errors import (
     FatalStreamsError,
     RetriableClientError,
     StreamsError,
-    TaskMigratedError,
     TransactionAbortableError,
 )
 from pystreams.ids import TopicPartition
@@ -38,9 +37,8 @@ from pystreams.runtime.adapters.connection.connections import (
     LibrdkafkaLog,
     make_client,
 )
-from pystreams.runtime.adapters.connection.kafka_partitions import offsets_to_commit
 from pystreams.runtime.adapters.producing.batch_limits import BatchLimits, BatchSize
-from pystreams.runtime.adapters.producing.commit_outcomes import until_answered
+from pystreams.runtime.adapters.producing.commit_outcomes import send_offsets, until_answered
 from pystreams.runtime.adapters.producing.delivery_reports import DeliveryReports, LastSent
 from pystreams.runtime.adapters.producing.lost_requests import LostRequests
 from pystreams.runtime.adapters.producing.refused_records import RefusedRecords, missing_topic
@@ -103,12 +101,14 @@ class ConfluentProducer:
     def send(self, output: OutputBuffer) -> None:
         """Hand all waiting records of a buffer to the client and clear it."""
         self._refused.know(output)
-        if output.topic in self._batch_size.limited:
-            # Before they spoil a batch, or a transaction.
+        if output.topic in self._batch_size.limited:  # Before they spoil a batch or transaction.
             self._refused.sift(output)
+        if output.records:
+            self._send(output)
+        self._refused.send_dead_letters(self.send)
+
+    def _send(self, output: OutputBuffer) -> None:
         records = output.records
-        if not records:
-            return
         self._topics.add(output.topic)
         partition = _ANY_PARTITION if output.partition is None else output.partition
         if output.is_changelog:
@@ -189,6 +189,9 @@ class ConfluentProducer:
         remaining = self._wait_until_acknowledged()
         if self._transactional_id is None and self._reports.any_failed:
             self._judge(remaining)
+            if self._refused.send_dead_letters(self.send):
+                self.flush()
+                return
         if remaining:
             message = f"{self._name}: {remaining} records are not acknowledged yet"
             raise RetriableClientError(message)
@@ -278,16 +281,13 @@ class ConfluentProducer:
         """
         client = self._open
         if offsets:
-            positions = offsets_to_commit(offsets)
-            until_answered(
-                lambda timeout_s: client.send_offsets_to_transaction(
-                    positions, group_metadata, min(timeout_s, self._transaction_timeout_s)
-                ),
+            send_offsets(
+                client.send_offsets_to_transaction,
+                offsets,
+                group_metadata,
                 lambda error: self._error(error, "sending offsets to the transaction"),
-                min(self._transaction_timeout_s, self._commit_timeout_s),
-                # librdkafka goes on asking a group coordinator that the cluster has put out, for
-                # ever: only a new client finds the next one. The transaction is lost by then.
-                TaskMigratedError,
+                self._transaction_timeout_s,
+                self._commit_timeout_s,
             )
         until_answered(
             client.commit_transaction,

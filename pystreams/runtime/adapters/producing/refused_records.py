@@ -8,6 +8,7 @@ Differs from Kafka:
 
 - A changelog record that is refused is always an error, whatever the handler says; dropping it
   would make the store and its changelog differ.
+- So is a dead letter that is refused, and a record that would be a dead letter of its own topic.
 - RETRY brings nothing for a record that is wrong, and is taken as FAIL, as in Kafka. While a topic
   is missing it means going on from the last commit (Kafka: `TaskCorruptedException`, which also
   wipes the stores).
@@ -17,7 +18,7 @@ Spec: KIP-210. Source: Kafka Streams' `RecordCollectorImpl.recordSendError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 
@@ -37,7 +38,9 @@ from pystreams.runtime.adapters.connection.confluent_errors import (
 )
 from pystreams.runtime.adapters.producing.batch_limits import BatchSize
 from pystreams.runtime.adapters.producing.delivery_reports import Failure
-from pystreams.runtime.core.error_handlers import ErrorContext, ErrorHandler, ErrorResponse, ask
+from pystreams.runtime.core.dead_letters import DeadLetterRecord
+from pystreams.runtime.core.error_context import ErrorContext
+from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask
 
 _log = get_logger("pystreams.producer")
 
@@ -61,6 +64,8 @@ class RefusedRecords:
         # way there lately is made of.
         self._writers: dict[tuple[str, int | None], dict[TaskId, Origin]] = {}
         self._noted: set[Origin] = set()
+        self._dead_letters: list[DeadLetterRecord] = []
+        self._dead_letter_topics: set[str] = set()
 
     def know(self, output: OutputBuffer) -> None:
         """Remember whose records a buffer holds, which is about to be sent."""
@@ -77,9 +82,22 @@ class RefusedRecords:
 
     def delivered(self) -> None:
         """Learn that all that was sent has arrived, or was aborted: none of it can be refused."""
+        self._dead_letters.clear()
         for origin in self._noted:
             origin.clear()
         self._noted.clear()
+
+    def send_dead_letters(self, send: Callable[[OutputBuffer], None]) -> bool:
+        """Send those of records that were dropped here; return whether there were any."""
+        letters, self._dead_letters = self._dead_letters, []
+        outputs: dict[str, OutputBuffer] = {}
+        for topic, key, value, timestamp, headers in letters:
+            output = outputs.setdefault(topic, OutputBuffer(topic))
+            output.records.append((key, value, timestamp, headers))
+        self._dead_letter_topics |= outputs.keys()
+        for output in outputs.values():
+            send(output)
+        return bool(letters)
 
     def sift(self, output: OutputBuffer) -> None:
         """Ask about the waiting records that are too large for certain; take the dropped ones out.
@@ -234,9 +252,13 @@ class RefusedRecords:
             made_of=failure.made_of,
         )
         response = ask(self._handler, context, failure)
-        if response is ErrorResponse.CONTINUE:
+        if response.result is ErrorResponse.CONTINUE:
+            letters = response.dead_letter_queue_records
+            if topic in {*self._dead_letter_topics, *(letter.topic for letter in letters)}:
+                raise failure  # Or it would be refused as its own dead letter, again and again.
+            self._dead_letters += letters
             return
-        if response is ErrorResponse.RETRY:
+        if response.result is ErrorResponse.RETRY:
             if error.code() in MISSING_TOPIC:
                 raise TransactionAbortableError(str(failure)) from failure
             _log.warning("RETRY is taken as FAIL: the record would be refused again", topic=topic)
