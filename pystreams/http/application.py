@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
 from pystreams.http.health import Health
+from pystreams.http.page.routes import PAGE_PATHS, page_routes
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.store_queries import StoreQueries
@@ -26,7 +27,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 _log = get_logger("pystreams.http")
 
-_OPEN_PATHS = ("/livez", "/readyz")
+_OPEN_PATHS = ("/livez", "/readyz", *PAGE_PATHS)
 _MAX_QUERY_BYTES = 8192
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -65,6 +66,7 @@ def application_of(streams: KafkaStreams, token: str | None) -> ASGIApp:
         ("/v1/tasks", tasks),
         ("/v1/topology", topology),
         ("/v1/config", config),
+        *page_routes(streams, snapshots, asks_for_token=token is not None),
         ("/v1/stores", stores.names),
         ("/v1/stores/{store}", stores.entries),
         ("/v1/stores/{store}/{key:path}", stores.value),
