@@ -127,7 +127,13 @@ def cached(builders: Mapping[str, StoreSpecBuilder]) -> dict[str, StoreSpecBuild
 
 
 class WriteEverywhere(Processor[str, str, str, int]):
-    """Counts each key in a plain store, and writes the count into all the others."""
+    """Counts each key in a plain store, and writes the count into all the others.
+
+    Attributes:
+        more_keys: Whether rows are written, too, under keys that are not the record's.
+    """
+
+    more_keys = True
 
     def init(self, context: ProcessorContext[str, int]) -> None:
         self.context = context
@@ -140,7 +146,8 @@ class WriteEverywhere(Processor[str, str, str, int]):
         stores["plain"].put(key, count)
         stores["timestamped"].put_with_timestamp(key, count, time)
         stores["expiring"].put(key, count)
-        stores["expiring"].put(f"{key}{time}", count)
+        if self.more_keys:
+            stores["expiring"].put(f"{key}{time}", count)
         start = time // 1000 * 1000
         stores["window"].put(key, count, start)
         stores["timestamped-window"].put_with_timestamp(key, count, time, start)

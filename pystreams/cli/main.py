@@ -66,6 +66,10 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.describe:describe",
         "Print a topology: its sub-topologies, nodes, topics and stores.",
     ),
+    "check": _SubCommand(
+        "pystreams.cli.commands.check:check",
+        "Tell what a deploy does to state: what NEW makes of what OLD has left.",
+    ),
     "config": _SubCommand(
         "pystreams.cli.commands.config:config", "List all configuration keys, or explain KEY."
     ),

@@ -51,7 +51,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
-    "ensure.explicit.internal.resource.naming": Unsupported(("false",), "not supported yet"),
     "errors.dead.letter.queue.topic.name": Unsupported(
         (), "dead letter queues are not supported yet: write to a topic from an exception handler"
     ),

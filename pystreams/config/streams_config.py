@@ -225,6 +225,14 @@ class StreamsConfig:
         importance=_MEDIUM,
         default_text="none",
     )
+    ensure_explicit_internal_resource_naming: bool = key(
+        BOOLEAN,
+        False,
+        """Whether a topology is refused that leaves the name of a store, changelog or repartition
+        topic to be generated: such names change with the operations before them, and their state
+        is lost. See docs/deploy.md. Spec: KIP-1111.""",
+        importance=_HIGH,
+    )
     changelog_loss_policy: ChangelogLossPolicy = key(
         one_of(ChangelogLossPolicy),
         ChangelogLossPolicy.STOP,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -313,6 +314,27 @@ def ready_aggregations() -> Topology:
     return builder.build()
 
 
+async def asked(value: str | None) -> str:
+    await asyncio.sleep(0)
+    return f"{value}?"
+
+
+def held_values() -> Topology:
+    """Batches and asynchronous calls, one behind the other, and a table that keeps their order."""
+    builder = StreamsBuilder()
+    scored = builder.stream("left", **TEXT).map_values_batch(
+        lambda keys, values: [f"{key}={value}" for key, value in zip(keys, values, strict=True)],
+        with_key=True,
+        max_batch=7,
+    )
+    answered = scored.map_values_async(asked, max_in_flight=5)
+    answered.to("answers", **TEXT)
+    again = answered.map_values_async(asked, ordered=False).map_values_batch(lambda found: found)
+    joined = again.group_by_key(**TEXT).reduce(lambda a, b: (a + b)[-200:], name="joined")
+    joined.to_stream().to("joined", **TEXT)
+    return builder.build()
+
+
 def through_a_topic_with_a_history() -> Topology:
     """A topic that others have written to as well: what is written stands behind its history."""
     builder = StreamsBuilder()
@@ -360,6 +382,7 @@ CASES: dict[str, Case] = {
         own_timestamps, LEFT + RIGHT, BOTH, in_event_time=with_event_times(LEFT + RIGHT)
     ),
     "ready_aggregations": Case(ready_aggregations, LEFT, {"left": 3}),
+    "held_values": Case(held_values, LEFT, {"left": 3, "answers": 3, "joined": 2}),
     "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
     "topic_with_a_history": Case(
         through_a_topic_with_a_history,

@@ -14,6 +14,7 @@ from pystreams.backfill.plan.turns import TURN_HEADER
 from pystreams.record import ProducedRecord
 from pystreams.testing import TopologyTestDriver
 from tests.backfill.in_process import Row, in_order
+from tests.every_store import BUILDERS, without_stale_entries
 
 Outputs = dict[str, list[ProducedRecord]]
 States = dict[str, list[ProducedRecord]]
@@ -88,27 +89,13 @@ def databases_in(directory: Path) -> dict[tuple[str, str, str], list[tuple[bytes
         subtopology = home.name.rpartition("-")[2].partition("_")[0]
         for path in home.glob("rocksdb/*"):
             for family, entries in database(path).items():
-                kept = (
-                    without_what_overwrites_leave(entries) if path.name == "expiring" else entries
-                )
+                if path.name in BUILDERS:
+                    spec = BUILDERS[path.name].spec
+                    kept = list(without_stale_entries(spec, dict(entries)).items())
+                else:
+                    kept = entries
                 found.setdefault((subtopology, path.name, family), []).extend(kept)
     return {name: sorted(entries) for name, entries in sorted(found.items())}
-
-
-def without_what_overwrites_leave(
-    entries: list[tuple[bytes, bytes]],
-) -> list[tuple[bytes, bytes]]:
-    """Return rows that expire, and their index by time without entries of former rows.
-
-    Those stay until they would be due, unless they were written and replaced in one commit: how
-    many there are depends on when commits happen, and no reader sees it.
-    """
-    rows = {key[1:]: value[:8] for key, value in entries if key[:1] == b"\x01"}
-    return [
-        (key, value)
-        for key, value in entries
-        if key[:1] != b"\x00" or rows.get(key[9:]) == key[1:9]
-    ]
 
 
 def database(path: Path) -> dict[str, list[tuple[bytes, bytes]]]:

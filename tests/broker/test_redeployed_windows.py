@@ -113,8 +113,8 @@ def test_windows_that_become_sessions_are_refused_and_cured_by_another_name(
         refused = application.start()
         assert refused.ended() != 0
         refusal: str = refused.lines("stopped by an error")[0]["error"]
-        assert "windows became sessions or sessions windows" in refusal
-        assert "give the store another name" in refusal
+        assert "windows became sessions" in refusal
+        assert "Give the store another name" in refusal
 
         deployed.write(windows=sessions, store="sessions")
         cured = application.start()

@@ -107,16 +107,16 @@ def test_an_attribute_may_be_inside_an_object(write: Write) -> None:
 def test_a_module_is_imported_from_the_working_directory(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "shop").mkdir()
-    write("", "shop/__init__.py")
-    write(TOPOLOGY + "flow = make('orders')\n", "shop/orders.py")
+    (tmp_path / "flows").mkdir()
+    write("", "flows/__init__.py")
+    write(TOPOLOGY + "flow = make('orders')\n", "flows/orders.py")
     monkeypatch.chdir(tmp_path)
 
-    loaded = load_topology("shop.orders:flow")
+    loaded = load_topology("flows.orders:flow")
 
     assert "[orders]" in sources_of(loaded)
     assert loaded.name == "orders"
-    assert "[orders]" in sources_of(load_topology("shop.orders"))
+    assert "[orders]" in sources_of(load_topology("flows.orders"))
 
 
 def test_a_file_can_import_its_neighbours(write: Write) -> None:

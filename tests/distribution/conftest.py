@@ -40,7 +40,7 @@ class Installed:
 
 
 def environment(installed: Installed) -> dict[str, str]:
-    ours = {"PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START"}
+    ours = {"PYTHONPATH", "PYTEST_ADDOPTS", "VIRTUAL_ENV", "COVERAGE_PROCESS_START"}
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     return kept | {"PATH": f"{installed.programs}{os.pathsep}{os.environ['PATH']}"}
 

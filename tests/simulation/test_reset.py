@@ -13,6 +13,7 @@ from pystreams.runtime.maintenance.application_reset import (
     NewOffsets,
     ResetRefusedError,
 )
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
 from pystreams.testing.simulation import SimulatedCrash, SimulatedProcess
 from pystreams.testing.simulation.admin import SimulatedAdmin
 from pystreams.testing.simulation.faults import Lifeline
@@ -117,6 +118,16 @@ def test_after_a_reset_everything_is_counted_once(scene: Scene) -> None:
     with capture_logs() as logs:
         assert scene.counts_anew() == {"a": 2, "b": 1}
     assert not [line for line in logs if line["log_level"] == "warning"]
+
+
+def test_a_reset_forgets_the_topology_that_made_the_state(scene: Scene) -> None:
+    kept = scene.state_dir / "app" / FINGERPRINT_FILE
+    kept.write_text("{}")
+    scene.stop()
+
+    scene.reset()
+
+    assert not kept.exists()
 
 
 def test_a_topic_that_was_created_again_is_read_after_a_reset(scene: Scene) -> None:

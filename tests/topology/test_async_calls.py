@@ -6,10 +6,19 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pystreams import ConfigError, ProcessingError, StreamsBuilder, TopologyError, serdes
+from pystreams import (
+    ConfigError,
+    ProcessingError,
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    TopologyError,
+    serdes,
+)
 from pystreams.testing import TopologyTestDriver
 from tests.runtime.running_task import RunningTask
 from tests.topology.conftest import Drive
@@ -96,6 +105,7 @@ def test_records_of_one_that_is_many_are_all_called_few_at_a_time() -> None:
     assert 1 < most <= 4
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3)), max_size=12), st.booleans())
 def test_results_of_a_key_keep_their_order_however_long_calls_take(
     records: list[tuple[str, int]], ordered: bool
@@ -120,6 +130,34 @@ def test_results_of_a_key_keep_their_order_however_long_calls_take(
     for key in "abc":
         of_key = [value for other, value in out if other == key]
         assert of_key == [value for other, value in given_pairs if other == key]
+
+
+class Plain:
+    """A key that equals nothing but itself, as classes do that say nothing else."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+@pytest.mark.parametrize(
+    "make_key", [Plain, lambda _: float("nan"), lambda text: [text], lambda _: None]
+)
+def test_keys_that_cannot_be_told_apart_keep_the_order_of_all(make_key: Any) -> None:
+    async def sooner_and_sooner(value: int) -> int:
+        await asyncio.sleep((5 - value) / 1000)
+        return value
+
+    answers: list[int] = []
+    builder = StreamsBuilder()
+    many = builder.stream("in", **STRINGS).flat_map(
+        lambda _, __: [(make_key("same"), number) for number in range(5)]
+    )
+    called = many.map_values_async(sooner_and_sooner, ordered=False)
+    called.foreach(lambda _, value: answers.append(value))
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", serdes.STRING, serdes.STRING).pipe_input("k", "v")
+
+    assert answers == [0, 1, 2, 3, 4]
 
 
 def test_a_call_that_fails_is_tried_again(builder: StreamsBuilder, drive: Drive) -> None:
@@ -197,6 +235,24 @@ def test_a_call_that_may_outlast_the_brokers_patience_is_refused(
         ConfigError, match=r"40100 ms.*producer\.transaction\.timeout\.ms is 10000 ms"
     ):
         drive(processing_guarantee="exactly_once_v2")
+
+
+class Greeting(Processor[str, str, str, str]):
+    def init(self, context: ProcessorContext[str, str]) -> None:
+        context.forward(Record("k", "hello", 1))
+
+    def process(self, record: Record[str, str]) -> None: ...
+
+
+@pytest.mark.parametrize("operation", ["map_values_async", "map_values_batch"])
+def test_what_a_processor_forwards_at_its_start_is_to_be_committed(operation: str) -> None:
+    builder = StreamsBuilder()
+    greeted = builder.stream("in", **STRINGS).process(Greeting)
+    mapper = upper if operation == "map_values_async" else list
+    getattr(greeted, operation)(mapper).to("out", **STRINGS)
+    running = RunningTask(builder.build())
+
+    assert running.task.needs_commit()
 
 
 def test_tables_downstream_hold_what_was_answered(builder: StreamsBuilder, drive: Drive) -> None:

@@ -62,6 +62,25 @@ def local_configuration(
     return configuration_of(options, loaded.name, weakest)
 
 
+def without_broker(
+    options: ApplicationOptions, loaded: LoadedTopology
+) -> tuple[LoadedTopology, StreamsConfig | None]:
+    """Return a topology as its configuration has it built, as far as that is known here.
+
+    Without a configuration, and as it is, where that is wrong: `pystreams run` tells what is.
+    """
+    from pystreams.config import Source
+    from pystreams.errors import ConfigError
+
+    needed = {"application.id": "describe", "bootstrap.servers": "none:1"}
+    weakest = Source("config in the topology's module", {**needed, **loaded.config})
+    try:
+        config = configuration_of(options, loaded.name, weakest)
+    except ConfigError:
+        return loaded, None
+    return loaded.built_with(config), config
+
+
 def configuration_of(options: ApplicationOptions, name: str, weakest: Source) -> StreamsConfig:
     """Return the configuration from the sources of the command line, and one weaker than these.
 

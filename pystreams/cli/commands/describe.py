@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
-import os
+import json
 from typing import TYPE_CHECKING
 
 import click
 
+from pystreams.cli.application.configuration import without_broker
 from pystreams.cli.application.topology_loader import load_topology
 from pystreams.cli.errors import streams_errors_as_exit_codes
-from pystreams.errors import ConfigError, TopologyError
+from pystreams.cli.options.groups import (
+    ApplicationOptions,
+    configuration_options,
+    topology_argument,
+)
+from pystreams.errors import TopologyError
 
 if TYPE_CHECKING:
     from pystreams.cli.application.topology_loader import LoadedTopology
     from pystreams.config import StreamsConfig
+    from pystreams.deploy.fingerprint import Fingerprint
 
 
 @click.command()
-@click.argument("topology", metavar="FILE|MODULE:ATTRIBUTE")
+@topology_argument
 @click.option("--mermaid", is_flag=True, help="Print a Mermaid flowchart instead of text.")
-def describe(topology: str, *, mermaid: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print what `pystreams check` compares.")
+@configuration_options
+def describe(*, mermaid: bool, as_json: bool, application: ApplicationOptions) -> None:
     """Print a topology: its sub-topologies, nodes, topics and stores.
 
     The text is what Kafka Streams prints for the same topology. The Mermaid flowchart can be put
-    into Markdown on many forges. Nothing is run, no broker is needed.
+    into Markdown on many forges. JSON has stores, windows, serdes and internal topics: what decides
+    whether a later version goes on with the state of this one. Nothing is run, no broker is needed.
     """
     with streams_errors_as_exit_codes():
-        loaded, config = _as_configured(load_topology(topology))
+        loaded, config = without_broker(application, load_topology(application.topology))
         description = loaded.topology.describe()
         missing = "" if config is None else _missing_serdes(loaded, config)
-    if mermaid:
+        fingerprint = _fingerprint(loaded, config) if as_json else None
+    if as_json:
+        click.echo(json.dumps(fingerprint, indent=1))
+    elif mermaid:
         from pystreams.cli.display.mermaid import to_mermaid
 
         click.echo(to_mermaid(description), nl=False)
@@ -41,20 +54,12 @@ def describe(topology: str, *, mermaid: bool) -> None:
         )
 
 
-def _as_configured(loaded: LoadedTopology) -> tuple[LoadedTopology, StreamsConfig | None]:
-    """Return it as the configuration has it built, as far as that is known here; else as it is."""
-    from pystreams.config import Source, StreamsConfig, from_environment
+def _fingerprint(loaded: LoadedTopology, config: StreamsConfig | None) -> Fingerprint:
+    from pystreams.deploy.fingerprint import fingerprint_of
 
-    sources = [
-        Source("environment", from_environment(os.environ)),
-        Source("config in the topology's module", loaded.config),
-        Source("describe", {"application.id": "describe", "bootstrap.servers": "none:1"}),
-    ]
-    try:
-        config = StreamsConfig.from_sources(sources)
-    except ConfigError:
-        return loaded, None  # What is wrong with it is for `pystreams run` to tell.
-    return loaded.built_with(config), config
+    if config is None:
+        return fingerprint_of(loaded.topology)
+    return fingerprint_of(loaded.topology, config.default_key_serde, config.default_value_serde)
 
 
 def _missing_serdes(loaded: LoadedTopology, config: StreamsConfig) -> str:

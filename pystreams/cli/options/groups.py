@@ -104,15 +104,22 @@ config_file_option = click.option(
     help="Read configuration from a file: TOML, or Java properties.",
 )
 
+_setting_option = click.option(
+    "-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key."
+)
+
 application_options = grouped(
     "application",
     ApplicationOptions,
     click.option("--dev", is_flag=True, help="Use the development broker; see `pystreams run`."),
-    click.option(
-        "-c", "settings", multiple=True, metavar="KEY=VALUE", help="Set a configuration key."
-    ),
+    _setting_option,
     config_file_option,
 )
+
+configuration_options = grouped(
+    "application", ApplicationOptions, _setting_option, config_file_option
+)
+"""For commands that ask no broker."""
 
 spark_options = grouped(
     "spark",

@@ -35,6 +35,7 @@ from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
 from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
 from pystreams.runtime.queries.local_stores import local_store, views_of
@@ -304,6 +305,8 @@ class KafkaStreams(EmbeddedClient):
         )
         directory = StateDirectory(config.state_dir, config.application_id)
         try:
+            earlier = EarlierTopology(directory, self.topology, config)
+            earlier.check()
             admin = self._clients.admin()
             topics = TopicManager(
                 self._plan,
@@ -314,6 +317,7 @@ class KafkaStreams(EmbeddedClient):
                 needs_sinks=handler_of(config.production_exception_handler) is log_and_fail,
             )
             partitions = topics.prepare()
+            earlier.keep(partitions)
             self._topics = topics
             accepted = config.accepted_source_topic_ids
             inputs = InputTopics(self._plan, admin, accepted, exactly_once=config.exactly_once)

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pystreams.topology.contracts.held_records import HoldsRecords
 
 
 class HeldRecords:
     """All that hold records back in a task, those upstream first."""
 
-    __slots__ = ("_holders",)
+    __slots__ = ("_holders", "_measure", "_observe")
 
     def __init__(self) -> None:
         self._holders: list[HoldsRecords] = []
+        self._measure: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._observe: Callable[[int, int], None] = lambda _records, _bytes: None
+
+    def watch(
+        self, measure: Callable[[], tuple[int, int]], observe: Callable[[int, int], None]
+    ) -> None:
+        """Tell what records write that go on.
+
+        Args:
+            measure: Returns what the task's stores hold uncommitted (bytes) first.
+            observe: Called with how many have gone on, and what they wrote (bytes).
+        """
+        self._measure, self._observe = measure, observe
 
     def add(self, holder: HoldsRecords) -> None:
         """Add one; operators are attached from the sinks up."""
@@ -22,24 +37,32 @@ class HeldRecords:
         return sum(map(len, self._holders))
 
     @property
+    def possible(self) -> bool:
+        """Whether there is anybody who may hold records back."""
+        return bool(self._holders)
+
+    @property
     def full(self) -> bool:
         """Whether the task is to process no more before something has gone on."""
         return any(holder.full for holder in self._holders)
 
     def go_on(self) -> None:
         """Send on what need not wait any longer; what that brings further down goes on too."""
-        for holder in self._holders:
-            holder.go_on()
+        if self._holders and len(self):
+            self._let_go(lambda holder: holder.go_on())
 
-    def settle(self) -> bool:
-        """Send on everything, waiting for it; return whether there was anything."""
-        if not len(self):
-            return False
-        for holder in self._holders:
-            holder.settle()
-        return True
+    def settle(self) -> None:
+        """Send on everything, waiting for it."""
+        self._let_go(lambda holder: holder.settle())
 
     def discard(self) -> None:
         """Forget everything."""
         for holder in self._holders:
             holder.discard()
+
+    def _let_go(self, send_on: Callable[[HoldsRecords], None]) -> None:
+        held, before = len(self), self._measure()[0]
+        for holder in self._holders:
+            send_on(holder)
+        if gone := max(held - len(self), 0):
+            self._observe(gone, self._measure()[0] - before)

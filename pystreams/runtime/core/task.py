@@ -135,7 +135,8 @@ class StreamTask:
         self._operators.init_processors()
         self._operators.begin_silence(self.partitions)
         wrote = any(self.state_manager.measure())
-        self._uncommitted_work = wrote or any(output.records for output in self.outputs())
+        forwarded = bool(self.held) or any(output.records for output in self.outputs())
+        self._uncommitted_work = wrote or forwarded
 
     def revive(self) -> None:
         """Go back to what was committed: drop all but the stores, and of these a damaged one."""
@@ -328,7 +329,8 @@ class StreamTask:
     def settle(self) -> None:
         """Flush caches and let go all that operators hold back, waiting for answers."""
         self.flush_caches()
-        while self.held.settle():
+        while self.held:
+            self.held.settle()
             self.flush_caches()
 
     @tells_damage
@@ -354,6 +356,7 @@ class StreamTask:
     def _use(self, operators: OperatorContext) -> None:
         self._operators = self.counts.operators = operators
         self.held = operators.held
+        self.held.watch(self.state_manager.measure, self.growth.held.observe)
 
     def _end_run(self) -> None:
         """Let the run that `process` is in end with the record it is at, at no cost to others.

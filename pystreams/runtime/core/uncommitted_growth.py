@@ -26,9 +26,14 @@ time (a quarter of the limit, before the first time) is left for the next time, 
 when they exceed the limit all the same. So does one after the start of processors. Those on stream
 time belong to the run before them.
 
-What is not covered: what a flushed record cache writes downstream is predicted (`FlushGrowth`), not
-watched. It may exceed the limit by what a flush writes beyond what the worst of the last ones wrote
-per byte cached. So that no flush has much to write, caches are flushed early when needed.
+Where operators hold records back, a run writes after it has ended, or later still. So such a run
+has only as many records as are expected to write an eighth of the limit, by the worst that runs
+before it wrote a record (`HeldGrowth`), and what is held counts before it is written.
+
+What is not covered: what held records write, and what a flushed record cache writes downstream, is
+predicted (`HeldGrowth`, `FlushGrowth`), not watched. It may exceed the limit by what a record or a
+flush writes beyond what the worst of the last ones wrote, per record or per byte cached. So that no
+flush has much to write, caches are flushed early when needed.
 
 Spec: KIP-892 "In-memory Transaction Buffers": pre-emptively commit if the next iteration is
 likely to cross the threshold. Differs from Kafka: there the average growth of past iterations is
@@ -47,9 +52,6 @@ _ROOM = 1 / 32
 """The part of the limit a run may write."""
 _SUPPOSED = 1 / 4
 """The part of the limit that a record, or punctuations, may write of which little was seen yet."""
-FIRST_HELD_BYTES = 1024.0
-"""What a record that was held back is supposed to write, before one has."""
-
 FIRST_FLUSH = 8.0
 """Bytes that flushing writes per byte cached, before that was seen."""
 _FLUSHED = 1 / 8
@@ -93,6 +95,8 @@ class GrowthEstimate:
         stores: How many stores the task has; a large record is guessed to go into each.
 
     Attributes:
+        held: What records write that were held back, each.
+        per_input: What records of the input write, each, where operators hold records back.
         worst_run_bytes: The most a run of records that were not large has written.
         bytes_per_large_byte: What large records write per byte read: the worst, fading, and
             never below 1.
@@ -104,6 +108,8 @@ class GrowthEstimate:
         "_large_seen",
         "_seen_bytes",
         "bytes_per_large_byte",
+        "held",
+        "per_input",
         "worst_punctuations_bytes",
         "worst_run_bytes",
     )
@@ -114,6 +120,7 @@ class GrowthEstimate:
         self._seen_bytes = 0
         self.bytes_per_large_byte = max(FIRST_GUESS, float(stores))
         self._large_seen = False
+        self.held, self.per_input = HeldGrowth(), HeldGrowth()
 
     def admit(
         self, run: NextRecords, count: int, *, uncommitted_bytes: int, limit_bytes: int
@@ -189,24 +196,38 @@ class GrowthEstimate:
 
 
 class HeldGrowth:
-    """Bytes that records write which operators hold back, once their answers have come.
+    """What a record writes later, where operators hold records back: the worst seen, fading.
 
-    A commit waits for them, when it is too late to commit first. So they count before they write.
+    A commit waits for those that are held, when it is too late to commit first. So they count
+    before they write.
     """
 
     __slots__ = ("_bytes_per_record",)
 
     def __init__(self) -> None:
-        self._bytes_per_record = FIRST_HELD_BYTES
+        self._bytes_per_record: float | None = None
+
+    @property
+    def seen(self) -> bool:
+        """Whether anything was learned yet."""
+        return self._bytes_per_record is not None
 
     def observe(self, records: int, growth_bytes: int) -> None:
-        """Learn from some records (one at least) that have gone on."""
-        faded = self._bytes_per_record * (1 - _FLUSH_FADE)
+        """Learn from some records (one at least)."""
+        faded = (self._bytes_per_record or 0.0) * (1 - _FLUSH_FADE)
         self._bytes_per_record = max(growth_bytes / records, faded)
 
-    def expected(self, records: int) -> int:
-        """Return what so many records are expected to write."""
-        return int(self._bytes_per_record * records)
+    def expected(self, records: int, limit_bytes: int) -> int:
+        """Return what so many records are expected to write, below a limit that there is."""
+        return int(self._each(limit_bytes) * records)
+
+    def fitting(self, limit_bytes: int) -> int:
+        """Return how many records may be processed at one time, below a limit that there is."""
+        return max(1, int(limit_bytes * _FLUSHED / max(self._each(limit_bytes), 1.0)))
+
+    def _each(self, limit_bytes: int) -> float:
+        each = self._bytes_per_record
+        return limit_bytes * _ROOM if each is None else each
 
 
 class FlushGrowth:

@@ -26,7 +26,6 @@ from pystreams.runtime.core.uncommitted_growth import (
     UNLIMITED,
     Admission,
     FlushGrowth,
-    HeldGrowth,
 )
 from pystreams.runtime.loop.loop_timing import Pace
 from pystreams.runtime.ports import PartitionBatch
@@ -69,7 +68,6 @@ class Processing:
         self._pace = pace
         self._commit = commit
         self._flush_growth = FlushGrowth()
-        self._held_growth = HeldGrowth()
         self._now_ms = 0
         self.ledger = manager.ledger
         self.processed_records = 0
@@ -126,13 +124,11 @@ class Processing:
     def go_on(self, now_ms: int) -> None:
         """Let operators send on the records whose answers have come."""
         for task in self._active.awaiting():
-            held, before = len(task.held), self.ledger.uncommitted_bytes
+            held = len(task.held)
             task.time.now_ms = now_ms
             with _left_to_the_commit(task):
                 task.go_on()
             if held > len(task.held):
-                growth_bytes = self.ledger.uncommitted_bytes - before
-                self._held_growth.observe(held - len(task.held), growth_bytes)
                 self.send(task)
             self._active.note(task)
 
@@ -149,9 +145,9 @@ class Processing:
             task.time.now_ms = now_ms
             with _left_to_the_commit(task):
                 fired += task.punctuate_wall_clock(now_ms)
+            self._active.note(task)  # What it holds from now on is expected to write.
             growth.observe_punctuations(self._expected_bytes() - before)
             self.send(task)
-            self._active.note(task)
         return fired
 
     @property
@@ -178,7 +174,7 @@ class Processing:
     def flush_caches(self) -> None:
         """Log and forward what record caches hold."""
         ledger = self.ledger
-        cached, before = ledger.cached_bytes, ledger.uncommitted_bytes
+        cached, before = ledger.cached_bytes, self._written_bytes()
         if not cached:
             return
         for task in self._active.uncommitted():
@@ -186,7 +182,7 @@ class Processing:
             with _left_to_the_commit(task):
                 task.flush_caches()
             self._active.note(task)
-        self._flush_growth.observe(cached, ledger.uncommitted_bytes - before)
+        self._flush_growth.observe(cached, self._written_bytes() - before)
 
     def _next_run(self, task: StreamTask) -> Run | None:
         """Return what a task is to process next, None when it is not ready."""
@@ -196,15 +192,19 @@ class Processing:
         return task.next_run(max(map(self._pace.run_records, task.partitions)))
 
     def _admit(self, task: StreamTask, run: Run, count: int) -> Admission:
+        limit_bytes = self._uncommitted_max_bytes
+        if task.held.possible and limit_bytes != UNLIMITED:
+            # No store would end the run: it writes when it has ended.
+            count = min(count, task.growth.per_input.fitting(limit_bytes))
         return task.growth.admit(
             run,
             count,
             uncommitted_bytes=self._expected_bytes(),
-            limit_bytes=self._uncommitted_max_bytes,
+            limit_bytes=limit_bytes,
         )
 
     def _run(self, task: StreamTask, run: Run, admission: Admission) -> int:
-        before = self._expected_bytes()
+        known, before = _is_known(task), self._expected_bytes()
         room_bytes = admission.room_bytes
         if room_bytes is not None and self._cache_max_bytes:
             # Stores see what is written to them, not what flushing it will write.
@@ -214,8 +214,13 @@ class Processing:
         self.processed_records += processed
         task.punctuate_stream_time()
         self._pace.end_run({queue.partition: count for queue, count in run.taken().items()})
-        growth_bytes = self._expected_bytes() - before
+        if task.held.possible:
+            self._active.note(task)
+        known = known and _is_known(task)
+        growth_bytes = (self._expected_bytes() if known else self.ledger.uncommitted_bytes) - before
         task.growth.observe(admission, growth_bytes, self._uncommitted_max_bytes)
+        if task.held.possible and known and processed:
+            task.growth.per_input.observe(processed, growth_bytes)
         cached_bytes = self.ledger.cached_bytes
         if cached_bytes > self._cache_max_bytes or self._flush_growth.is_due(
             cached_bytes, self._uncommitted_max_bytes
@@ -233,12 +238,20 @@ class Processing:
 
     def _expected_bytes(self) -> int:
         """Return what stores hold uncommitted, or will when caches are flushed and answers come."""
-        ledger = self.ledger
-        expected = ledger.uncommitted_bytes + self._flush_growth.expected(ledger.cached_bytes)
-        awaiting = self._active.awaiting()
-        if awaiting:
-            expected += self._held_growth.expected(sum(len(task.held) for task in awaiting))
-        return expected
+        return self._written_bytes() + self._flush_growth.expected(self.ledger.cached_bytes)
+
+    def _written_bytes(self) -> int:
+        """Return what stores hold uncommitted, or will when answers come."""
+        limit_bytes, written = self._uncommitted_max_bytes, self.ledger.uncommitted_bytes
+        if limit_bytes != UNLIMITED:
+            for task in self._active.awaiting():
+                written += task.growth.held.expected(len(task.held), limit_bytes)
+        return written
+
+
+def _is_known(task: StreamTask) -> bool:
+    """Whether it is more than a guess what the records of a task will write that it holds back."""
+    return task.growth.held.seen or not task.held
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from pystreams.runtime.cluster.committed_offsets import (
 )
 from pystreams.runtime.cluster.reset_mark import RESETTING
 from pystreams.runtime.cluster.topic_ids import keys_to_note, known_ids
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
 from pystreams.runtime.ports import AdminPort
 from pystreams.topology.plan.partition_plan import topics_of_source
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -236,6 +237,7 @@ class ApplicationReset:
             ]
             for leftover in directory.leftovers():
                 directory.discard(leftover)
+            (found.directory / FINGERPRINT_FILE).unlink(missing_ok=True)
         except StreamsError as error:
             failures.append(str(error))
         finally:

@@ -72,6 +72,7 @@ REPARTITION_SUFFIX = "-repartition"
 GENERATED_STREAM_NAME = re.compile(r"KSTREAM.*-[0-9]{10}")
 """Names that need no `-sink` and `-source` behind them; Kafka numbers those nodes instead."""
 
+_GENERATED = re.compile(r"(KSTREAM|KTABLE|COGROUPKSTREAM)-[A-Z-]*[0-9]{10}(-[A-Za-z-]+)?")
 _VALID_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -86,6 +87,11 @@ def check_name(name: object, what: str) -> None:
             f"{name!r} can't be the name of {what}: use 1 to 249 letters, digits, '.', '_' or '-'"
         )
         raise TopologyError(message)
+
+
+def is_generated(name: str) -> bool:
+    """Return whether a node, store or internal topic was named by `NameCounter`, not the user."""
+    return _GENERATED.fullmatch(name) is not None
 
 
 class NameCounter:

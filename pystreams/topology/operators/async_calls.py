@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 from pystreams.errors import ConfigError, ProcessingError
@@ -98,7 +99,7 @@ class _OneLine:
 
 
 class _LineOfEachKey:
-    """Records of one key in their order; keys that can't be told apart by hash are one."""
+    """Records of one key in their order; keys of which that can't be told are one."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, deque[_Waiting]] = {}
@@ -108,10 +109,14 @@ class _LineOfEachKey:
         return self._count
 
     def add(self, waiting: _Waiting) -> None:
+        key = waiting.key
+        # A key that was decoded twice may equal itself only: of a class that says nothing, or NaN.
+        if _HASH_OF(type(key)) is object.__hash__ or key != key:  # noqa: PLR0124
+            key = _NOT_COMPARED
         try:
-            line = self._lines.setdefault(waiting.key, deque())
+            line = self._lines.setdefault(key, deque())
         except TypeError:
-            line = self._lines.setdefault(_NOT_HASHABLE, deque())
+            line = self._lines.setdefault(_NOT_COMPARED, deque())
         line.append(waiting)
         self._count += 1
 
@@ -129,7 +134,8 @@ class _LineOfEachKey:
         self._count = 0
 
 
-_NOT_HASHABLE = object()
+_NOT_COMPARED = object()
+_HASH_OF = attrgetter("__hash__")
 
 
 class _CallsInFlight:

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pystreams.config import StreamsConfig, TopologyOptimization
 from pystreams.errors import TopologyError
 from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.explicit_names import check_names
 from pystreams.topology.plan.missing_serdes import check_serdes
 
 
@@ -14,10 +15,13 @@ def check_configured(topology: Topology, config: StreamsConfig) -> None:
     """Refuse a topology that a configuration can't run.
 
     Raises:
-        TopologyError: A serde is missing, or it was built without what is configured.
+        TopologyError: A serde is missing, it was built without what is configured, or names are
+            generated that must not be.
     """
     check_optimizations(topology, config.topology_optimization)
     check_serdes(topology, config.default_key_serde, config.default_value_serde)
+    if config.ensure_explicit_internal_resource_naming:
+        check_names(topology)
 
 
 def check_optimizations(topology: Topology, wanted: Collection[TopologyOptimization]) -> None:

@@ -8,9 +8,15 @@ from __future__ import annotations
 import os
 
 from pystreams import Topology
-from tests.every_store import everywhere
+from tests.every_store import WriteEverywhere, everywhere
+
+
+class WriteOwnKeys(WriteEverywhere):
+    """Writes under the keys of records alone: where state moves, a key says its partition."""
+
+    more_keys = False
 
 
 def topology() -> Topology:
     name = os.environ["EVERY_NAME"]
-    return everywhere(f"{name}-in", f"{name}-out")
+    return everywhere(f"{name}-in", f"{name}-out", write=WriteOwnKeys)

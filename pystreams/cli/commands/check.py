@@ -1,0 +1,139 @@
+"""`pystreams check`: what a new version of a topology makes of the state of the old one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.cli.exit_codes import ExitCode
+from pystreams.cli.options.groups import ApplicationOptions, configuration_options
+
+if TYPE_CHECKING:
+    from pystreams.deploy.fingerprint import Fingerprint
+    from pystreams.deploy.verdicts import Comparison, Judgement
+
+
+@click.command()
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@configuration_options
+@click.pass_context
+def check(
+    ctx: click.Context, old: str, new: str, *, as_json: bool, application: ApplicationOptions
+) -> None:
+    """Tell what a deploy does to state: what NEW makes of what OLD has left.
+
+    Each of OLD and NEW is a topology (FILE or MODULE:ATTRIBUTE), the JSON that `pystreams describe
+    --json` has printed, or a state directory (<state.dir>/<application.id>) in which an application
+    has run. Topologies are loaded in a process each. No broker is asked, and nothing is changed.
+
+    Each store and repartition topic gets a verdict: kept; rebuilt from its changelog; new; kept,
+    and may be wrong; starts empty, old data orphaned; refused at the start; wrong results. The last
+    four count as a loss.
+
+    \b
+    Exit codes:
+      0    nothing is lost
+      1    something is, or may be
+      2    wrong usage or topology
+
+    \b
+    Examples:
+      pystreams check deployed.json orders.py
+      pystreams check /var/lib/pystreams/orders shop.orders:builder --json
+    """
+    from pystreams.deploy.comparison import compare
+
+    with streams_errors_as_exit_codes():
+        found = compare(_fingerprint(old, application), _fingerprint(new, application))
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=2))
+    else:
+        _show(found)
+    if found.loses:
+        ctx.exit(ExitCode.FAILED)
+
+
+def _fingerprint(reference: str, application: ApplicationOptions) -> Fingerprint:
+    path = Path(reference)
+    if path.is_dir():
+        return _of_directory(path)
+    if path.suffix == ".json":
+        return _of_file(path)
+    return _described(reference, application)
+
+
+def _of_directory(directory: Path) -> Fingerprint:
+    from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
+
+    found = [directory / FINGERPRINT_FILE, *sorted(directory.glob(f"*/{FINGERPRINT_FILE}"))]
+    files = [file for file in found if file.is_file()]
+    if len(files) > 1:
+        names = ", ".join(str(file.parent) for file in files)
+        raise click.UsageError(f"{directory} has several applications: name one of {names}")
+    if not files:
+        raise click.UsageError(
+            f"{directory} has no {FINGERPRINT_FILE}: no application has run there since pystreams "
+            "writes one. Name the old topology's file, or what `pystreams describe --json` prints"
+        )
+    return _of_file(files[0])
+
+
+def _of_file(file: Path) -> Fingerprint:
+    from pystreams.deploy.fingerprint import FORMAT
+
+    try:
+        found: Any = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"{file} can't be read: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT or "stores" not in found:
+        raise click.UsageError(
+            f"{file} is not what `pystreams describe --json` of this version prints: make it again"
+        )
+    return found
+
+
+def _described(reference: str, application: ApplicationOptions) -> Fingerprint:
+    """Return a topology's fingerprint, read in a process of its own.
+
+    Two versions of one program have modules of the same names.
+    """
+    command = [sys.executable, "-m", "pystreams", "describe", "--json"]
+    for setting in application.settings:
+        command += ["-c", setting]
+    if application.config_file is not None:
+        command += ["--config", str(application.config_file)]
+    answer = subprocess.run(
+        [*command, "--", reference], capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise click.UsageError(f"{reference}: {answer.stderr.strip()}")
+    printed: Fingerprint = json.loads(answer.stdout[answer.stdout.index("{\n") :])
+    return printed
+
+
+def _show(found: Comparison) -> None:
+    from pystreams.deploy.verdicts import Verdict
+
+    for judged in found.judgements:
+        click.echo(f"{judged.verdict.value.upper()}: {judged.kind} {judged.name}{_at(judged)}")
+        for finding in judged.findings:
+            if finding.verdict is not Verdict.NEW:
+                click.echo(f"    {finding.what}")
+        for cure in dict.fromkeys(each.cure for each in judged.worst() if each.cure):
+            click.echo(f"    -> {cure}")
+    if not found.judgements:
+        click.echo("neither topology keeps anything")
+    elif not found.loses:
+        click.echo("nothing is lost")
+
+
+def _at(judged: Judgement) -> str:
+    return f" ({judged.declared})" if judged.declared else ""

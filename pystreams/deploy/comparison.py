@@ -1,0 +1,158 @@
+"""Compares the fingerprints of two topologies: what becomes of what the first one has left.
+
+    name gone         the store starts empty under its new name; the data stay, unread
+    same name         each rule looks at one thing that may differ; the worst finding counts
+    same generated    another store may have moved to the name: told by the operations above it
+    name
+
+State is found again by names alone: of the store, its changelog, its repartition topic. So what is
+read under a kept name had better be what was written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pystreams.deploy.fingerprint import Facts, Fingerprint
+from pystreams.deploy.store_rules import RULES
+from pystreams.deploy.verdicts import Comparison, Finding, Judgement, Verdict
+
+_NAME_IT = (
+    "Give operations that keep state a name of your own (ensure.explicit.internal.resource.naming "
+    "asks for that): it stays where it is when others come and go"
+)
+_OTHER_NAME = (
+    "Put the former name back to keep the rows; or let it start empty: `pystreams reset` or "
+    "`pystreams backfill` make it anew of the input. The old changelog is yours to delete"
+)
+_DRAIN = "Stop the producers, let the application read to its end (lag 0), then deploy"
+
+
+def compare(old: Fingerprint, new: Fingerprint) -> Comparison:
+    """Return what becomes of the state of one topology when another one takes its place.
+
+    Args:
+        old: The fingerprint of the one that has made the state.
+        new: That of the one to come, under the same application.id.
+    """
+    return Comparison.of_all([*_stores(old, new), *_topics(old, new)])
+
+
+def _stores(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
+    before, after = old["stores"], new["stores"]
+    former = old.get("former_stores", {})
+    for name, facts in after.items():
+        if name in before:
+            findings = (*_moved(name, before, facts), *_differences(before[name], facts))
+        elif name in former:
+            findings = (_came_back(), *_differences(former[name], facts))
+        else:
+            findings = (Finding(Verdict.NEW, "it was not there before"),)
+        yield Judgement("store", name, findings, facts["declared"])
+    fresh = {name: facts for name, facts in after.items() if name not in before}
+    for name, facts in before.items():
+        if name not in after:
+            yield Judgement("store", name, (_gone(facts, fresh),), facts["declared"])
+
+
+def _differences(old: Facts, new: Facts) -> Iterator[Finding]:
+    if not old["logged"] and old["restored_from"] is None and old["engine"] == "in_memory":
+        return  # It begins empty at each start anyway.
+    for rule in RULES:
+        yield from rule(old, new)
+
+
+def _moved(name: str, before: Mapping[str, Facts], new: Facts) -> Iterator[Finding]:
+    """Tell of a generated name under which another store lay."""
+    old = before[name]
+    if not new["generated"] or _origin(old) == _origin(new):
+        return
+    whose = [other for other, facts in before.items() if _origin(facts) == _origin(new)]
+    if whose:
+        yield Finding(
+            Verdict.WRONG,
+            f"generated names have moved: it now stands for what was {whose[0]!r}, and finds the "
+            f"rows of another operation ({old['declared'] or 'not known which'})",
+            _NAME_IT,
+        )
+    else:
+        yield Finding(
+            Verdict.UNSURE,
+            "its name is generated, and other operations lead to it than before: its rows may be "
+            f"those of another operation ({old['declared'] or 'not known which'})",
+            _NAME_IT,
+        )
+
+
+def _origin(facts: Facts) -> tuple[str, tuple[str, ...]]:
+    return facts["shape"], tuple(facts["made_of"])
+
+
+def _came_back() -> Finding:
+    return Finding(
+        Verdict.UNSURE,
+        "an earlier version had it, the last one had not: its changelog, if it is still there, "
+        "lacks what came meanwhile",
+        "Delete its changelog topic while the application is stopped, or give it another name",
+    )
+
+
+def _gone(old: Facts, fresh: Mapping[str, Facts]) -> Finding:
+    if old["restored_from"] is not None:
+        return Finding(Verdict.KEPT, "it is gone; its rows are in their topic, as before")
+    heirs = [
+        name
+        for name, facts in fresh.items()
+        if facts["kind"] == old["kind"] and _origin(facts) == _origin(old)
+    ] or [name for name, facts in fresh.items() if _same_rows(old, facts)]
+    what = "nothing has its name any more"
+    if heirs:
+        what += f": {heirs[0]!r} seems to be what it was, and starts empty"
+    elif fresh:
+        what += f"; new are {', '.join(map(repr, fresh))}"
+    return Finding(Verdict.EMPTY, what, _NAME_IT if old["generated"] and heirs else _OTHER_NAME)
+
+
+def _same_rows(old: Facts, new: Facts) -> bool:
+    keys = ("kind", "key_serde", "value_serde", "windows", "made_of")
+    return all(old[key] == new[key] for key in keys)
+
+
+def _topics(old: Fingerprint, new: Fingerprint) -> Iterator[Judgement]:
+    before, after = old["repartition_topics"], new["repartition_topics"]
+    for name, facts in after.items():
+        found = (
+            tuple(_topic_differences(before[name], facts))
+            if name in before
+            else (Finding(Verdict.NEW, "it was not there before"),)
+        )
+        yield Judgement("repartition topic", name, found, facts["declared"])
+    for name, facts in before.items():
+        if name not in after:
+            finding = Finding(
+                Verdict.EMPTY,
+                "nobody reads it any more: records in it that were not processed are lost",
+                _DRAIN,
+            )
+            yield Judgement("repartition topic", name, (finding,), facts["declared"])
+
+
+def _topic_differences(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, wants = old["partitions"], new["partitions"]
+    if None not in {had, wants} and had != wants:
+        yield Finding(
+            Verdict.REFUSED,
+            f"it has {had} partitions, and is declared with {wants}",
+            f"Declare {had} again, or give it another name, or move the state with "
+            "`pystreams rescale`",
+        )
+    for part in ("key", "value"):
+        serdes = [facts[f"{part}_serde"] for facts in (old, new)]
+        formats = [serde and (serde["format"] or serde["name"]) for serde in serdes]
+        if None not in formats and formats[0] != formats[1]:
+            yield Finding(
+                Verdict.UNSURE,
+                f"its {part}s were written with {serdes[0]['name']} and are read with "
+                f"{serdes[1]['name']}: what is in it unread does not fit",
+                _DRAIN,
+            )

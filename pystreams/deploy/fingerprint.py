@@ -1,0 +1,258 @@
+"""What is to be known of a topology to tell what another one makes of its state, as plain JSON.
+
+    {"format": 1,
+     "stores": {"counts": {"kind": "window", "windows": {"type": "TimeWindows", ...}, ...}},
+     "repartition_topics": {"by-name-repartition": {...}},
+     "subtopologies": {"0": {"sources": [...], "sinks": [...], "stores": [...]}},
+     "former_stores": {}}
+
+`pystreams describe --json` prints it, and an application keeps it beside its state. There,
+`former_stores` has what earlier versions have left: their changelogs may still be there.
+
+Names are without the application's id. A number of partitions is None where only a broker knows it.
+What a user's functions do can't be seen, and is not in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from pystreams.deploy.serde_formats import facts_of
+from pystreams.serdes import Serde
+from pystreams.stores.contracts.spec import StoreEngine, StoreSpec
+from pystreams.topology.contracts.operator import Operator
+from pystreams.topology.graph.naming import is_generated
+from pystreams.topology.graph.nodes import ProcessorNode, SinkNode, SourceNode
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.operators.distinct import DistinctOperator
+from pystreams.topology.operators.tables.results import ResultsOperator
+from pystreams.topology.operators.windows.session_windows import SessionWindowOperator
+from pystreams.topology.operators.windows.sliding_windows import SlidingWindowOperator
+from pystreams.topology.operators.windows.time_windows import TimeWindowOperator
+from pystreams.topology.plan.partition_plan import PartitionPlan
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+FORMAT = 1
+_NO_ID = "application"
+
+Facts = dict[str, Any]
+"""What is known of one store or topic; values of JSON."""
+Fingerprint = dict[str, Any]
+"""What is known of a topology; see above."""
+
+
+def fingerprint_of(
+    topology: Topology,
+    default_key_serde: Serde[Any] | None = None,
+    default_value_serde: Serde[Any] | None = None,
+) -> Fingerprint:
+    """Return what is to be known of a topology.
+
+    Args:
+        topology: The topology.
+        default_key_serde: The configured `default.key.serde`; None where that is not known.
+        default_value_serde: The configured `default.value.serde`; likewise.
+
+    Raises:
+        TopologyError: The topology can't run.
+    """
+    return _Reader(topology, default_key_serde, default_value_serde).read()
+
+
+def with_partitions(
+    fingerprint: Fingerprint, application_id: str, partitions: PartitionPlan
+) -> Fingerprint:
+    """Return a fingerprint with the partition counts that the broker has told."""
+    counts, tasks = partitions.num_partitions, partitions.num_tasks
+    topics = {
+        name: {**facts, "partitions": counts.get(f"{application_id}-{name}", facts["partitions"])}
+        for name, facts in fingerprint["repartition_topics"].items()
+    }
+    stores = {
+        name: {**facts, "partitions": tasks.get(facts["subtopology"])}
+        for name, facts in fingerprint["stores"].items()
+    }
+    return {**fingerprint, "repartition_topics": topics, "stores": stores}
+
+
+class _Reader:
+    def __init__(
+        self, topology: Topology, key_serde: Serde[Any] | None, value_serde: Serde[Any] | None
+    ) -> None:
+        self._topology = topology
+        self._plan = TopologyPlan(topology, _NO_ID)
+        self._key_serde, self._value_serde = key_serde, value_serde
+        self._shapes: dict[str, str] = {}
+        self._topics: dict[str, frozenset[str]] = {}
+
+    def read(self) -> Fingerprint:
+        topology, plan = self._topology, self._plan
+        for name in topology.nodes:
+            self._trace(name)
+        stores: dict[str, Facts] = {}
+        for part in plan.subtopologies:
+            restored_from = plan.source_changelogs(part)
+            for store in part.stores:
+                stores[store] = self._store(store, part.id, restored_from.get(store))
+        for store, topic in topology.global_stores.items():
+            stores[store] = self._store(store, None, topic)
+        return {
+            "format": FORMAT,
+            "stores": stores,
+            "repartition_topics": {
+                name: self._repartition(name) for name in topology.repartition_topics
+            },
+            "subtopologies": {
+                str(part.id): self._subtopology(part.id) for part in plan.subtopologies
+            },
+            "former_stores": {},
+        }
+
+    # ------------------------------------------------------------------ stores
+
+    def _store(self, name: str, subtopology: int | None, restored_from: str | None) -> Facts:
+        builder = self._topology.stores[name]
+        spec, retention = builder.spec, builder.spec.retention
+        writers = self._writers(name)
+        return {
+            "kind": spec.kind.name,
+            "engine": _engine(spec, builder.engine),
+            "logged": builder.logging and restored_from is None,
+            "restored_from": self._unprefixed(restored_from),
+            "generated": is_generated(name),
+            "subtopology": subtopology,
+            "partitions": None,
+            "key_serde": facts_of(spec.key_serde, self._key_serde),
+            "value_serde": facts_of(spec.value_serde, self._value_serde),
+            "windows": next(filter(None, map(self._windows, writers)), None),
+            "retention": None if retention is None else dataclasses.asdict(retention),
+            "ttl_ms": spec.ttl_ms,
+            "max_entries": spec.max_entries,
+            "made_of": sorted(frozenset().union(*(self._topics[node] for node in writers))),
+            "shape": _digest("store", *sorted(self._shapes[node] for node in writers)),
+            "declared": self._topology.call_of_store(name).told().strip(" ()"),
+        }
+
+    def _writers(self, store: str) -> list[str]:
+        return [
+            name
+            for name, node in self._topology.nodes.items()
+            if isinstance(node, ProcessorNode)
+            and store in node.stores
+            and store not in node.looks_into
+        ]
+
+    def _windows(self, node: str) -> Facts | None:
+        found = self._topology.nodes[node]
+        assert isinstance(found, ProcessorNode), f"{node} has a store"
+        return windows_of(found.operator)
+
+    # ------------------------------------------------------------------ topics and sub-topologies
+
+    def _unprefixed(self, topic: str | None) -> str | None:
+        return None if topic is None else topic.removeprefix(f"{_NO_ID}-")
+
+    def _repartition(self, name: str) -> Facts:
+        sinks = [
+            node
+            for node in self._topology.nodes.values()
+            if isinstance(node, SinkNode) and node.topic == name
+        ]
+        writer = next(iter(sinks), None)
+        reader = self._plan.subtopology_of_topic(self._plan.topic_name(name))
+        key_serde = None if writer is None else facts_of(writer.key_serde, self._key_serde)
+        value_serde = None if writer is None else facts_of(writer.value_serde, self._value_serde)
+        call = None if writer is None else self._topology.call_of(writer.name)
+        return {
+            "generated": is_generated(name),
+            "partitions": self._topology.repartition_topics[name].num_partitions,
+            "key_serde": key_serde,
+            "value_serde": value_serde,
+            "subtopology": None if reader is None else reader.id,
+            "declared": "" if call is None else call.told().strip(" ()"),
+        }
+
+    def _subtopology(self, number: int) -> Facts:
+        part = self._plan.by_id[number]
+        nodes = [self._topology.nodes[name] for name in part.nodes]
+        sources = [node for node in nodes if isinstance(node, SourceNode)]
+        read = {topic for node in sources for topic in node.topics}
+        read |= {node.pattern.pattern for node in sources if node.pattern is not None}
+        written = {
+            node.topic
+            for node in nodes
+            if isinstance(node, SinkNode) and isinstance(node.topic, str)
+        }
+        return {"sources": sorted(read), "sinks": sorted(written), "stores": list(part.stores)}
+
+    # ------------------------------------------------------------------ what leads to a node
+
+    def _trace(self, name: str) -> None:
+        """Note what leads to a node: the user's topics, and the kinds of operations, as a hash.
+
+        Numbers in generated names say nothing here: they are what moves.
+        """
+        node = self._topology.nodes[name]
+        if isinstance(node, SourceNode):
+            above = [
+                other.name
+                for other in self._topology.nodes.values()
+                if isinstance(other, SinkNode)
+                and other.topic in node.topics
+                and other.topic in self._topology.repartition_topics
+                and other.name in self._shapes
+            ]
+            own = set(node.topics) - self._topology.repartition_topics.keys()
+            own |= set() if node.pattern is None else {node.pattern.pattern}
+            kind = " ".join(("source", *sorted(own)))
+        else:
+            above, own = list(node.parents), set()
+            kind = "sink" if isinstance(node, SinkNode) else _kind(node)
+        shapes = sorted(self._shapes[other] for other in above)
+        # A repartition is told by what leads to it: it comes and goes with optimizations.
+        through = kind in {"sink", "source"} and len(shapes) == 1
+        self._shapes[name] = shapes[0] if through else _digest(kind, *shapes)
+        self._topics[name] = frozenset(own).union(*(self._topics[other] for other in above))
+
+
+def windows_of(operator: Operator) -> Facts | None:
+    """Return the windows of an operator: their type and their times; None if it has none."""
+    if isinstance(operator, ResultsOperator):
+        return windows_of(operator.operator)
+    if isinstance(operator, DistinctOperator):
+        return {
+            "type": "distinct",
+            "within_ms": operator.within_ms,
+            "grace_period_ms": operator.grace_period_ms,
+        }
+    if isinstance(operator, TimeWindowOperator | SessionWindowOperator | SlidingWindowOperator):
+        windows = operator.windows
+        return {"type": type(windows).__name__, **dataclasses.asdict(windows)}
+    return None
+
+
+def former_stores(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Facts]:
+    """Return the stores that were there once and are not in the newer of two topologies."""
+    known = {**old.get("former_stores", {}), **old["stores"]}
+    return {name: facts for name, facts in known.items() if name not in new["stores"]}
+
+
+def _engine(spec: StoreSpec, engine: StoreEngine | None) -> str:
+    if spec.engine_factory is not None or engine is None:
+        return "custom"
+    return engine.value
+
+
+def _kind(node: ProcessorNode) -> str:
+    operator = node.operator
+    if isinstance(operator, ResultsOperator):
+        operator = operator.operator
+    name = "" if is_generated(node.name) else node.name
+    return f"{type(operator).__name__} {name}"
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,71 @@
+"""What a serde writes, in words that can be compared between two versions of an application.
+
+    {"name": "serdes.json_of(Order)", "format": "json"}
+
+The format says what the bytes are, where that is known: of our own serdes. Two of one format read
+each other's bytes, two of different formats do not. A user's own has no format, only a name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pystreams.serdes import BY_NAME, FunctionSerde, Serde, StateSerde, filled
+from pystreams.topology.contracts.windowed_serdes import (
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+    WindowedSerde,
+)
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_JSON_MODEL = "serdes.json_of("
+_REGISTRY = "pystreams.registry."
+
+SerdeFacts = dict[str, Any]
+"""`name`, and `format`, which is None where it is not known."""
+
+
+def facts_of(serde: Serde[Any] | None, default: Serde[Any] | None) -> SerdeFacts | None:
+    """Return what is to be known of a serde; None if it is left to a configuration not given.
+
+    Args:
+        serde: The serde, if there is one.
+        default: The configured default, if it is known.
+    """
+    found = filled(serde, default)
+    if found is None:
+        return None
+    return {"name": _name(found), "format": _format(found)}
+
+
+def _name(serde: Serde[Any]) -> str:
+    kind = type(serde)
+    if kind.__module__.startswith(_REGISTRY):
+        # The address of the registry is none of the bytes.
+        return repr(serde).rpartition(").")[2]
+    if kind.__repr__ is object.__repr__:
+        return f"{kind.__module__}.{kind.__qualname__}"
+    return _ADDRESS.sub("", repr(serde))
+
+
+def _format(serde: Serde[Any]) -> str | None:
+    for name, known in BY_NAME.items():
+        if serde is known:
+            return name
+    if isinstance(serde, StateSerde):
+        return _name(serde) if type(serde).__module__.startswith("pystreams.") else None
+    if isinstance(serde, FunctionSerde) and repr(serde).startswith(_JSON_MODEL):
+        return "json"
+    if isinstance(serde, WindowedSerde):
+        inner = None if serde.inner is None else _format(serde.inner)
+        return None if inner is None else f"{_kind_of_windows(serde)}({inner})"
+    module = type(serde).__module__
+    return module if module.startswith(_REGISTRY) else None
+
+
+def _kind_of_windows(serde: WindowedSerde[Any]) -> str:
+    if isinstance(serde, SessionWindowedSerde):
+        return "session of "
+    assert isinstance(serde, TimeWindowedSerde), f"{serde} is of time windows"
+    return "window of "

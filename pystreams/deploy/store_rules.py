@@ -1,0 +1,280 @@
+"""What may differ between two stores of one name, one rule each, and what that does.
+
+A rule is called with the facts of both, and gives what it finds. Whether the bytes of the store's
+directory fit is asked beside whether those of its changelog do: a start finds out the first by
+itself, nobody finds out the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pystreams.deploy.fingerprint import Facts
+from pystreams.deploy.verdicts import Finding, Verdict
+
+Rule = Callable[[Facts, Facts], Iterator[Finding]]
+
+ANOTHER_NAME = (
+    "Give the store another name: it starts empty, and the old changelog is yours to delete. To "
+    "have it of all input, `pystreams reset` or `pystreams backfill`"
+)
+_ON_DISK = "rocksDB"
+_ALIKE_IN_CHANGELOGS = frozenset(("key-value", "expiring key-value", "versioned"))
+_KINDS = _ALIKE_IN_CHANGELOGS | {"buffer", "list-value", "session", "suppression-buffer", "window"}
+_EXPIRES = frozenset(("key-value", "expiring key-value"))
+_RAW = "bytes"
+
+
+def _kind(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["kind"], new["kind"]
+    if had == has:
+        return
+    if not {had, has} <= _KINDS:
+        yield Finding(
+            Verdict.UNSURE,
+            f"it held a {had} store and is to be a {has} store: whether that reads the old rows is "
+            "for you to know",
+            ANOTHER_NAME,
+        )
+    elif not {had, has} <= _ALIKE_IN_CHANGELOGS:
+        yield Finding(
+            Verdict.WRONG,
+            f"it held a {had} store and is to be a {has} store, whose keys are made in another "
+            f"way: the rows in its changelog would be noise{_as_sessions(had, has)}",
+            ANOTHER_NAME,
+        )
+    elif {had, has} <= _EXPIRES:
+        yield from _expiry(old, new)
+    elif _on_disk(old, new):
+        yield Finding(
+            Verdict.REFUSED,
+            f"a {had} store lies in another way on the disk than a {has} store",
+            "Stop the application, delete its directory below each task's, on every host, and it "
+            "is rebuilt from its changelog (docs/stores.md has the steps); or give it another name",
+        )
+    else:
+        yield Finding(Verdict.REBUILT, f"a {had} store becomes a {has} store")
+
+
+def _as_sessions(had: str, has: str) -> str:
+    if {had, has} != {"window", "session"}:
+        return ""
+    return f" ({had}s became {has}s: a key has one time more or less)"
+
+
+def _expiry(old: Facts, new: Facts) -> Iterator[Finding]:
+    if not _on_disk(old, new):
+        return
+    what = "rows begin to expire" if new["ttl_ms"] is not None else "rows expire no more"
+    if old["logged"]:
+        yield Finding(Verdict.REBUILT, f"{what}, and lie in another way on the disk")
+    else:
+        yield Finding(
+            Verdict.REFUSED,
+            f"{what}, and lie in another way on the disk; the store has no changelog",
+            "Delete its directory, or give it another name: it starts empty",
+        )
+
+
+def _windows(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["windows"], new["windows"]
+    if had is None or has is None or old["kind"] != new["kind"]:
+        return
+    if had["type"] != has["type"]:
+        yield Finding(
+            Verdict.WRONG,
+            f"its rows are of {had['type']} and would be counted on in {has['type']}",
+            ANOTHER_NAME,
+        )
+        return
+    changed = [name for name in had if had[name] != has.get(name)]
+    told = ", ".join(f"{name} {had[name]} -> {has.get(name)}" for name in changed)
+    if had["type"] == "UnlimitedWindows" and changed:
+        yield Finding(Verdict.EMPTY, f"its window begins elsewhere ({told})", ANOTHER_NAME)
+    elif set(changed) - {"grace_period_ms"}:
+        yield Finding(
+            Verdict.WRONG,
+            f"its windows have changed ({told}): rows of the old windows would be counted on in "
+            "new ones that begin at the same time, and others would lack what came before",
+            ANOTHER_NAME,
+        )
+    elif changed:
+        yield Finding(Verdict.KEPT, f"it waits for late records in another way ({told})")
+
+
+def _retention(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["retention"], new["retention"]
+    if had is None or has is None or old["kind"] != new["kind"]:
+        return
+    if had["retain_duplicates"] != has["retain_duplicates"]:
+        what = "it kept one row a key and time, and is to keep several, or the other way round"
+        yield Finding(Verdict.WRONG, f"{what}: its keys are made in another way", ANOTHER_NAME)
+    layout = ("segment_interval_ms", "time_ordered")
+    if _on_disk(old, new) and any(had[name] != has[name] for name in layout):
+        told = ", ".join(f"{name} {had[name]} -> {has[name]}" for name in layout)
+        yield Finding(
+            Verdict.REFUSED,
+            f"its files are laid out for another retention or emission ({told})",
+            f"Keep segment_interval_ms={had['segment_interval_ms']} with a supplier of `Stores`; "
+            "or stop the application and delete its directory below each task's, on every host: "
+            "it is rebuilt from its changelog",
+        )
+    sizes = had["window_size_ms"], has["window_size_ms"]
+    own = old["windows"] is None and new["windows"] is None and not has["retain_duplicates"]
+    if own and sizes[0] != sizes[1]:
+        yield Finding(
+            Verdict.UNSURE,
+            f"its windows were {sizes[0]} ms long and are to be {sizes[1]} ms: what its processors "
+            "make of old rows is not known here",
+            ANOTHER_NAME,
+        )
+    if has["retention_ms"] < had["retention_ms"]:
+        told = f"{had['retention_ms']} -> {has['retention_ms']} ms"
+        yield Finding(Verdict.KEPT, f"it keeps rows for a shorter time ({told}): older ones go")
+    elif has["retention_ms"] > had["retention_ms"]:
+        told = f"{had['retention_ms']} -> {has['retention_ms']} ms"
+        yield Finding(
+            Verdict.KEPT,
+            f"it keeps rows for longer ({told}) from now on; what has gone does not come back, and "
+            "the changelog topic keeps the settings it was created with",
+        )
+
+
+def _serdes(old: Facts, new: Facts) -> Iterator[Finding]:
+    for part in ("key", "value"):
+        had, has = old[f"{part}_serde"], new[f"{part}_serde"]
+        if had == has:
+            continue
+        if had is None or has is None:
+            known = (had or has)["name"]
+            yield Finding(
+                Verdict.KEPT,
+                f"its {part} serde is {known} in one of the two, and left to the configuration in "
+                "the other, which is not known here",
+            )
+            continue
+        told = f"its {part}s were written with {had['name']} and are read with {has['name']}"
+        formats = had["format"], has["format"]
+        if None in formats or _RAW in formats:
+            yield Finding(
+                Verdict.UNSURE,
+                f"{told}: whether that reads the old bytes is for you to know",
+                f"If it does not: {ANOTHER_NAME[0].lower()}{ANOTHER_NAME[1:]}",
+            )
+        elif formats[0] != formats[1]:
+            yield Finding(Verdict.WRONG, f"{told}, which are other bytes", ANOTHER_NAME)
+        else:
+            yield Finding(Verdict.KEPT, f"{told}: the same format; see that old rows fit")
+
+
+def _changelog(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["restored_from"], new["restored_from"]
+    if had is None and has is not None:
+        yield Finding(Verdict.REBUILT, f"it is restored from topic {has!r} from now on")
+    elif had is not None and has is None:
+        yield Finding(
+            Verdict.REFUSED if _on_disk(old, new) else Verdict.EMPTY,
+            f"it was restored from topic {had!r} and gets a changelog, which lacks all rows",
+            "Switch topology.optimization back, or start anew: `pystreams reset`, or another "
+            "application.id",
+        )
+    elif had != has:
+        what = f"it was restored from topic {had!r} and is to be from {has!r}"
+        yield Finding(Verdict.UNSURE, f"{what}: rows of both may meet", ANOTHER_NAME)
+    elif old["logged"] and not new["logged"]:
+        yield Finding(
+            Verdict.UNSURE,
+            "it has no changelog any more: its rows are on this disk alone, and on no other host",
+            "Leave logging on",
+        )
+    elif new["logged"] and not old["logged"]:
+        yield Finding(
+            Verdict.UNSURE,
+            "it gets a changelog, which has none of the rows that are there: a host without them "
+            "begins empty",
+            "Let it start empty under another name",
+        )
+
+
+def _place(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["subtopology"], new["subtopology"]
+    if had == has:
+        return
+    if None in {had, has}:
+        yield Finding(
+            Verdict.UNSURE,
+            "it was a global store or becomes one: it is filled from another topic",
+            ANOTHER_NAME,
+        )
+        return
+    told = f"its tasks were {had}_* and are {has}_*"
+    if new["logged"] or new["restored_from"] is not None:
+        yield Finding(Verdict.REBUILT, f"{told}: their directories have none of it")
+    else:
+        yield Finding(
+            Verdict.EMPTY,
+            f"{told}, and it has no changelog: the files stay in the old directories",
+            "Give it a changelog before (logging), or declare new parts of the topology last",
+        )
+
+
+def _partitions(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["partitions"], new["partitions"]
+    if None not in {had, has} and had != has and new["logged"]:
+        yield Finding(
+            Verdict.REFUSED,
+            f"its changelog has {had} partitions, and its input {has}",
+            "Move the state to another application.id with `pystreams rescale`",
+        )
+
+
+def _engine(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["engine"], new["engine"]
+    if had == has or not (new["logged"] or new["restored_from"] is not None):
+        return
+    yield Finding(Verdict.REBUILT, f"its engine was {had} and is {has}")
+
+
+def _size(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = old["max_entries"], new["max_entries"]
+    if None not in {had, has} and has < had:
+        yield Finding(Verdict.KEPT, f"it keeps {has} entries, no longer {had}: the oldest go")
+    had, has = old["ttl_ms"], new["ttl_ms"]
+    if None not in {had, has} and had != has:
+        yield Finding(Verdict.KEPT, f"ttl_ms {had} -> {has} counts for the rows that are there")
+
+
+def _input(old: Facts, new: Facts) -> Iterator[Finding]:
+    had, has = set(old["made_of"]), set(new["made_of"])
+    if had and has and not had & has:
+        yield Finding(
+            Verdict.UNSURE,
+            f"its rows are of {', '.join(sorted(had))}, and it goes on with "
+            f"{', '.join(sorted(has))}",
+            ANOTHER_NAME,
+        )
+    elif had != has:
+        told = f"{', '.join(sorted(had)) or 'none'} -> {', '.join(sorted(has)) or 'none'}"
+        yield Finding(Verdict.KEPT, f"its input is another ({told}); old rows stay")
+    elif old["shape"] != new["shape"]:
+        yield Finding(Verdict.KEPT, "other operations lead to it; rows made by the old ones stay")
+
+
+def _on_disk(old: Facts, new: Facts) -> bool:
+    """Return whether the files of the one are met by the other."""
+    return bool(old["engine"] == new["engine"] == _ON_DISK)
+
+
+RULES: tuple[Rule, ...] = (
+    _kind,
+    _windows,
+    _retention,
+    _serdes,
+    _changelog,
+    _place,
+    _partitions,
+    _engine,
+    _size,
+    _input,
+)
+"""All that may differ."""

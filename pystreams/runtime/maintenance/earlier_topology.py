@@ -1,0 +1,148 @@
+"""What a state directory remembers of the topology that made its state, and a start over it.
+
+    <state.dir>/<application.id>/pystreams-topology.json
+
+The file is the topology's fingerprint (`pystreams.deploy.fingerprint`), compared at the start,
+before a topic is made: what would give wrong results in silence is refused, with the cure; what is
+left behind, or may not fit, is logged once. Then the file is written for the topology that runs.
+
+A directory without the file tells nothing: one of an earlier pystreams, one that is new, or one
+whose disk is gone. Java passes the file over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pystreams.config import StreamsConfig
+from pystreams.deploy.comparison import compare
+from pystreams.deploy.fingerprint import (
+    FORMAT,
+    Fingerprint,
+    fingerprint_of,
+    former_stores,
+    with_partitions,
+)
+from pystreams.deploy.verdicts import Comparison, Verdict
+from pystreams.errors import StateDirectoryError, TopologyError
+from pystreams.kernel.loggers import get_logger
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.stores.files.checkpoint_file import sync_directory
+from pystreams.topology.graph.topology import Topology
+from pystreams.topology.plan.partition_plan import PartitionPlan
+
+FINGERPRINT_FILE = "pystreams-topology.json"
+
+_log = get_logger("pystreams.state")
+
+
+class EarlierTopology:
+    """The topology that the state of an application was made with, as its directory has it.
+
+    Args:
+        directory: The application's state directory.
+        topology: The topology that is to run over what is there.
+        config: Its configuration.
+    """
+
+    def __init__(
+        self, directory: StateDirectory, topology: Topology, config: StreamsConfig
+    ) -> None:
+        self.file = directory.directory / FINGERPRINT_FILE
+        self._has_state = bool(directory.task_ids())
+        self._kept = read_fingerprint(self.file)
+        self._application_id = config.application_id
+        self._fingerprint = fingerprint_of(
+            topology, config.default_key_serde, config.default_value_serde
+        )
+
+    def check(self) -> None:
+        """Compare it with the topology that is to run, and tell what is lost or may be.
+
+        Raises:
+            TopologyError: A store would give wrong results, and nothing would show it.
+        """
+        if self._kept is None:
+            if self._has_state:
+                _log.info(
+                    "the topology that made this state is not known, and is not compared",
+                    reason="an earlier pystreams, a backfill or Kafka Streams has made it",
+                )
+            return
+        found = compare(self._kept, self._fingerprint)
+        if wrong := found.of(Verdict.WRONG):
+            told = "\n".join(f"  {judged.in_words()}" for judged in wrong)
+            raise TopologyError(
+                f"this topology would go on with state that is not its own:\n{told}\n"
+                "Nothing was changed. `pystreams check` shows what else would happen. Should the "
+                f"old rows be right all the same, delete {self.file} and start again"
+            )
+        _tell(found)
+
+    def keep(self, partitions: PartitionPlan) -> None:
+        """Write down the topology that runs now.
+
+        Args:
+            partitions: How many partitions its topics have.
+
+        Raises:
+            StateDirectoryError: The file can't be written.
+        """
+        text = with_partitions(self._fingerprint, self._application_id, partitions)
+        if self._kept is not None:
+            text["former_stores"] = former_stores(self._kept, text)
+        if text == self._kept:
+            return
+        try:
+            _write(self.file, json.dumps(text, indent=1))
+        except OSError as error:
+            raise StateDirectoryError(
+                f"{self.file} can't be written ({error.strerror or error}): free some space, give "
+                "this user write access, or set another state.dir"
+            ) from error
+        self._kept = text
+
+
+def read_fingerprint(file: Path) -> Fingerprint | None:
+    """Return the fingerprint in a file; None if there is none that can be understood."""
+    try:
+        found: Any = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("what is known of the earlier topology can't be read", why=str(error))
+        return None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        _log.warning("the earlier topology is written down in another way", file=str(file))
+        return None
+    return found
+
+
+def _tell(found: Comparison) -> None:
+    """Log what is lost or may be; what is refused is told by what refuses it."""
+    for judged in found.of(Verdict.EMPTY, Verdict.UNSURE):
+        _log.warning(
+            "the topology has changed",
+            verdict=judged.verdict.value,
+            kind=judged.kind,
+            name=judged.name,
+            why="; ".join(each.what for each in judged.worst()),
+            cure=". ".join(dict.fromkeys(each.cure for each in judged.worst() if each.cure)),
+        )
+    if moved := found.of(Verdict.REBUILT):
+        names = [judged.name for judged in moved]
+        _log.info("the topology has changed: stores are rebuilt", stores=names)
+
+
+def _write(file: Path, text: str) -> None:
+    # Processes that share the directory may write at the same time.
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as output:
+        output.write(f"{text}\n")
+        output.flush()
+        os.fsync(output.fileno())
+    temporary.replace(file)
+    sync_directory(file.parent)

@@ -1,0 +1,165 @@
+"""What `pystreams check` says of a deploy is what happens on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams import KafkaStreams, KeyQuery, WindowKeyQuery, WindowRangeQuery
+from pystreams.broker import DevelopmentBroker
+from pystreams.deploy.verdicts import Verdict
+from pystreams.errors import StoreNotAvailableError
+from pystreams.kernel.clock import SystemClock
+from tests.broker.conftest import CreateTopic
+from tests.broker.reading import produce
+from tests.broker.waiting import wait_until
+from tests.deploy.pairs import PAIRS, Pair, topology_of
+
+TOPICS = ("in", "out", "first", "copy")
+BASE_MS = (SystemClock().now_ms() - 3_600_000) // 20_000 * 20_000
+"""Begins windows of 10 s and of 20 s."""
+
+GOES_ON, EMPTY, REFUSED = "goes on", "starts empty", "is refused"
+HAPPENS = {
+    Verdict.KEPT: GOES_ON,
+    Verdict.REBUILT: GOES_ON,
+    Verdict.UNSURE: GOES_ON,
+    Verdict.EMPTY: EMPTY,
+    Verdict.REFUSED: REFUSED,
+    Verdict.WRONG: REFUSED,
+}
+NOT_COUNTED = {
+    "a store removed",  # There is nothing to look at.
+    "a repartition topic renamed",  # What is lost had to be in it, unread.
+    "a count of other topics",
+    "bytes that are read as text",
+    "two unnamed stores that change places",
+    "an unnamed store that comes to lie under the name of another",
+    "windows of a join that reach further",
+    "a table that is restored from its topic from now on",
+    "a table that is restored from its topic no more",
+}
+EMPTY_STORES = {"another serde of values", "another ready aggregation"}
+"""Their first run is not counted: it is enough that it has run."""
+
+
+class Deployed:
+    """One application, in two versions."""
+
+    def __init__(self, servers: str, name: str, directory: Path, topics: dict[str, str]) -> None:
+        self._settings = {
+            "application.id": name,
+            "bootstrap.servers": servers,
+            "state.dir": str(directory),
+            "commit.interval.ms": 100,
+        }
+        self._servers, self._topics = servers, topics
+
+    def feed(self, records: int, *, at_ms: int = 0) -> None:
+        stamps = [BASE_MS + at_ms] * records
+        produce(self._servers, self._topics["in"], [(b"k", b"k")] * records, timestamps_ms=stamps)
+
+    def start(self, code: str) -> KafkaStreams:
+        for topic, real in self._topics.items():
+            code = code.replace(f'"{topic}"', f'"{real}"')
+        topology = topology_of(code, self._topics["in"])
+        streams = KafkaStreams(topology, self._settings)
+        streams.start()
+        return streams
+
+
+def count_in(streams: KafkaStreams, store: str, at_ms: int = BASE_MS) -> int | None:
+    """Return what the store holds of the one key; None while it can't be asked, or has nothing."""
+    kind = streams.topology.stores[store].store_kind.name
+    query: Any = KeyQuery("k")
+    if kind == "window":
+        query = WindowKeyQuery("k", at_ms, at_ms)
+    elif kind == "session":
+        query = WindowRangeQuery(key="k")
+    try:
+        answer = streams.query(query, store=store)
+    except StoreNotAvailableError:
+        return None
+    found = [each.value for each in answer.partition_results.values() if each.is_success]
+    values = [each if kind.endswith("key-value") else counted(each) for each in found]
+    return next((getattr(value, "value", value) for value in values if value is not None), None)
+
+
+def counted(windows: Any) -> Any:
+    return next((value for _, value in windows), None)
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if name not in NOT_COUNTED])
+def test_the_verdict_is_what_happens(
+    broker: DevelopmentBroker,
+    create_topic: CreateTopic,
+    unique_name: str,
+    tmp_path: Path,
+    name: str,
+) -> None:
+    pair = PAIRS[name]
+    topics = {topic: create_topic(topic, partitions=1) for topic in TOPICS}
+    deployed = Deployed(broker.bootstrap_servers, unique_name, tmp_path, topics)
+    deployed.feed(2)
+    old, new = stores_of(pair)
+    first = deployed.start(pair.old)
+    try:
+        if name in EMPTY_STORES:
+            wait_until(lambda: first.state.value == "RUNNING", "the first version")
+        else:
+            wait_until(
+                lambda: count_in(first, old) == 2, "two counted", told=lambda: str(first.error)
+            )
+    finally:
+        first.close(30)
+
+    deployed.feed(1)
+    second = deployed.start(pair.new)
+    try:
+        wait_until(
+            lambda: second.error is not None or count_in(second, new) in {1, 3},
+            "the second version",
+            told=lambda: str(count_in(second, new)),
+        )
+        happened = REFUSED if second.error else {1: EMPTY, 3: GOES_ON}[count_in(second, new) or 0]
+    finally:
+        second.close(30)
+
+    worst = max(pair.verdicts.values(), key=list(Verdict).index)
+    assert happened == HAPPENS[worst], second.error
+
+
+def test_what_is_refused_would_be_wrong_and_a_new_directory_can_not_tell(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> None:
+    """Six records are in the window of 20 s: two in the first half, and four in the second one."""
+    pair = PAIRS["a tumbling window of another size"]
+    topics = {topic: create_topic(topic, partitions=1) for topic in TOPICS}
+    servers = broker.bootstrap_servers
+    deployed = Deployed(servers, unique_name, tmp_path / "first", topics)
+    deployed.feed(2)
+    deployed.feed(3, at_ms=12_000)
+    first = deployed.start(pair.old)
+    try:
+        at_ms = BASE_MS + 10_000
+        wait_until(lambda: count_in(first, "counts", at_ms) == 3, "all five counted")
+    finally:
+        first.close(30)
+
+    elsewhere = Deployed(servers, unique_name, tmp_path / "elsewhere", topics)
+    elsewhere.feed(1, at_ms=12_000)
+    second = elsewhere.start(pair.new)
+    try:
+        wait_until(lambda: count_in(second, "counts") == 3, "the old row, counted on")
+    finally:
+        second.close(30)
+
+
+def stores_of(pair: Pair) -> tuple[str, str]:
+    """Return the store to look at, in the old version and in the new one."""
+    stores = {name: verdict for name, verdict in pair.verdicts.items() if "repart" not in name}
+    old = next(name for name, verdict in stores.items() if verdict is not Verdict.NEW)
+    fresh = [name for name, verdict in stores.items() if verdict is Verdict.NEW]
+    return old, fresh[0] if stores[old] is Verdict.EMPTY else old

@@ -1,0 +1,78 @@
+"""`pystreams check`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pystreams.cli.commands.check import check
+from pystreams.cli.commands.describe import describe
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE
+from tests.deploy.pairs import COUNT, HEAD
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> tuple[str, str]:
+    """The files of two versions, of one name, each with a module of one name beside it."""
+    files = []
+    for version, code in (("old", COUNT), ("new", COUNT.replace("counts", "totals"))):
+        (tmp_path / version).mkdir()
+        file = tmp_path / version / "orders.py"
+        (file.parent / "beside.py").write_text(HEAD + code)
+        file.write_text("from beside import builder\n")
+        files.append(str(file))
+    return files[0], files[1]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(check, [*arguments])
+
+
+def test_two_files_are_compared_although_their_modules_have_the_same_names(
+    versions: tuple[str, str],
+) -> None:
+    answer = run(*versions)
+
+    assert answer.exit_code == 1, answer.output
+    assert "STARTS EMPTY, OLD DATA ORPHANED: store counts (count at " in answer.stdout
+    assert "'totals' seems to be what it was" in answer.stdout
+
+
+def test_nothing_lost_ends_with_0(versions: tuple[str, str]) -> None:
+    answer = run(versions[0], versions[0])
+
+    assert (answer.exit_code, "nothing is lost" in answer.stdout) == (0, True)
+
+
+def test_what_describe_prints_and_a_state_directory_stand_for_a_topology(
+    versions: tuple[str, str], tmp_path: Path
+) -> None:
+    described = CliRunner().invoke(describe, [versions[0], "--json"]).stdout
+    (tmp_path / "deployed.json").write_text(described)
+    state = tmp_path / "state" / "app"
+    state.mkdir(parents=True)
+    (state / FINGERPRINT_FILE).write_text(described)
+
+    for place in ("deployed.json", "state/app", "state"):
+        answer = run(str(tmp_path / place), str(tmp_path / "deployed.json"), "--json")
+        found = json.loads(answer.stdout)
+        assert (answer.exit_code, found["loses"]) == (0, False)
+        assert [(each["name"], each["verdict"]) for each in found["judgements"]] == [
+            ("counts", "kept")
+        ]
+
+
+@pytest.mark.parametrize("wrong", ["nowhere.py", "empty", "other.json"])
+def test_what_is_no_topology_ends_with_2(
+    versions: tuple[str, str], tmp_path: Path, wrong: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.json").write_text("{}")
+
+    answer = run(str(tmp_path / wrong), versions[0])
+
+    assert answer.exit_code == 2
+    assert wrong in answer.stderr

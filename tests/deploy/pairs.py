@@ -1,0 +1,241 @@
+"""Pairs of topologies, an old one and a new one, and what becomes of the old one's state.
+
+Each is a topology's code, as a user would write it, so that it can be loaded by the command, by
+the runtime, or here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pystreams import Topology
+from pystreams.deploy.verdicts import Verdict
+
+HEAD = """
+from pystreams import *
+from pystreams import aggregations, serdes
+
+text = {"key_serde": serdes.STRING, "value_serde": serdes.STRING}
+builder = StreamsBuilder()
+words = builder.stream("in", **text)
+"""
+COUNT = 'words.group_by_key().count(name="counts").to_stream().to("out", value_serde=serdes.LONG)'
+
+
+class Pair(NamedTuple):
+    """What is changed, and what that does.
+
+    Attributes:
+        verdicts: By the name of the store or repartition topic; all of either topology.
+    """
+
+    old: str
+    new: str
+    verdicts: dict[str, Verdict]
+
+    @property
+    def loses(self) -> bool:
+        return any(verdict.loses for verdict in self.verdicts.values())
+
+
+def windowed(windows: str, options: str = "") -> str:
+    return f'words.group_by_key().windowed_by({windows}).count(name="counts"{options})'
+
+
+def topology_of(code: str, source: str = "in") -> Topology:
+    names: dict[str, Any] = {}
+    exec(compile(HEAD.replace('"in"', repr(source)) + code, "orders.py", "exec"), names)
+    return names["builder"].build(names.get("config"))  # type: ignore[no-any-return]
+
+
+TUMBLING = "TimeWindows.of_size_with_no_grace(10_000)"
+SESSIONS = "SessionWindows.of_inactivity_gap_with_no_grace(10_000)"
+UNNAMED = "words{}.group_by_key().count()"
+TWO = """
+def count(topic):
+    builder.stream(topic, **text).group_by_key().count()
+{}
+"""
+FIRST, SECOND, THIRD, LAST = (
+    f"KSTREAM-AGGREGATE-STATE-STORE-000000000{number}" for number in (1, 2, 4, 5)
+)
+SWAPPED = SECOND
+BY_WORD = "words.group_by(lambda key, word: word, **text{}).count(name='counts')"
+ORDERS = 'orders = builder.stream("orders", **text)\n'
+OWN_STORE = """
+class Keeps(Processor):
+    def process(self, record): ...
+builder.add_state_store(Stores.{})
+words.process(Keeps, stores=["own"])
+"""
+KEY_VALUE = (
+    'key_value_store_builder(Stores.persistent_key_value_store("own"), serdes.STRING, serdes.{})'
+)
+JOIN = """
+other = builder.stream("other", **text)
+words.join(
+    other, lambda a, b: a + b, JoinWindows.of_time_difference_with_no_grace({}), **text,
+    other_value_serde=serdes.STRING, name="pairs", store_name="pairs",
+)
+"""
+TABLE = """
+config = {{"topology.optimization": "{}", "application.id": "a", "bootstrap.servers": "none:1"}}
+builder.table("rows", **text, name="table")
+"""
+
+PAIRS: dict[str, Pair] = {
+    "nothing changed": Pair(COUNT, COUNT, {"counts": Verdict.KEPT}),
+    "an operation after the store": Pair(
+        COUNT,
+        COUNT.replace(".to(", ".filter(lambda key, count: count > 1).to("),
+        {"counts": Verdict.KEPT},
+    ),
+    "an operation before a named store": Pair(
+        COUNT,
+        COUNT.replace("words.", "words.filter(lambda key, word: bool(word))."),
+        {"counts": Verdict.KEPT},
+    ),
+    "a named store renamed": Pair(
+        COUNT,
+        COUNT.replace("counts", "totals"),
+        {"counts": Verdict.EMPTY, "totals": Verdict.NEW},
+    ),
+    "an operation before an unnamed store": Pair(
+        UNNAMED.format(""),
+        UNNAMED.format(".filter(lambda key, word: bool(word))"),
+        {FIRST: Verdict.EMPTY, SECOND: Verdict.NEW},
+    ),
+    "two unnamed stores that change places": Pair(
+        TWO.format("count('a'); count('b'); words.to('out')"),
+        TWO.format("count('b'); count('a'); words.to('out')"),
+        {SWAPPED: Verdict.WRONG, LAST: Verdict.WRONG},
+    ),
+    "an unnamed store that comes to lie under the name of another": Pair(
+        f"{UNNAMED.format('')}\n{UNNAMED.format('.map_values(str.upper)')}",
+        UNNAMED.format(".filter(bool).filter(bool).filter(bool)").replace(
+            "bool", "lambda *_: True"
+        ),
+        {FIRST: Verdict.EMPTY, THIRD: Verdict.UNSURE},
+    ),
+    "a store removed": Pair(COUNT, 'words.to("out", **text)', {"counts": Verdict.EMPTY}),
+    "a store added": Pair(
+        COUNT,
+        f'{COUNT}\nwords.group_by_key().count(name="more")',
+        {"counts": Verdict.KEPT, "more": Verdict.NEW},
+    ),
+    "a tumbling window of another size": Pair(
+        windowed(TUMBLING),
+        windowed("TimeWindows.of_size_with_no_grace(20_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "tumbling windows that begin to hop": Pair(
+        windowed(TUMBLING),
+        windowed(f"{TUMBLING}.advance_by(5_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "another grace period": Pair(
+        windowed(TUMBLING),
+        windowed("TimeWindows.of_size_and_grace(10_000, 5_000)"),
+        {"counts": Verdict.KEPT},
+    ),
+    "a grace period so long that segments are cut otherwise": Pair(
+        windowed(TUMBLING),
+        windowed("TimeWindows.of_size_and_grace(10_000, 3_600_000)"),
+        {"counts": Verdict.REFUSED},
+    ),
+    "another gap of sessions": Pair(
+        windowed(SESSIONS),
+        windowed("SessionWindows.of_inactivity_gap_with_no_grace(20_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "windows that become sessions": Pair(
+        windowed(TUMBLING), windowed(SESSIONS), {"counts": Verdict.WRONG}
+    ),
+    "tumbling windows that become sliding ones": Pair(
+        windowed(TUMBLING),
+        windowed("SlidingWindows.of_time_difference_with_no_grace(10_000)"),
+        {"counts": Verdict.WRONG},
+    ),
+    "windows given up": Pair(windowed(TUMBLING), COUNT, {"counts": Verdict.WRONG}),
+    "final results asked for": Pair(
+        windowed(TUMBLING),
+        "words.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10_000))"
+        '.emit_strategy(EmitStrategy.on_window_close()).count(name="counts")',
+        {"counts": Verdict.REFUSED},
+    ),
+    "results kept longer, within the same segments": Pair(
+        windowed(TUMBLING),
+        windowed(TUMBLING, ", retention_ms=60_000"),
+        {"counts": Verdict.KEPT},
+    ),
+    "another serde of values": Pair(
+        OWN_STORE.format(KEY_VALUE.format("LONG")),
+        OWN_STORE.format(KEY_VALUE.format("DOUBLE")),
+        {"own": Verdict.WRONG},
+    ),
+    "bytes that are read as text": Pair(
+        OWN_STORE.format(KEY_VALUE.format("BYTES")),
+        OWN_STORE.format(KEY_VALUE.format("STRING")),
+        {"own": Verdict.UNSURE},
+    ),
+    "another ready aggregation": Pair(
+        'words.group_by_key().aggregate(aggregations.mean(len), name="made")',
+        'words.group_by_key().aggregate(aggregations.variance(len), name="made")',
+        {"made": Verdict.WRONG},
+    ),
+    "a store moved into memory": Pair(
+        COUNT,
+        COUNT.replace('"counts"', '"counts", store_type=StoreEngine.IN_MEMORY'),
+        {"counts": Verdict.REBUILT},
+    ),
+    "rows that begin to expire": Pair(
+        COUNT, COUNT.replace('"counts"', '"counts", ttl_ms=60_000'), {"counts": Verdict.REBUILT}
+    ),
+    "another time to live": Pair(
+        COUNT.replace('"counts"', '"counts", ttl_ms=60_000'),
+        COUNT.replace('"counts"', '"counts", ttl_ms=30_000'),
+        {"counts": Verdict.KEPT},
+    ),
+    "a part declared before the others": Pair(
+        COUNT,
+        # The source that is there already is the first node: another builder begins otherwise.
+        'builder = StreamsBuilder()\nbuilder.stream("first", **text).to("copy", **text)\n'
+        f'words = builder.stream("in", **text)\n{COUNT}',
+        {"counts": Verdict.REBUILT},
+    ),
+    "another number of partitions of a repartition topic": Pair(
+        "words.repartition(num_partitions=4, name='spread', **text)"
+        ".group_by_key().count(name='counts')",
+        "words.repartition(num_partitions=8, name='spread', **text)"
+        ".group_by_key().count(name='counts')",
+        {"counts": Verdict.KEPT, "spread-repartition": Verdict.REFUSED},
+    ),
+    "a repartition topic renamed": Pair(
+        BY_WORD.format(", name='by-word'"),
+        BY_WORD.format(", name='of-words'"),
+        {
+            "counts": Verdict.KEPT,
+            "by-word-repartition": Verdict.EMPTY,
+            "of-words-repartition": Verdict.NEW,
+        },
+    ),
+    "a changelog given up": Pair(
+        COUNT,
+        'words.group_by_key().count(materialized=Materialized(name="counts", logging=False))',
+        {"counts": Verdict.UNSURE},
+    ),
+    "windows of a join that reach further": Pair(
+        JOIN.format("10_000"),
+        JOIN.format("20_000"),
+        {"pairs-this-join-store": Verdict.KEPT, "pairs-other-join-store": Verdict.KEPT},
+    ),
+    "a table that is restored from its topic from now on": Pair(
+        TABLE.format("none"), TABLE.format("reuse.ktable.source.topics"), {"table": Verdict.REBUILT}
+    ),
+    "a table that is restored from its topic no more": Pair(
+        TABLE.format("reuse.ktable.source.topics"), TABLE.format("none"), {"table": Verdict.REFUSED}
+    ),
+    "a count of other topics": Pair(
+        COUNT, f'words = builder.stream("others", **text)\n{COUNT}', {"counts": Verdict.UNSURE}
+    ),
+}

@@ -1,0 +1,34 @@
+"""What becomes of state when another topology takes the place of the one that has made it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pystreams.deploy.comparison import compare
+from pystreams.deploy.fingerprint import fingerprint_of
+from pystreams.deploy.verdicts import Comparison
+from tests.deploy.pairs import PAIRS, topology_of
+
+
+def compared(old: str, new: str) -> Comparison:
+    before, after = (fingerprint_of(topology_of(code)) for code in (old, new))
+    return compare(json.loads(json.dumps(before)), after)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_store_and_topic_has_its_verdict(name: str) -> None:
+    pair = PAIRS[name]
+
+    found = compared(pair.old, pair.new)
+
+    assert {judged.name: judged.verdict for judged in found.judgements} == pair.verdicts
+    assert found.loses == pair.loses
+
+
+@pytest.mark.parametrize("name", [name for name, pair in PAIRS.items() if pair.loses])
+def test_whatever_loses_has_a_cure(name: str) -> None:
+    found = compared(PAIRS[name].old, PAIRS[name].new)
+
+    assert all(judged.worst()[0].cure for judged in found.judgements if judged.verdict.loses)

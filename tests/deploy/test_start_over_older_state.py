@@ -1,0 +1,138 @@
+"""A start over the state that another topology has left: what is refused, told, and remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from pystreams import StreamsConfig
+from pystreams.errors import TopologyError
+from pystreams.runtime.adapters.state_directory import StateDirectory
+from pystreams.runtime.maintenance.earlier_topology import FINGERPRINT_FILE, EarlierTopology
+from pystreams.topology.plan.partition_plan import plan_partitions
+from pystreams.topology.plan.topology_plan import TopologyPlan
+from tests.deploy.pairs import COUNT, PAIRS, SESSIONS, TUMBLING, topology_of, windowed
+
+CONFIG = StreamsConfig.of({"application.id": "app", "bootstrap.servers": "none:1"})
+TOPICS = dict.fromkeys(("in", "first", "others", "other", "rows", "a", "b"), 2)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[StateDirectory]:
+    found = StateDirectory(tmp_path, "app")
+    yield found
+    found.close()
+
+
+def start(directory: StateDirectory, code: str) -> None:
+    """Do what a start does, without the broker's part."""
+    topology = topology_of(code)
+    earlier = EarlierTopology(directory, topology, CONFIG)
+    earlier.check()
+    earlier.keep(plan_partitions(TopologyPlan(topology, "app"), TOPICS))
+
+
+def told(directory: StateDirectory, code: str) -> list[tuple[str, str]]:
+    with capture_logs() as logs:
+        start(directory, code)
+    return [(line["log_level"], line.get("name", "")) for line in logs]
+
+
+def test_the_same_topology_starts_again_in_silence(directory: StateDirectory) -> None:
+    start(directory, COUNT)
+    written = (directory.directory / FINGERPRINT_FILE).stat().st_mtime_ns
+
+    assert told(directory, COUNT) == []
+    assert (directory.directory / FINGERPRINT_FILE).stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("windows", ["TimeWindows.of_size_with_no_grace(20_000)", SESSIONS])
+def test_windows_under_a_name_that_held_others_are_refused_until_the_cure_is_followed(
+    directory: StateDirectory, windows: str
+) -> None:
+    start(directory, windowed(TUMBLING))
+    changed = windowed(windows)
+
+    for _ in range(2):
+        with pytest.raises(TopologyError, match="store 'counts'") as refused:
+            start(directory, changed)
+
+    assert "orders.py:8" in str(refused.value)
+    assert "Give the store another name" in str(refused.value)
+    start(directory, changed.replace("counts", "anew"))
+
+
+def test_a_refusal_says_which_file_to_delete_to_go_on_all_the_same(
+    directory: StateDirectory,
+) -> None:
+    start(directory, windowed(TUMBLING))
+    with pytest.raises(TopologyError) as refused:
+        start(directory, windowed(SESSIONS))
+
+    file = directory.directory / FINGERPRINT_FILE
+    assert str(file) in str(refused.value)
+    file.unlink()
+    start(directory, windowed(SESSIONS))
+
+
+def test_what_is_orphaned_is_told_once(directory: StateDirectory) -> None:
+    start(directory, COUNT)
+    renamed = COUNT.replace("counts", "totals")
+
+    assert told(directory, renamed) == [("warning", "counts")]
+    assert told(directory, renamed) == []
+
+
+def test_a_store_that_comes_back_finds_what_it_was_remembered(directory: StateDirectory) -> None:
+    start(directory, windowed(TUMBLING))
+    start(directory, windowed(TUMBLING).replace("counts", "others"))
+
+    with pytest.raises(TopologyError, match="windows have changed"):
+        start(directory, windowed("TimeWindows.of_size_with_no_grace(20_000)"))
+    assert ("warning", "counts") in told(directory, windowed(TUMBLING))
+
+
+def test_a_count_of_partitions_that_the_broker_told_is_remembered(
+    directory: StateDirectory,
+) -> None:
+    start(directory, COUNT)
+
+    kept = json.loads((directory.directory / FINGERPRINT_FILE).read_text())
+    assert kept["stores"]["counts"]["partitions"] == 2
+
+
+def test_state_that_nothing_is_known_of_is_told_and_gone_on_with(
+    directory: StateDirectory,
+) -> None:
+    (directory.directory / "0_0").mkdir()
+
+    with capture_logs() as logs:
+        start(directory, COUNT)
+
+    assert [line["event"] for line in logs] == [
+        "the topology that made this state is not known, and is not compared"
+    ]
+
+
+def test_a_file_that_is_damaged_is_told_and_written_anew(directory: StateDirectory) -> None:
+    file = directory.directory / FINGERPRINT_FILE
+    file.write_text("{")
+
+    assert [level for level, _ in told(directory, COUNT)] == ["warning"]
+    assert json.loads(file.read_text())["stores"].keys() == {"counts"}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_only_wrong_results_are_refused(directory: StateDirectory, name: str) -> None:
+    pair = PAIRS[name]
+    start(directory, pair.old)
+
+    if "wrong results" in {verdict.value for verdict in pair.verdicts.values()}:
+        with pytest.raises(TopologyError, match="state that is not its own"):
+            start(directory, pair.new)
+    else:
+        start(directory, pair.new)
