@@ -88,6 +88,10 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.consume:consume",
         "Print the records of TOPIC of a topology, with the serdes it reads or writes it with.",
     ),
+    "replay": _SubCommand(
+        "pystreams.cli.commands.replay:replay",
+        "Run a topology over a slice of its input, and tell what it does; nothing is written.",
+    ),
     "broker": _SubCommand(
         "pystreams.cli.commands.broker:broker",
         "A real Kafka broker on this machine, for development.",

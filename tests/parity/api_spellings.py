@@ -283,7 +283,7 @@ OURS_ALONE: dict[str, set[str]] = {
     "StateQueryResult": {"values"},
     "Position": {"beyond", "deserialize", "dominates", "of_partition", "serialize"},
     "PositionBound": {"missing"},
-    "TopologyTestDriver": {"pipe_raw", "produced_raw"},
+    "TopologyTestDriver": {"pipe_raw", "produced_raw", "restore_stores"},
     "Joined": {"idle_timeout_ms"},
     "StreamJoined": {"transactional", "check_suppliers", "idle_timeout_ms"},
     "TimeWindows": {"advance_ms"},

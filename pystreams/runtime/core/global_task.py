@@ -88,7 +88,7 @@ class GlobalTask:
         self._sources = {
             source.node.topics[0]: source
             for part in self._plan.global_subtopologies
-            for source in compile_subtopology(self._plan, part, operators)
+            for source in compile_subtopology(self._plan, part, operators, self._settings.trace)
         }
         self._queues = {partition: self._queue(partition) for partition in self.state.partitions()}
         operators.init_processors()

@@ -124,7 +124,8 @@ class StreamTask:
         self._use(self._new_context())
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
-        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
+        trace = self._settings.trace
+        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
         queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
         self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})
         idle_ms = self._settings.max_task_idle_ms
