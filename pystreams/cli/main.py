@@ -54,6 +54,10 @@ SUB_COMMANDS = {
         "pystreams.cli.commands.status:status",
         "Show how GROUP, an application.id, is doing: members, and lag in records and in seconds.",
     ),
+    "query": _SubCommand(
+        "pystreams.cli.commands.query:query",
+        "Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.",
+    ),
     "state": _SubCommand(
         "pystreams.cli.commands.state:state",
         "Look into a state directory: no broker, no Spark, and nothing in it is changed.",
@@ -87,6 +91,10 @@ SUB_COMMANDS = {
     "consume": _SubCommand(
         "pystreams.cli.commands.consume:consume",
         "Print the records of TOPIC of a topology, with the serdes it reads or writes it with.",
+    ),
+    "replay": _SubCommand(
+        "pystreams.cli.commands.replay:replay",
+        "Run a topology over a slice of its input, and tell what it does; nothing is written.",
     ),
     "dlq": _SubCommand(
         "pystreams.cli.commands.dlq:dlq",

@@ -51,7 +51,6 @@ UNSUPPORTED = {
     "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.traffic_cost": Unsupported((), _RACKS),
     "rack.aware.assignment.tags": Unsupported(("",), _RACKS),
-    "application.server": Unsupported(("",), "queries of other instances are not supported yet"),
     "allow.os.group.write.access": Unsupported(("false",), "not supported: set the umask instead"),
     "enable.transactional.statestores": Unsupported(
         ("true",),

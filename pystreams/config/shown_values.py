@@ -22,6 +22,8 @@ def shown_values(config: StreamsConfig) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, list | tuple | set | frozenset):
+        return sorted(str(_plain(entry)) for entry in value)
     if callable(value):
         return getattr(value, "__qualname__", repr(value))
     return str(getattr(value, "value", value))

@@ -361,6 +361,12 @@ class StreamsConfig:
         importance=_MEDIUM,
         default_text="<application.id>-<process id>",
     )
+    application_server: str = key(
+        text(r"(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):[0-9]{1,5}", valid="HOST:PORT", empty=True),
+        "",
+        """Where other instances and clients can ask this one, `host:port`; the group is told. With
+        `--http` the address that is listened on, unless that is 0.0.0.0, `::` or port 0.""",
+    )
     security_protocol: str = key(
         _SECURITY_PROTOCOL,
         "PLAINTEXT",

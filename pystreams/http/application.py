@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
 from pystreams.http.health import Health
+from pystreams.http.owners import Owners
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.store_queries import StoreQueries
@@ -28,18 +30,23 @@ _log = get_logger("pystreams.http")
 
 _OPEN_PATHS = ("/livez", "/readyz")
 _MAX_QUERY_BYTES = 8192
+_MAX_HEADER_BYTES = 32_768
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def application_of(streams: KafkaStreams, token: str | None) -> ASGIApp:
+def application_of(
+    streams: KafkaStreams, token: str | None, certificate: Path | None = None
+) -> ASGIApp:
     """Return the application that serves `streams`.
 
     Args:
         streams: The application that is shown.
         token: What requests must carry; None for nothing.
+        certificate: What the application's processes are served with over TLS, or None.
     """
-    health, snapshots, stores = Health(streams), Snapshots(streams), StoreQueries(streams)
+    health, snapshots = Health(streams), Snapshots(streams)
+    stores = StoreQueries(streams, Owners(streams, certificate))
     registry = metrics_registry(streams.metrics)
 
     def metrics(_: Request) -> Response:
@@ -127,6 +134,8 @@ class _Guard:
     def _refusal(self, scope: Scope) -> RequestError | None:
         if len(scope["query_string"]) + len(scope["raw_path"]) > _MAX_QUERY_BYTES:
             return RequestError(414, f"the address is longer than {_MAX_QUERY_BYTES} bytes")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
+            return RequestError(431, f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
         if self._expected is None or scope["path"] in _OPEN_PATHS:
             return None
         given = dict(scope["headers"]).get(b"authorization", b"")

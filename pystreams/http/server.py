@@ -15,6 +15,7 @@ import uvicorn
 
 from pystreams.errors import ConfigError
 from pystreams.http.application import application_of
+from pystreams.http.connections import closed_when_idle
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -23,6 +24,7 @@ _STOP_S = 5.0
 _KEEP_ALIVE_S = 15
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 2048
+_MAX_HEADER_BYTES = 32_768
 
 _log = get_logger("pystreams.http")
 
@@ -38,6 +40,7 @@ class HttpOptions:
             (`/livez`, `/readyz`) is told to anybody.
         certificate: The server's certificate chain (PEM); None serves without TLS.
         private_key: Its private key (PEM); None if the certificate's file has it.
+        idle_timeout_s: After how long a connection without a request is closed (s).
     """
 
     host: str = "127.0.0.1"
@@ -45,6 +48,7 @@ class HttpOptions:
     token: str | None = None
     certificate: Path | None = None
     private_key: Path | None = None
+    idle_timeout_s: float = 15.0
 
 
 class HttpServer:
@@ -125,20 +129,22 @@ class HttpServer:
 
 
 def _uvicorn_server(streams: KafkaStreams, options: HttpOptions) -> uvicorn.Server:
-    config = uvicorn.Config(
-        application_of(streams, options.token),
-        loop="asyncio",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=int(_STOP_S) - 2,
-        ssl_certfile=options.certificate,
-        ssl_keyfile=options.private_key,
-    )
     try:
+        config = uvicorn.Config(
+            application_of(streams, options.token, options.certificate),
+            http=closed_when_idle(options.idle_timeout_s),
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            loop="asyncio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_keep_alive=_KEEP_ALIVE_S,
+            timeout_graceful_shutdown=int(_STOP_S) - 2,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.private_key,
+        )
         config.load()
     except OSError as error:
         raise ConfigError(

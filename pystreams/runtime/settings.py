@@ -15,7 +15,7 @@ from pystreams.config import (
 from pystreams.config.client_overrides import max_poll_interval_ms, session_timeout_ms
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import AT_INFO, Recording
-from pystreams.runtime.core.error_handlers import handler_of
+from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.state.bytes_ledger import BytesLedger
@@ -201,6 +201,13 @@ def task_settings(
         global_stores=global_stores or GlobalStores(),
         app_configs=_app_configs(config),
     )
+
+
+def global_task_settings(config: StreamsConfig, settings: TaskSettings) -> TaskSettings:
+    """Return what global stores are filled with; the processing handler is asked if it is to."""
+    if config.processing_exception_handler_global_enabled:
+        return settings
+    return replace(settings, processing_handler=log_and_fail)
 
 
 def _operator_settings(config: StreamsConfig) -> OperatorSettings:

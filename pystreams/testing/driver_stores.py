@@ -8,13 +8,14 @@ store that does not exist, or is of another kind, is refused by name; there it i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pystreams.config.guarantee import IsolationLevel
 from pystreams.errors import TopologyError
+from pystreams.record import ProducedRecord, StaticMessage
+from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.serdes import StateSerde
-from pystreams.stores.contracts.spec import StoreEngine
 from pystreams.stores.contracts.state_store import StateStore
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.testing.plain_values import PlainValues, PlainWindows
@@ -91,6 +92,13 @@ def _words(form: str) -> str:
     return form.replace("key_value", "key-value").replace("_", " ")
 
 
-def build_in_memory(builder: StoreBuilder) -> StateStore:
-    """Make a store; its bytes are in memory, unless it keeps them in a way of its own."""
-    return (builder if builder.engine is None else builder.over(StoreEngine.IN_MEMORY)).build()
+def restore_stores(
+    state: ProcessorStateManager, changelogs: Mapping[str, Sequence[ProducedRecord]]
+) -> None:
+    """Apply changelog records, by store, to the stores of a task that have a changelog."""
+    for changelog in state.changelogs():
+        messages = [
+            StaticMessage(changelog.topic, changelog.partition, offset, *record)
+            for offset, record in enumerate(changelogs.get(state.store_of(changelog), ()))
+        ]
+        state.restore(changelog, messages)

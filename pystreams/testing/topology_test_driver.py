@@ -18,14 +18,13 @@ own with their own stream time, as at run time; Java's driver runs them all as o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pystreams.config import StreamsConfig
-from pystreams.config.resolution import Source
 from pystreams.errors import TopologyError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.record import Headers, OutputBuffer, ProducedRecord, StaticMessage
@@ -34,15 +33,16 @@ from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
-from pystreams.runtime.settings import build_as_asked, task_settings
 from pystreams.serdes import BYTES, Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
-from pystreams.testing.driver_stores import DriverStores, build_in_memory
+from pystreams.testing.driver_settings import driver_config, driver_task_settings
+from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
 from pystreams.testing.plain_values import PlainValues, PlainWindows
+from pystreams.testing.trace import TraceEvent, Tracer
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.graph.topology import Topology
 from pystreams.topology.plan.configuration_check import check_configured
@@ -62,6 +62,8 @@ class TopologyTestDriver:
         wall_clock_ms: Where the wall clock starts (ms).
         state_directory: Where persistent stores live; None keeps our stores in memory, and
             gives those of a user's own a temporary directory until `close`.
+        trace: Told what becomes of each record, as it happens: each `Hop` from node to node, each
+            `StateChange`, each record that is `Written`. `trace=print` shows it as text.
 
     Raises:
         TopologyError: The topology can't run.
@@ -75,9 +77,11 @@ class TopologyTestDriver:
         *,
         wall_clock_ms: int = 0,
         state_directory: Path | None = None,
+        trace: Callable[[TraceEvent], object] | None = None,
     ) -> None:
-        self._config = _config(config)
+        self._config = driver_config(config)
         self._plan = TopologyPlan(topology, self._config.application_id)
+        self._tracer = None if trace is None else Tracer(self._plan, self._config, trace)
         check_configured(topology, self._config)
         self._now_ms = wall_clock_ms
         self._state_directory = state_directory
@@ -250,6 +254,19 @@ class TopologyTestDriver:
             stores.update(task.state_manager.stores())
         return stores
 
+    def restore_stores(self, changelogs: Mapping[str, Sequence[ProducedRecord]]) -> None:
+        """Fill stores as their changelogs would, before the first record is piped.
+
+        Args:
+            changelogs: Changelog records by store; those of stores without one are left alone.
+        """
+        for task in self._tasks:
+            restore_stores(task.state_manager, changelogs)
+            task.revive()
+            task.start({}, self._now_ms)
+        if self._tracer is not None:
+            self._tracer.restored(changelogs)
+
     def close(self) -> None:
         """Close processors and stores."""
         for task in self._tasks:
@@ -276,7 +293,7 @@ class TopologyTestDriver:
         assert self._global_task is not None, "there are global stores"
         message = self._next_message(topic, record)
         self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
-        self._capture_all(self._global_task.outputs())
+        list(map(self._capture, self._global_task.outputs()))
 
     def _task(self, subtopology: Subtopology) -> StreamTask:
         topics = [
@@ -306,12 +323,12 @@ class TopologyTestDriver:
         return directory
 
     def _settings(self) -> TaskSettings:
-        return task_settings(
+        return driver_task_settings(
             self._config,
-            num_partitions=lambda _: 1,
-            async_calls=self._event_loop.calls,
-            build=build_in_memory if self._state_directory is None else build_as_asked,
+            in_memory=self._state_directory is None,
+            event_loop=self._event_loop,
             global_stores=GlobalStores(self._global_store),
+            trace=None if self._tracer is None else self._tracer.step,
         )
 
     def _global_store(self, name: str) -> StateStore | None:
@@ -332,7 +349,7 @@ class TopologyTestDriver:
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])
-        self._capture_all(task.outputs())
+        list(map(self._capture, task.outputs()))
 
     def _run(self) -> None:
         """Process record by record until nothing is ready, committing after each.
@@ -357,18 +374,16 @@ class TopologyTestDriver:
 
     def _commit(self, task: StreamTask) -> None:
         task.settle()
-        self._capture_all(task.outputs())
+        list(map(self._capture, task.outputs()))
         task.post_commit()
-
-    def _capture_all(self, outputs: Sequence[OutputBuffer]) -> None:
-        for output in outputs:
-            self._capture(output)
 
     def _capture(self, output: OutputBuffer) -> None:
         if not output.records:
             return
         records = list(output.records)
         output.records.clear()
+        if self._tracer is not None:
+            self._tracer.left(output.topic, records)
         output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
         self._produced.setdefault(output.topic, []).extend(records)
         if output.topic in self._plan.global_topics():
@@ -380,18 +395,6 @@ class TopologyTestDriver:
             return
         for record in records:
             self._enqueue(output.topic, record)
-
-
-def _config(config: StreamsConfig | Mapping[str, Any] | None) -> StreamsConfig:
-    if isinstance(config, StreamsConfig):
-        return config
-    defaults = {
-        "application.id": "test-driver",
-        "bootstrap.servers": "localhost:9092",
-        "outer.join.emit.interval.ms": 0,
-        "window.emit.interval.ms": 0,
-    }
-    return StreamsConfig.from_sources([Source("", config or {}), Source("", defaults)])
 
 
 RAW: Serde[bytes] = BYTES

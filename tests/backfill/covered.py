@@ -28,6 +28,7 @@ from pystreams import (
     serdes,
 )
 from pystreams.kernel.partitioner import partition_of
+from tests.backfill.global_topologies import global_tables
 from tests.backfill.in_process import Row
 from tests.backfill.session_topologies import cogroups, final_sessions, sessions
 from tests.backfill.table_topologies import foreign_key_joins, table_joins
@@ -384,6 +385,11 @@ CASES: dict[str, Case] = {
     "ready_aggregations": Case(ready_aggregations, LEFT, {"left": 3}),
     "held_values": Case(held_values, LEFT, {"left": 3, "answers": 3, "joined": 2}),
     "ticks": Case(ticks_to_chosen_topics, LEFT, {"left": 3, "busy": 2, "quiet": 2}),
+    "global_tables": Case(
+        global_tables,
+        LEFT + RIGHT + made_up("rows", 3, 200, num_partitions=2) + made_up("more", 6, 200),
+        {**BOTH, "rows": 2, "more": 3, "joined": 2},
+    ),
     "topic_with_a_history": Case(
         through_a_topic_with_a_history,
         LEFT + RIGHT + made_up("rows", 3, 200),

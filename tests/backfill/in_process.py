@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from pystreams import Headers, StreamsConfig, TaskId, TopicPartition, Topology
 from pystreams.backfill import PartitionReader
+from pystreams.backfill.plan.backfill_plan import BackfillPlan
 from pystreams.backfill.plan.partition_bounds import PartitionBounds
 from pystreams.backfill.plan.rows import HistoryMessage, Result, ResultBatch, ResultKind
 from pystreams.backfill.plan.stages import stages_of
 from pystreams.backfill.plan.turns import topics_in_turn, turn_in
+from pystreams.backfill.tasks.global_history import FilledGlobalStores, GlobalHistory
 from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.tasks.record_counts import TakenRecords
 from pystreams.backfill.tasks.task_input import fed_by_reader
 from pystreams.kernel.partitioner import partition_of
+from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.settings import task_settings
 from pystreams.testing.simulation import ManualClock
 from pystreams.testing.simulation.calls import InlineCalls
@@ -48,6 +51,28 @@ class Row:
         )
 
 
+@dataclass(frozen=True)
+class GlobalRows:
+    """Reads the rows of global tables, a few at a time; implements `PartitionReader`."""
+
+    rows: Sequence[Row]
+
+    @staticmethod
+    def of(plan: TopologyPlan, history: Sequence[Row]) -> GlobalHistory:
+        rows = [row for row in history if row.topic in plan.global_topics()]
+        partitions = {TopicPartition(row.topic, row.partition) for row in rows}
+        bounds = dict.fromkeys(partitions, PartitionBounds(0, len(rows), len(rows)))
+        return GlobalHistory("the only one", GlobalRows(rows), bounds)
+
+    def read(
+        self, partition: TopicPartition, bounds: PartitionBounds
+    ) -> Generator[Sequence[HistoryMessage]]:
+        own = [row for row in self.rows if (row.topic, row.partition) == partition]
+        own.sort(key=lambda row: row.offset)
+        for start in range(0, len(own), 50):
+            yield [row.message() for row in own[start : start + 50]]
+
+
 def run(
     topology: Topology,
     config: Mapping[str, object],
@@ -65,15 +90,24 @@ def run(
     plan = TopologyPlan(topology, settings.application_id)
     partitions = plan_partitions(plan, num_partitions)
     counts = {**num_partitions, **partitions.num_partitions}
+    directory.mkdir(exist_ok=True)
 
     def choose(topic: str, keys: Sequence[bytes | None], task: int) -> list[int]:
         count = counts.get(topic, 1)
         return [task % count if key is None else partition_of(key, count) for key in keys]
 
+    tasks = task_settings(
+        settings, async_calls=InlineCalls, num_partitions=lambda topic: counts[topic]
+    )
+    stores = FilledGlobalStores(
+        BackfillPlan.of(plan, settings, num_partitions),
+        tasks,
+        GlobalRows.of(plan, history),
+        now_ms=0,
+        root=lambda: directory.parent,
+    )
     shared = HistoryTaskSettings(
-        task_settings(
-            settings, async_calls=InlineCalls, num_partitions=lambda topic: counts[topic]
-        ),
+        replace(tasks, global_stores=GlobalStores(stores.find)),
         choose,
         settings.statestore_uncommitted_max_bytes,
         settings.statestore_cache_max_bytes,
@@ -112,6 +146,7 @@ def run(
             found = [row for batch in batches for row in batch.rows()]
             results += found
             sequences.append([result for result in found if result.kind is ResultKind.OUTPUT])
+    stores.close()
     return results
 
 

@@ -37,7 +37,11 @@ def live_run(
 ) -> Outcome:
     """Send the history through a live run with one partition a topic."""
     with TopologyTestDriver(topology, config, state_directory=directory) as driver:
-        for row in in_order(rows):
+        # Those of global tables are there before the others, all of them.
+        shared = set(topology.global_stores.values())
+        first = [row for row in rows if row.topic in shared]
+        others = [row for row in rows if row.topic not in shared]
+        for row in [*in_order(first), *in_order(others)]:
             driver.pipe_raw(row.topic, row.key, row.value, row.timestamp, row.headers)
         outputs = {
             topic: list(driver.produced_raw(topic))
@@ -47,7 +51,9 @@ def live_run(
         states = {
             store: records
             for store, opened in driver.get_all_state_stores().items()
-            if topology.stores[store].logging and (records := list(opened.changelog_records()))
+            if store not in topology.global_stores
+            and topology.stores[store].logging
+            and (records := list(opened.changelog_records()))
         }
         return Outcome(outputs, states)
 
@@ -83,7 +89,8 @@ def databases_in(directory: Path) -> dict[tuple[str, str, str], list[tuple[bytes
     Returns:
         The entries of all tasks, sorted, by sub-topology, store and column family.
     """
-    stages = sorted(directory.iterdir(), key=lambda path: int(path.name.rpartition("-")[0] or 0))
+    tasks = [path for path in directory.iterdir() if path.name != "global"]
+    stages = sorted(tasks, key=lambda path: int(path.name.rpartition("-")[0] or 0))
     found: dict[tuple[str, str, str], list[tuple[bytes, bytes]]] = {}
     for home in {path.name.rpartition("-")[2]: path for path in stages}.values():
         subtopology = home.name.rpartition("-")[2].partition("_")[0]

@@ -19,7 +19,6 @@ from pystreams.stores.kinds.key_value.kind import KEY_VALUE
 from pystreams.stores.kinds.session.kind import SESSION
 from pystreams.stores.kinds.versioned.kind import VERSIONED
 from pystreams.stores.kinds.window.kind import WINDOW
-from pystreams.topology.operators.joins.stream_global_join import StreamGlobalTableJoinOperator
 from tests.backfill.covered import CASES, COMPARED, Case, own_timestamps
 from tests.backfill.surface import (
     called_by,
@@ -37,18 +36,9 @@ each_set = pytest.mark.parametrize(
 )
 
 
-# A backfill refuses global stores: `test_store_checks`.
-REFUSED_OPERATORS = {StreamGlobalTableJoinOperator}
-REFUSED_OPERATIONS = {
-    "StreamsBuilder.add_global_store",
-    "StreamsBuilder.global_table",
-    "Topology.add_global_store",
-}
-
-
 @each_set
 def test_every_operator_is_in_a_case(cases: Mapping[str, Case]) -> None:
-    assert operators() - found_in(cases, operators_of) == REFUSED_OPERATORS
+    assert operators() - found_in(cases, operators_of) == set()
 
 
 @each_set
@@ -64,7 +54,7 @@ def test_every_kind_of_store_is_in_a_case(cases: Mapping[str, Case]) -> None:
 @each_set
 def test_every_operation_of_the_dsl_is_called_by_a_case(cases: Mapping[str, Case]) -> None:
     called = called_by(case.build for case in cases.values())
-    assert operations() - called == REFUSED_OPERATIONS
+    assert operations() - called == set()
 
 
 def found_in(cases: Mapping[str, Case], look: Callable[[Topology], set[Any]]) -> set[Any]:

@@ -9,10 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from examples import flights, flights_windows
-from examples.flights_loader import TOPICS, airline_rows, flight_rows, read_frame
+from examples import flights, flights_joins, flights_windows
+from examples.flights_loader import (
+    TOPICS,
+    airline_rows,
+    flight_rows,
+    read_frame,
+    scheduled_departure_ms,
+)
+from examples.flights_loader import Row as Loaded
 from pystreams import Topology
 from pystreams.cli.application.topology_loader import LoadingError, load_topology
 from tests.backfill.covered import spread
@@ -20,6 +28,7 @@ from tests.backfill.in_process import Row, run
 from tests.backfill.live import live_run, outcome_of
 from tests.backfill.on_spark import run_on_spark
 from tests.backfill.test_on_spark import in_order, without_unread_ends
+from tests.examples.flight_joins_by_pandas import flights_of, rows_to_join
 
 DIRECTORY = Path(flights.__file__).parent
 EVERY_SO_MANY = 400
@@ -34,12 +43,14 @@ class Example:
         config: Its configuration.
         rows: Makes the history, with one partition a topic.
         forgetting: Stores that forget by stream time, of which each partition has its own.
+        telling_partitions: Stores whose rows hold the partition of a record, or its offset.
     """
 
     build: Callable[[], Topology]
     config: Mapping[str, object]
     rows: Callable[[], list[Row]]
     forgetting: frozenset[str] = frozenset()
+    telling_partitions: frozenset[str] = frozenset()
 
 
 @functools.cache
@@ -48,7 +59,11 @@ def some_flights() -> list[Row]:
     frame = read_frame("flights").iloc[::EVERY_SO_MANY]
     assert frame["dep_time"].isna().any()
     loaded = flight_rows(frame)
-    records = [*airline_rows(loaded[0].timestamp_ms - 1), *loaded]
+    return as_history([*airline_rows(loaded[0].timestamp_ms - 1), *loaded])
+
+
+def as_history(records: Iterable[Loaded]) -> list[Row]:
+    """Number what is loaded, with one partition a topic."""
     offsets: dict[str, int] = {}
     rows = []
     for topic, key, value, timestamp_ms in records:
@@ -57,6 +72,14 @@ def some_flights() -> list[Row]:
         raw_key = None if key is None else key.encode()
         rows.append(Row(topic, 0, offset, timestamp_ms, raw_key, value.encode()))
     return rows
+
+
+@functools.cache
+def flights_to_join() -> list[Row]:
+    """A hundredth of some weeks' flights, the last of which leave each airport at once."""
+    frame = flights_of(days=30)
+    last = frame[scheduled_departure_ms(frame) == scheduled_departure_ms(frame).max()]
+    return as_history(rows_to_join(pd.concat([frame.drop(last.index).iloc[::100], last])))
 
 
 def flights_alone() -> list[Row]:
@@ -71,6 +94,14 @@ EXAMPLES = {
         flights_windows.config,
         flights_alone,
         forgetting=frozenset({"aircraft-days"}),
+    ),
+    "flights_joins": Example(
+        flights_joins.builder.build,
+        flights_joins.config,
+        flights_to_join,
+        telling_partitions=frozenset(
+            {"by-airport-Buffer", "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-0000000024"}
+        ),
     ),
 }
 each_example = pytest.mark.parametrize("example", EXAMPLES.values(), ids=EXAMPLES)
@@ -127,6 +158,8 @@ def test_three_partitions_end_with_the_stores_of_one(example: Example, tmp_path:
     found = outcome_of(results).states
     for store in example.forgetting:
         assert set(found.pop(store)) >= set(live.states.pop(store))
+    for store in example.telling_partitions:
+        assert len(found.pop(store)) == len(live.states.pop(store))
     assert {store: sorted(records) for store, records in found.items()} == {
         store: sorted(records) for store, records in live.states.items()
     }

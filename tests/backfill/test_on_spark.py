@@ -12,6 +12,7 @@ from pystreams import ConfigError
 from pystreams.backfill.plan.rows import Result, ResultKind
 from pystreams.backfill.spark.session import spark_session
 from pystreams.backfill.spark.shuffle_salts import salts_of, spark_hash
+from pystreams.topology.plan.topology_plan import TopologyPlan
 from tests.backfill.covered import CASES, CONFIG, SPREAD_CASES, Case, made_up
 from tests.backfill.in_process import run
 from tests.backfill.on_spark import run_on_spark
@@ -72,8 +73,8 @@ def check_equality(case: Case, tmp_path: Path) -> None:
     expected = run(case.build(), config, rows, case.num_partitions, tmp_path / "expected")
     done, found = run_on_spark(case.build(), config, case.rows, case.num_partitions, tmp_path)
 
-    by_stage = [stage.subtopology for stage in done.stages]
-    assert sorted(set(by_stage)) == list(range(len(set(by_stage))))
+    plan = TopologyPlan(case.build(), "app")
+    assert {stage.subtopology for stage in done.stages} == plan.by_id.keys()
     assert in_order(without_unread_ends(found)) == in_order(without_unread_ends(expected))
     assert outputs_are_numbered(found)
 

@@ -153,12 +153,3 @@ def test_command_refuses_it_too_whether_it_runs_or_only_plans(
     result = CliRunner().invoke(backfill, given)
 
     assert (result.exit_code, "store 'last'" in result.output) == (2, True), result.output
-
-
-def test_global_store_is_refused_before_anything_runs() -> None:
-    builder = StreamsBuilder()
-    people = builder.global_table("people", name="people", **TEXT)
-    builder.stream("left", **TEXT).join(people, lambda key, _: key, lambda _, row: row).to("out")
-
-    with pytest.raises(TopologyError, match="a backfill has no global stores"):
-        refuse(builder.build())

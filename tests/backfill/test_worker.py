@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pystreams import StreamsError, TopicPartition
-from pystreams.backfill.tasks.task_input import _by_partition, _Offsets, messages_of
+from pystreams.backfill.tasks.task_input import Offsets, _by_partition, messages_of
 from pystreams.backfill.tasks.worker import _by_task
 from tests.backfill.in_process import Row
 from tests.backfill.on_spark import SCHEMA
@@ -92,7 +92,7 @@ def test_batch_is_cut_where_the_next_task_begins() -> None:
 
 
 def test_gap_between_two_batches_is_found_unless_it_may_be() -> None:
-    strict, lax = _Offsets(gaps_allowed=False), _Offsets(gaps_allowed=True)
+    strict, lax = Offsets(gaps_allowed=False), Offsets(gaps_allowed=True)
     strict.check(PARTITION, [4, 5])
     lax.check(PARTITION, [4, 5])
 
@@ -103,7 +103,7 @@ def test_gap_between_two_batches_is_found_unless_it_may_be() -> None:
 
 @pytest.mark.parametrize("offsets", [[5], [4], [6, 7, 7], [7, 6]])
 def test_offset_that_comes_again_or_too_late_is_refused(offsets: list[int]) -> None:
-    seen = _Offsets(gaps_allowed=True)
+    seen = Offsets(gaps_allowed=True)
     seen.check(PARTITION, [4, 5])
 
     with pytest.raises(StreamsError, match=r"in-3 has offset \d more than once"):

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from pystreams.backfill.execution.global_rows import GlobalRows
 from pystreams.backfill.execution.progress import SparkJobs, StageProgress, StageWatch
 from pystreams.backfill.execution.stage_rows import ROWS, StageInput, in_task_order
 from pystreams.backfill.plan.backfill_plan import BackfillPlan
@@ -31,6 +32,7 @@ from pystreams.backfill.staging.directory import StagedStage, StagingDirectory
 from pystreams.backfill.staging.errors import told
 from pystreams.backfill.staging.stage_files import check_complete, counted
 from pystreams.backfill.tasks.event_times import add_event_times, needs_event_times
+from pystreams.backfill.tasks.global_history import GlobalHistory
 from pystreams.backfill.tasks.record_counts import StageCounts, TakenRecords
 from pystreams.backfill.tasks.result_files import WRITTEN_TYPE, WrittenRun, move_into_place
 from pystreams.backfill.tasks.worker import StageHistory, StageJob, run_reading_tasks, run_tasks
@@ -82,6 +84,7 @@ class Execution:
             if partition[0] not in internal
         }
         self._done: list[StagedStage] = []
+        self._global_rows = GlobalRows(plan, history, staging)
 
     def run(self) -> list[StagedStage]:
         """Run all stages that are not staged yet; return what all of them did.
@@ -92,6 +95,12 @@ class Execution:
             TopologyError: The topology can't be sent to workers, or wrote to a topic that has been
                 read already.
         """
+        try:
+            return self._run_all()
+        finally:
+            self._global_rows.remove()
+
+    def _run_all(self) -> list[StagedStage]:
         for position, stage in enumerate(self._plan.stages):
             staged = self._staging.finished_stage(position)
             begun = StageProgress(
@@ -144,7 +153,11 @@ class Execution:
         reader = self._history.reader if written is None else None
         with told(self._staging.path):
             attempt.mkdir()
-        job = self._job(stage, attempt, reader)
+        try:
+            global_history = self._global_rows.found()
+        except Exception as error:  # noqa: BLE001 - pyspark's, or py4j's where it has none
+            raise _failed(error, position) from None
+        job = self._job(stage, attempt, reader, global_history)
         payload = pack(job, "the topology (or its configuration)")
         num_tasks = self._plan.partitions.num_tasks[stage.subtopology.id]
         if reader is not None:
@@ -191,7 +204,13 @@ class Execution:
             .collect
         )
 
-    def _job(self, stage: Stage, attempt: Path, reader: PartitionReader | None) -> StageJob:
+    def _job(
+        self,
+        stage: Stage,
+        attempt: Path,
+        reader: PartitionReader | None,
+        global_history: GlobalHistory | None,
+    ) -> StageJob:
         """Return what workers are given; inner topics begin at 0."""
         start = {
             TopicPartition(topic, number): CommittedOffset(
@@ -209,6 +228,7 @@ class Execution:
             self._staging.path,
             attempt.resolve(),
             worker_set_up(),
+            global_history,
         )
 
     def _bounds_of(self, stage: Stage) -> dict[TopicPartition, PartitionBounds]:

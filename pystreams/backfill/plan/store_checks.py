@@ -1,8 +1,7 @@
 """Stores that a backfill could not hand over, refused before it runs.
 
 A backfill gives its state as changelog records, when a task has read its whole history. A store of
-a user's own that has a changelog and can't be given so would end it there, hours later. And global
-stores have no past.
+a user's own that has a changelog and can't be given so would end it there, hours later.
 """
 
 from __future__ import annotations
@@ -14,31 +13,6 @@ from pystreams.topology.plan.topology_plan import TopologyPlan
 
 
 def refuse_stores(plan: TopologyPlan) -> None:
-    """Refuse what a backfill can't give a task, or can't hand over.
-
-    Raises:
-        TopologyError: There is a global store, or one without a dump.
-    """
-    refuse_global_stores(plan)
-    refuse_stores_without_dump(plan)
-
-
-def refuse_global_stores(plan: TopologyPlan) -> None:
-    """Refuse global stores: a task of the past would find them as they are now.
-
-    Raises:
-        TopologyError: There is one; says what to do.
-    """
-    for store, topic in plan.topology.global_stores.items():
-        raise TopologyError(
-            f"global store {store!r} (topic {topic!r}): a backfill has no global stores, as "
-            "records of the past would meet today's rows. Read the topic as a table and join by "
-            "its key, or by a foreign key, which a backfill does by time; or start the application "
-            "live, from the beginning of its topics, without a backfill"
-        )
-
-
-def refuse_stores_without_dump(plan: TopologyPlan) -> None:
     """Refuse stores with a changelog whose class does not write `changelog_records`.
 
     Builds each store once, and opens none.

@@ -102,7 +102,8 @@ class WantedTopics:
             plan: The topology's plan.
             begun: What was begun before; None when nothing was.
         """
-        names, patterns = tuple(plan.source_topics()), tuple(plan.source_patterns())
+        names = (*plan.source_topics(), *plan.global_topics())
+        patterns = tuple(plan.source_patterns())
         written = frozenset(plan.sink_topics())
         if begun is None:
             return cls(names, patterns, written=written)

@@ -4,6 +4,7 @@
       .lock                           held by the driver that runs, or by those who publish
       begun.json                      what the backfill is of; written first
       stage-1.<attempt>/              written by Spark, for one driver
+      stage-global.<run>/             rows of global tables, for the workers of one driver
       stage-0/                        such a directory when it is whole, renamed
         _stage.json                   its counts, and the attempt it came from
         kind=0/name=counts/task=3/*.parquet
@@ -132,6 +133,10 @@ class StagingDirectory:
     def new_attempt(self, position: int) -> Path:
         """Return the directory that a driver writes a stage to; nobody else has it."""
         return self.path / f"{self.stage_path(position).name}.{uuid.uuid4().hex[:12]}"
+
+    def new_global_rows(self) -> Path:
+        """Return the directory that a driver writes the rows of global tables to; as an attempt."""
+        return self.path / f"stage-global.{uuid.uuid4().hex[:12]}"
 
     @contextmanager
     def held(self) -> Iterator[None]:

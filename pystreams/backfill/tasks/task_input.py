@@ -43,7 +43,7 @@ def fed_with_rows(
     Raises:
         StreamsError: An offset is there twice, or is missing; or as `HistoryTask.feed`.
     """
-    offsets = _Offsets(gaps_allowed=gaps_allowed)
+    offsets = Offsets(gaps_allowed=gaps_allowed)
     for rows in given:
         if task.topics_in_turn:
             for partition, own in _in_turn(number, rows):
@@ -94,7 +94,7 @@ def fed_by_reader(
             taken.add(sum(map(len, batch.values())))
 
 
-class _Offsets:
+class Offsets:
     """Sees that each offset of a partition comes once and, unless gaps may be, none is missing."""
 
     def __init__(self, *, gaps_allowed: bool) -> None:

@@ -34,6 +34,7 @@ from pystreams.backfill.spark.failures import WorkerFailureError
 from pystreams.backfill.spark.pickling import unpack
 from pystreams.backfill.spark.worker_logging import SetUp
 from pystreams.backfill.staging.directory import begun_identity
+from pystreams.backfill.tasks.global_history import FilledGlobalStores, GlobalHistory
 from pystreams.backfill.tasks.history_task import HistoryTask, HistoryTaskSettings
 from pystreams.backfill.tasks.key_partitions import partitions_of
 from pystreams.backfill.tasks.record_counts import TakenRecords
@@ -44,9 +45,14 @@ from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.garbage_collection import collected_seldom
 from pystreams.runtime.adapters.event_loop import EventLoop
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
+from pystreams.runtime.core.global_stores import GlobalStores
+from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.settings import of_one_thread, task_settings
 
 _ROWS_AT_A_TIME = 1000
+
+_global_stores: dict[str, FilledGlobalStores] = {}
+"""Those of this process, by their run: tasks come one after the other, in one thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class StageJob:
         staging: The staging directory, which every worker must reach.
         attempt: The directory in it that this attempt of the stage writes to.
         set_up_logging: What each worker calls first; see `worker_logging`.
+        global_history: What global stores are filled from; None where there are none.
     """
 
     backfill: BackfillPlan
@@ -87,6 +94,7 @@ class StageJob:
     staging: Path
     attempt: Path
     set_up_logging: SetUp | None = None
+    global_history: GlobalHistory | None = None
 
     def settings(self) -> HistoryTaskSettings:
         """Return what its tasks share."""
@@ -102,8 +110,12 @@ class StageJob:
             num_partitions=lambda topic: counts.get(topic, 1),
             async_calls=EventLoop().calls,
         )
+        own = of_one_thread(settings, config.statestore_read_cache_max_bytes)
+        if self.global_history is not None:
+            stores = _global_stores_here(self, self.global_history, settings)
+            own = replace(own, global_stores=GlobalStores(stores.find))
         return HistoryTaskSettings(
-            of_one_thread(settings, config.statestore_read_cache_max_bytes),
+            own,
             choose,
             config.statestore_uncommitted_max_bytes,
             config.statestore_cache_max_bytes,
@@ -222,6 +234,19 @@ def _run_task(
         for results in chain(given, task.finish()):
             files.write(results)
         return task.dropped_records
+
+
+def _global_stores_here(
+    job: StageJob, history: GlobalHistory, settings: TaskSettings
+) -> FilledGlobalStores:
+    """Return the global stores of this process; those of a run before are closed."""
+    if history.run not in _global_stores:
+        while _global_stores:
+            _global_stores.popitem()[1].close()
+        _global_stores[history.run] = FilledGlobalStores(
+            job.backfill, settings, history, job.started_ms, lambda: _local_directory(0)
+        )
+    return _global_stores[history.run]
 
 
 def _require_staging(staging: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from pystreams.errors import StreamsError
 from pystreams.serdes import BYTES, Serde, filled
-from pystreams.topology.graph.nodes import SinkNode
 
 if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
@@ -60,10 +58,11 @@ def serdes_of_topic(plan: TopologyPlan, config: StreamsConfig, topic: str) -> To
     Raises:
         UsageError: The topology has no such topic; names those it has.
     """
-    for key_serde, value_serde in _found(plan, topic):
+    found = plan.serdes_of_topic(topic)
+    if found is not None:
         return TopicSerdes(
-            filled(key_serde, config.default_key_serde) or BYTES,
-            filled(value_serde, config.default_value_serde) or BYTES,
+            filled(found[0], config.default_key_serde) or BYTES,
+            filled(found[1], config.default_value_serde) or BYTES,
         )
     known = sorted({*plan.source_topics(), *plan.sink_topics(), *plan.repartition_topics()})
     patterns = [f"those that match {pattern.pattern}" for pattern in plan.source_patterns()]
@@ -71,14 +70,3 @@ def serdes_of_topic(plan: TopologyPlan, config: StreamsConfig, topic: str) -> To
         f"the topology neither reads nor writes a topic {topic!r}: its topics are "
         f"{', '.join([*known, *patterns])}"
     )
-
-
-def _found(plan: TopologyPlan, topic: str) -> Iterator[tuple[Serde[Any] | None, Serde[Any] | None]]:
-    """Give the serdes of the source that reads a topic, and of the sinks that write to it."""
-    source = plan.source_of_topic(topic)
-    if source is not None:
-        yield source.key_serde, source.value_serde
-    sinks = (node for node in plan.topology.nodes.values() if isinstance(node, SinkNode))
-    for sink in sinks:
-        if isinstance(sink.topic, str) and plan.topic_name(sink.topic) == topic:
-            yield sink.key_serde, sink.value_serde

@@ -198,7 +198,8 @@ class _Backfill:
         reader, path = self._history.reader()
         broker_partitions = {}
         if self._admin is not None:
-            wanted = {*self._plan.source_topics(), *self._plan.sink_topics()}
+            plan = self._plan
+            wanted = {*plan.source_topics(), *plan.global_topics(), *plan.sink_topics()}
             patterns = self._plan.source_patterns()
             broker_partitions = {
                 topic: count

@@ -295,7 +295,7 @@ def _run_here(
     from pystreams.cli.processes.child_reports import report_to_parent
     from pystreams.cli.processes.children import stop_with_parent
     from pystreams.cli.processes.client_run import run_until_stopped
-    from pystreams.cli.processes.http_server import http_server
+    from pystreams.cli.processes.http_server import http_server, told_where_it_is_served
     from pystreams.cli.processes.standard_output import print_lines_at_once
     from pystreams.cli.processes.stop_request import StopRequest
     from pystreams.kernel.loggers import get_logger
@@ -309,6 +309,7 @@ def _run_here(
     if options.is_child or options.reloaded:
         stop_with_parent(stop)
     with stop.by_signals():
+        config = told_where_it_is_served(config, http, options.process_number)
         streams = KafkaStreams(loaded.topology, config)
         if options.report:
             report_to_parent(streams.statistics)

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pystreams.errors import ConfigError
+from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 if TYPE_CHECKING:
     from pystreams.cli.options.http import HttpFlags
+    from pystreams.config import StreamsConfig
     from pystreams.runtime.application.kafka_streams import KafkaStreams
+
+
+def told_where_it_is_served(
+    config: StreamsConfig, flags: HttpFlags, process_number: int | None
+) -> StreamsConfig:
+    """Return the configuration that tells the group where the process answers, if it is clear.
+
+    Raises:
+        UsageError: It is no address.
+    """
+    address = flags.address(process_number)
+    if address is None or config.application_server:
+        return config
+    host, port = address
+    if not port or host in ("0.0.0.0", "::"):  # noqa: S104 - nothing listens here
+        return config
+    return replace(config, application_server=str(HostInfo(host, port)))
 
 
 def http_server(

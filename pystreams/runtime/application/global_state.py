@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from pystreams.config import IsolationLevel, StreamsConfig
 from pystreams.errors import StateStoreCorruptedError, StoreNotAvailableError, StreamsError
-from pystreams.runtime.core.error_handlers import log_and_fail
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
-from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.loop.global_stream_thread import GlobalParts, GlobalStreamThread
 from pystreams.runtime.loop.thread_metrics import Metrics, global_metrics
 from pystreams.runtime.queries.local_stores import local_store, views_of
 from pystreams.runtime.queries.query_execution import StateQueryRequest, query_global_store
 from pystreams.runtime.queries.query_results import StateQueryResult
+from pystreams.runtime.settings import global_task_settings
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.stores.contracts.local_store import LocalStore
@@ -67,7 +65,9 @@ class GlobalState:
         """
         if not self.wanted:
             return True
-        self._task = GlobalTask(self._plan, global_task_settings(config, parts), counts)
+        self._task = GlobalTask(
+            self._plan, global_task_settings(config, parts.task_settings), counts
+        )
         self._thread = thread = global_stream_thread(
             self._task, config, parts, self._stop, self._failed
         )
@@ -143,14 +143,6 @@ class GlobalState:
         if thread is None or self._task is None or not thread.filled.is_set():
             return None
         return self._task.state.stores()[name]
-
-
-def global_task_settings(config: StreamsConfig, parts: ThreadParts) -> TaskSettings:
-    """Return what global stores are filled with; the processing handler is asked if it is to."""
-    settings = parts.task_settings
-    if config.processing_exception_handler_global_enabled:
-        return settings
-    return replace(settings, processing_handler=log_and_fail)
 
 
 def global_stream_thread(

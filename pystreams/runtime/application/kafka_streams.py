@@ -27,14 +27,14 @@ from pystreams.runtime.adapters.prometheus import PrometheusEndpoint
 from pystreams.runtime.adapters.state_directory import StateDirectory
 from pystreams.runtime.application.client_metrics import client_metrics
 from pystreams.runtime.application.client_state import State
-from pystreams.runtime.application.embedding import EmbeddedClient
+from pystreams.runtime.application.discovering import DiscoveringClient
+from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.loop.statistics import Statistics, total
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.maintenance.earlier_topology import EarlierTopology
 from pystreams.runtime.maintenance.state_cleaner import StateCleaner
 from pystreams.runtime.ports import ClientFactory
@@ -58,7 +58,7 @@ _log = get_logger("pystreams.client")
 R = TypeVar("R")
 
 
-class KafkaStreams(EmbeddedClient):
+class KafkaStreams(DiscoveringClient):
     """Runs a topology.
 
     `start` returns at once; `wait` blocks until the application has stopped; `close` stops it.
@@ -97,7 +97,6 @@ class KafkaStreams(EmbeddedClient):
         self._clients = clients or ConfluentClients(self._config)
         self._clock = clock or SystemClock()
         self._client_id = self._config.client_id or self._config.application_id
-        self._threads: list[StreamThread] = []
         self._global = GlobalState(self._plan, self._fail)
         self._topics: TopicManager | None = None
         self._running_threads: list[threading.Thread] = []
@@ -253,10 +252,6 @@ class KafkaStreams(EmbeddedClient):
             return shared
         return query_tasks(request, self._tasks_with(store), topics.num_partitions_of_store(store))
 
-    def metadata_for_local_threads(self) -> list[ThreadMetadata]:
-        """Return what the stream threads and their tasks are doing."""
-        return [thread.metadata() for thread in self._threads]
-
     def statistics(self) -> Statistics:
         """Return the application's numbers; approximate while it runs."""
         return total(self.state.value, [thread.statistics() for thread in self._threads])
@@ -320,6 +315,7 @@ class KafkaStreams(EmbeddedClient):
             partitions = topics.prepare()
             earlier.keep(partitions)
             self._topics = topics
+            self._discovery = Discovery(self._plan, config, admin, topics, self._clock)
             accepted = config.accepted_source_topic_ids
             inputs = InputTopics(self._plan, admin, accepted, exactly_once=config.exactly_once)
             watch = TopicWatch(inputs, topics.partition_counts, self._stop)

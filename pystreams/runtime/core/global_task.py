@@ -88,7 +88,7 @@ class GlobalTask:
         self._sources = {
             source.node.topics[0]: source
             for part in self._plan.global_subtopologies
-            for source in compile_subtopology(self._plan, part, operators)
+            for source in compile_subtopology(self._plan, part, operators, self._settings.trace)
         }
         self._queues = {partition: self._queue(partition) for partition in self.state.partitions()}
         operators.init_processors()
@@ -138,7 +138,7 @@ class GlobalTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers to drain: those of dead letters."""
-        return self._operators.outputs_with_dead_letters(self._queues.values())
+        return self._operators.all_outputs(self._queues)
 
     def commit(self) -> None:
         """Make the stores durable with their offsets."""

@@ -123,7 +123,8 @@ class StreamTask:
         self._use(self._new_context())
         self._operators.state_directory = self.state_manager.directory
         self._operators.committed_numbers.start(committed.values())
-        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators)
+        trace = self._settings.trace
+        self._sources = compile_subtopology(self._plan, self._subtopology, self._operators, trace)
         queues = [self._queue(partition, committed.get(partition)) for partition in self.partitions]
         self.state_manager.positions.start({key: at.next_offset for key, at in committed.items()})
         idle_ms = self._settings.max_task_idle_ms
@@ -309,8 +310,7 @@ class StreamTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return all buffers to drain: changelogs and topics."""
-        operators, queues = self._operators, self._group.queues.values()
-        return [*self.state_manager.outputs(), *operators.outputs_with_dead_letters(queues)]
+        return [*self.state_manager.outputs(), *self._operators.all_outputs(self._group.queues)]
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""

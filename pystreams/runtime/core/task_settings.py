@@ -12,7 +12,7 @@ from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.state.store_settings import StoreSettings
 from pystreams.topology.contracts.extractors import TimestampExtractor
 from pystreams.topology.contracts.held_records import AsyncCalls
-from pystreams.topology.contracts.operator import OperatorSettings
+from pystreams.topology.contracts.operator import OperatorSettings, TraceStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,7 @@ class TaskSettings:
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
         global_stores: Those of the process.
         app_configs: All of the configuration by Kafka's names, for processors that ask.
+        trace: Put around the step of each node, for those who want to see every hop.
     """
 
     timestamp_extractor: TimestampExtractor
@@ -49,3 +50,4 @@ class TaskSettings:
     topic_entries: Callable[[str], bytes] = lambda _: b""
     global_stores: GlobalStores = field(default_factory=GlobalStores)
     app_configs: Mapping[str, Any] = field(default_factory=dict)
+    trace: TraceStep | None = None

@@ -96,9 +96,8 @@ class StreamThread:
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
         )
-        restorer_id = f"{self.name}-restore-consumer"
         self._restorer = Restorer(
-            lambda: parts.clients.restore_consumer(restorer_id),
+            lambda: parts.clients.restore_consumer(f"{self.name}-restore-consumer"),
             parts.admin,
             parts.clock,
             parts.restore_listener,
@@ -343,7 +342,8 @@ class StreamThread:
     # ------------------------------------------------------------------ group membership
 
     def _make_consumer(self) -> ConsumerPort:
-        return self._parts.clients.consumer(f"{self.name}-consumer", self._instance_id)
+        client_id = self._parts.identity.consumer_id(self.name)
+        return self._parts.clients.consumer(client_id, self._instance_id)
 
     def _rejoin(self, error: TaskMigratedError) -> None:
         """Drop what may belong to somebody else and join the group again with a new client."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pystreams.ids import TaskId, TopicPartition
@@ -19,6 +20,8 @@ class TaskMetadata:
         lag_records: Records known to wait; None when nothing is known.
         stream_time_ms: The highest timestamp it has seen (ms), -1 for none.
         stores: Its stores' names.
+        changelogs: The stores that have changelogs, by these.
+        restored_offsets: The next offsets to restore of those that restore.
     """
 
     task_id: TaskId
@@ -28,6 +31,8 @@ class TaskMetadata:
     lag_records: int | None
     stream_time_ms: int
     stores: tuple[str, ...]
+    changelogs: Mapping[TopicPartition, str]
+    restored_offsets: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

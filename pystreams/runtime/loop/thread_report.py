@@ -79,6 +79,7 @@ class ThreadReport:
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         asked = self._asked.get(task, _NOTHING)
+        state = task.state_manager
         return TaskMetadata(
             task_id=task.task_id,
             state=task.state.value,
@@ -86,7 +87,9 @@ class ThreadReport:
             processed_records=task.counts.processed,
             lag_records=asked.lag if asked.known else None,
             stream_time_ms=task.time.stream_time,
-            stores=tuple(task.state_manager.stores()),
+            stores=tuple(state.stores()),
+            changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
+            restored_offsets=self._restorer.next_offsets(task.task_id),
         )
 
     def publish_if_due(self) -> None:

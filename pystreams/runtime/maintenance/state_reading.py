@@ -168,20 +168,23 @@ class StateReader:
                     if entry is not None:
                         yield entry
 
+    def changelog_records(self) -> Iterator[ProducedRecord]:
+        """Give changelog records that restore the store, those of all tasks.
+
+        Raises:
+            StateStoreError: As `entries`.
+        """
+        for stored in self._stores:
+            with self._opened(stored) as store:
+                yield from store.changelog_records()
+
     def _entry(
         self, task_id: TaskId, record: ProducedRecord, wanted: bytes | None
     ) -> StoredEntry | None:
         logged, value, timestamp, _ = record
-        kind = self._builder.spec.kind
-        layout = kind.key_layout
-        data = logged or b""
-        key = data[layout.head_bytes : len(data) - layout.tail_bytes]
+        key, times = self._builder.spec.parts_of_key(logged or b"")
         if value is None or (wanted is not None and key != wanted):
             return None
-        times = {
-            name: int(unpack_long(data, len(data) - time.from_end)[0]) + time.plus_ms
-            for name, time in kind.key_times(self._builder.spec.retention).items()
-        }
         read_key = _reader(self.key_serde, self._topic)
         read_value = _reader(self._value_serde, self._topic)
         return StoredEntry(task_id, read_key(key), times, read_value(value), timestamp)

@@ -109,6 +109,14 @@ class Restorer:
             remaining[task_id] = remaining.get(task_id, 0) + restore.remaining_records
         return remaining
 
+    def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:
+        """Return how far the changelogs of a task are that restore; from any thread."""
+        return {
+            changelog: restore.next_offset
+            for changelog, restore in list(self._restores.items())
+            if restore.state.task_id == task_id
+        }
+
     def lags(self) -> dict[TopicPartition, int]:
         """Ask how many offsets the followed changelogs are ahead of their stores, at most.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pystreams.config import StreamsConfig
 from pystreams.ids import TopicPartition
 from pystreams.kernel.clock import Clock
+from pystreams.runtime.cluster.streams_metadata import client_id_with
 from pystreams.runtime.core.task_settings import TaskSettings
 from pystreams.runtime.ports import AdminPort, ClientFactory
 from pystreams.runtime.settings import ThreadSettings
@@ -30,12 +31,14 @@ class ProcessIdentity:
         group_instance_id: Its identity in the group, stable across restarts.
         survives: Whether the identity was there before this run, and so may be for the next: then
             a static member stays in its group when it stops.
+        application_server: Where it answers, `host:port`; empty if it does not say.
     """
 
     process_id: str
     client_id: str
     group_instance_id: str
     survives: bool
+    application_server: str = ""
 
     @classmethod
     def of(cls, config: StreamsConfig, process_id: str, *, kept: bool) -> ProcessIdentity:
@@ -52,7 +55,12 @@ class ProcessIdentity:
             client_id=config.client_id or identity,
             group_instance_id=config.group_instance_id or identity,
             survives=kept or bool(config.group_instance_id),
+            application_server=config.application_server,
         )
+
+    def consumer_id(self, thread: str) -> str:
+        """Return the client id of a thread's consumer, which the whole group sees."""
+        return client_id_with(f"{thread}-consumer", self.application_server)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

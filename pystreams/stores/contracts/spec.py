@@ -294,6 +294,16 @@ class StoreSpec:
         """
         return self.kind.changelog_defaults(self.retention, additional_retention_ms)
 
+    def parts_of_key(self, logged: bytes) -> tuple[bytes, dict[str, int]]:
+        """Return the record's key in a logged key, and the times (ms) beside it, by name."""
+        layout = self.kind.key_layout
+        times = {
+            name: int.from_bytes(logged[len(logged) - time.from_end :][:8], signed=True)
+            + time.plus_ms
+            for name, time in self.kind.key_times(self.retention).items()
+        }
+        return logged[layout.head_bytes : len(logged) - layout.tail_bytes], times
+
     @property
     def metrics_scope(self) -> str:
         """The store's type in the tags of its metrics, as Kafka's suppliers name it.

@@ -22,14 +22,16 @@ from typing import Any
 from pystreams.config import StreamsConfig
 from pystreams.errors import StreamsError
 from pystreams.ids import TopicPartition
-from pystreams.runtime.application.global_state import (
-    global_stream_thread,
-    global_task_settings,
-)
+from pystreams.runtime.application.global_state import global_stream_thread
 from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.loop.stream_thread import StreamThread
-from pystreams.runtime.settings import ThreadSettings, recording_of, task_settings
+from pystreams.runtime.settings import (
+    ThreadSettings,
+    global_task_settings,
+    recording_of,
+    task_settings,
+)
 from pystreams.runtime.tasks.thread_parts import ProcessIdentity, ThreadParts
 from pystreams.runtime.topics.input_topics import InputTopics
 from pystreams.stores.contracts.key_value import StateStore
@@ -62,7 +64,7 @@ class SimulatedGlobalState:
         counts: Mapping[str, int],
         stop: threading.Event,
     ) -> None:
-        self.task = GlobalTask(plan, global_task_settings(config, parts), counts)
+        self.task = GlobalTask(plan, global_task_settings(config, parts.task_settings), counts)
         self.thread = global_stream_thread(self.task, config, parts, stop)
 
 

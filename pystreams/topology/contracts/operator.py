@@ -34,6 +34,10 @@ from pystreams.topology.contracts.processor import Cancellable, PunctuationType,
 Step = Callable[[Any, Any, int, Headers], None]
 """Handles one record: (key, value, timestamp in ms, headers)."""
 
+TraceStep = Callable[[str, Step], Step]
+"""Given a node's name and step, returns the step that stands in its place: one that tells of each
+record before it hands it on."""
+
 STREAM_TIME_PREFIX = "stream-time "
 """Begins the names under which stream times are committed: where there is no room for all numbers,
 these are left out first."""

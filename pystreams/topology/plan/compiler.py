@@ -9,7 +9,13 @@ from typing import Any
 
 from pystreams.kernel.partitioner import partition_of
 from pystreams.record import Headers, OutputBuffer
-from pystreams.topology.contracts.operator import NodeContext, Step, TaskContext, fan_out
+from pystreams.topology.contracts.operator import (
+    NodeContext,
+    Step,
+    TaskContext,
+    TraceStep,
+    fan_out,
+)
 from pystreams.topology.contracts.windowed_serdes import WindowedStreamPartitioner
 from pystreams.topology.graph.nodes import ProcessorNode, RecordForRouting, SinkNode, SourceNode
 from pystreams.topology.graph.subtopologies import Subtopology
@@ -34,12 +40,21 @@ class CompiledSource:
 
 
 def compile_subtopology(
-    plan: TopologyPlan, subtopology: Subtopology, task: TaskContext
+    plan: TopologyPlan,
+    subtopology: Subtopology,
+    task: TaskContext,
+    trace: TraceStep | None = None,
 ) -> list[CompiledSource]:
     """Attach all nodes of a sub-topology to a task; children that are not of it get nothing.
 
     The task's stores must be open. Processors are made here and initialised later, by the
     actions they leave with `task.on_init`.
+
+    Args:
+        plan: The topology's plan.
+        subtopology: What is compiled.
+        task: What the nodes are attached to.
+        trace: Puts something around the step of each node.
 
     Returns:
         The sources, in the order they were added.
@@ -51,12 +66,18 @@ def compile_subtopology(
         node = topology.nodes[name]
         children = {child: steps[child] for child in topology.children(name) if child in steps}
         if isinstance(node, SinkNode):
-            steps[name] = _attach_sink(node, task)
+            step = _attach_sink(node, task)
         elif isinstance(node, ProcessorNode):
             context = NodeContext(name, task, children, frozenset(node.stores))
-            steps[name] = node.operator.attach(context)
+            step = node.operator.attach(context)
         else:
-            sources.append(CompiledSource(node, fan_out(list(children.values()))))
+            step = fan_out(list(children.values()))
+        if trace is not None:
+            step = trace(name, step)
+        if isinstance(node, SourceNode):
+            sources.append(CompiledSource(node, step))
+        else:
+            steps[name] = step
     sources.reverse()
     return sources
 

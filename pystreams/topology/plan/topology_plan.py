@@ -10,8 +10,10 @@ Source: Kafka Streams' `InternalTopologyBuilder.topicGroups`.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from pystreams.errors import TopologyError
+from pystreams.serdes import Serde
 from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.stores.store_builder import StoreBuilder
 from pystreams.topology.graph.nodes import (
@@ -234,6 +236,21 @@ class TopologyPlan:
         if source is None:
             return None
         return self._subtopology_of_node[source.name]
+
+    def serdes_of_topic(self, topic: str) -> tuple[Serde[Any] | None, Serde[Any] | None] | None:
+        """Return the serdes of a topic (by real name); None where nothing reads or writes it.
+
+        Those of the source that reads it, else of the first sink that writes to it; None in them
+        stands for the configured default.
+        """
+        source = self.source_of_topic(topic)
+        if source is not None:
+            return source.key_serde, source.value_serde
+        sinks = (node for node in self.topology.nodes.values() if isinstance(node, SinkNode))
+        for sink in sinks:
+            if isinstance(sink.topic, str) and self.topic_name(sink.topic) == topic:
+                return sink.key_serde, sink.value_serde
+        return None
 
     def subtopologies_writing(self, repartition_topic: str) -> list[Subtopology]:
         """Return the sub-topologies with a sink on a repartition topic (unprefixed name)."""

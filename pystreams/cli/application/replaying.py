@@ -1,0 +1,221 @@
+"""A replay: a topology over a slice of its input, in the test driver. Nothing is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pystreams.cli.display.replayed import Show, SourceRecord
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.runtime.maintenance.input_slice import (
+    SliceBounds,
+    Span,
+    records_by_time,
+    spans_of,
+)
+from pystreams.testing.topology_test_driver import TopologyTestDriver
+from pystreams.testing.trace import TopicReader, TraceEvent, Written
+from pystreams.topology.plan.partition_plan import topics_of_source
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pystreams.cli.application.followed_key import FollowedKey
+    from pystreams.cli.application.initial_state import InitialState
+    from pystreams.config import StreamsConfig
+    from pystreams.record import ConsumedMessage
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.topology.graph.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySlice:
+    """What is read.
+
+    Attributes:
+        spans: Offsets of the source topics' partitions.
+        global_spans: Offsets of those of global tables, which are filled first.
+    """
+
+    spans: Mapping[TopicPartition, Span]
+    global_spans: Mapping[TopicPartition, Span]
+
+    @property
+    def num_offsets(self) -> int:
+        """How many offsets the source topics' spans have; markers of transactions count, too."""
+        return sum(span.end - span.first for span in self.spans.values())
+
+
+@dataclass(slots=True)
+class ReplayCounts:
+    """What was replayed.
+
+    Attributes:
+        records: How many records were processed.
+        followed: How many of them are of the key that is followed; all without one.
+        written: How many records would be written, those followed, by topic.
+    """
+
+    records: int
+    followed: int
+    written: Counter[str]
+
+
+def slice_of(
+    clients: ConfluentClients,
+    plan: TopologyPlan,
+    topics: Sequence[str],
+    bounds: SliceBounds,
+) -> ReplaySlice:
+    """Return what a replay reads.
+
+    Args:
+        clients: Of the application.
+        plan: The topology's plan.
+        topics: The topics that are read; none for all that the topology reads.
+        bounds: Where the slice begins and ends.
+
+    Raises:
+        StreamsError: A topic is not there, or not read by the topology; there are no records.
+    """
+    admin = clients.admin()
+    counts = admin.partition_counts()
+    internal = plan.repartition_topics()
+    read = {topic for node in plan.sources() for topic in topics_of_source(plan, node, counts)}
+    read |= set(plan.source_topics())
+    known = sorted(read - internal.keys())
+    for topic in topics:
+        if topic not in known:
+            raise StreamsError(f"the topology does not read topic {topic!r}; it reads {known}")
+    wanted = list(topics or known)
+    if bounds.from_ms is None:
+        _check_known(wanted, bounds)
+    for topic in (*wanted, *plan.global_topics()):
+        if topic not in counts:
+            raise StreamsError(
+                f"topic {topic!r}, which the topology reads, does not exist: name those that do "
+                "with --topic, or the broker that has it with -c bootstrap.servers=..."
+            )
+    partitions = [TopicPartition(topic, at) for topic in wanted for at in range(counts[topic])]
+    held = [
+        TopicPartition(at, number) for at in plan.global_topics() for number in range(counts[at])
+    ]
+    found = ReplaySlice(
+        spans_of(admin, partitions, bounds), spans_of(admin, held, SliceBounds(to_ms=bounds.to_ms))
+    )
+    if not found.num_offsets:
+        ends = ", ".join(f"{at} ends at {span.end}" for at, span in found.spans.items())
+        raise StreamsError(f"there are no records in this slice ({ends}): widen --from and --to")
+    return found
+
+
+def _check_known(topics: Sequence[str], bounds: SliceBounds) -> None:
+    """Refuse to guess where topics begin: a state may tell of repartition topics only."""
+    known = {partition.topic for partition in bounds.first_offsets or ()}
+    unknown = sorted(set(topics) - known)
+    if unknown:
+        raise StreamsError(
+            f"the state does not tell up to where it covers {', '.join(unknown)}: its stores are "
+            "filled from repartition topics, or by a backfill. Say where the slice begins, --from "
+            "TIME"
+        )
+
+
+class Replay:
+    """Runs a topology over a slice; its stores are in memory, its results are told.
+
+    Every sub-topology is one task, whatever partitions its input has.
+
+    Args:
+        topology: The topology.
+        config: The application's configuration. Caches are off, so that each change is seen.
+        show: Told of each event that is followed, with the record that led to it.
+        key: The key that is followed; None for all.
+    """
+
+    def __init__(
+        self, topology: Topology, config: StreamsConfig, show: Show, key: FollowedKey | None
+    ) -> None:
+        self._topology = topology
+        self._plan = TopologyPlan(topology, config.application_id)
+        self._readers: dict[str, TopicReader] = {}
+        self._config = replace(
+            config,
+            statestore_cache_max_bytes=0,
+            max_task_idle_ms=0,
+            outer_join_emit_interval_ms=0,
+            window_emit_interval_ms=0,
+        )
+        self._show, self._key = show, key
+        self._present: SourceRecord | None = None
+        self.counts = ReplayCounts(0, 0, Counter())
+
+    def run(self, clients: ConfluentClients, read: ReplaySlice, state: InitialState) -> None:
+        """Replay.
+
+        Raises:
+            StreamsError: A record fails, as it would in the application; names it.
+        """
+        records = self._records(clients, read.spans)
+        first = next(records, None)
+        if first is None:
+            return
+        now_ms = max(first.timestamp()[1], 0)
+        with TopologyTestDriver(
+            self._topology, self._config, wall_clock_ms=now_ms, trace=self._take
+        ) as driver:
+            driver.restore_stores(state.changelogs)
+            for message in self._records(clients, read.global_spans):
+                self._pipe(driver, message)
+            for message in chain([first], records):
+                timestamp = message.timestamp()[1]
+                self._begin(message)
+                if timestamp > now_ms:
+                    driver.advance_wall_clock_ms(timestamp - now_ms)
+                    now_ms = timestamp
+                if self._key is None or self._key.takes(message.topic() or "", message.key()):
+                    self.counts.followed += 1
+                self._pipe(driver, message)
+
+    def _records(
+        self, clients: ConfluentClients, spans: Mapping[TopicPartition, Span]
+    ) -> Iterator[ConsumedMessage]:
+        consumer = clients.history_consumer(f"{self._config.application_id}-replay")
+        try:
+            yield from records_by_time(consumer, spans)
+        finally:
+            consumer.close()
+
+    def _begin(self, message: ConsumedMessage) -> None:
+        """Take note of the record; what the clock lets go before it is not its own."""
+        at = TopicPartition(message.topic() or "", message.partition() or 0)
+        reader = self._readers.get(at.topic)
+        if reader is None:
+            reader = self._readers[at.topic] = TopicReader(self._plan, self._config, at.topic)
+        key, value = reader(message.key(), message.value(), tuple(message.headers() or ()))
+        offset, timestamp = message.offset() or 0, message.timestamp()[1]
+        self._present = SourceRecord(at, offset, key, value, timestamp)
+        self.counts.records += 1
+        if self._key is not None:
+            self._key.takes("", None)
+
+    def _pipe(self, driver: TopologyTestDriver, message: ConsumedMessage) -> None:
+        headers = tuple(message.headers() or ())
+        topic, timestamp = message.topic() or "", message.timestamp()[1]
+        try:
+            driver.pipe_raw(topic, message.key(), message.value(), timestamp, headers)
+        except StreamsError as error:
+            raise StreamsError(
+                f"replaying {topic}-{message.partition()}, offset {message.offset()}: {error}"
+            ) from error
+
+    def _take(self, event: TraceEvent) -> None:
+        if self._present is None or (self._key is not None and not self._key.follows(event)):
+            return
+        if isinstance(event, Written):
+            self.counts.written[event.topic] += 1
+        self._show(self._present, event)

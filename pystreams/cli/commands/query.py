@@ -1,0 +1,57 @@
+"""`pystreams query`: what a running application's stores hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pystreams.cli.errors import streams_errors_as_exit_codes
+from pystreams.errors import StreamsError
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("url")
+@click.argument("store")
+@click.argument("key", required=False)
+@click.option("--from", "lower", metavar="KEY", help="The first key of a range.")
+@click.option("--to", "upper", metavar="KEY", help="The last key of a range.")
+@click.option("--as-of", type=int, metavar="MS", help="The time of a version (ms).")
+@click.option("--time-from", type=int, metavar="MS", help="The first start of a window (ms).")
+@click.option("--time-to", type=int, metavar="MS", help="The last start of a window (ms).")
+@click.option("--limit", type=int, help="How many entries of each partition are printed at most.")
+@click.option("--isolation", help="read_committed or read_uncommitted.")
+@click.option("--token-file", type=_FILE, metavar="FILE", help="The token that URL asks for.")
+def query(
+    url: str,
+    store: str,
+    key: str | None,
+    lower: str | None,
+    upper: str | None,
+    token_file: Path | None,
+    **asked: Any,
+) -> None:
+    """Ask the application served at URL (`run --http`) what STORE has of KEY, or of a range.
+
+    Each entry is a line of JSON. Any process of the application answers for all of them.
+    """
+    from pystreams.client import Client
+
+    token = None if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    client = Client(url, token=token)
+    if key is not None and (lower is not None or upper is not None):
+        raise click.UsageError("give a KEY, or --from and --to")
+    given = {name: value for name, value in asked.items() if value is not None}
+    with streams_errors_as_exit_codes():
+        if key is None:
+            for entry in client.range(store, **{"from": lower, "to": upper, **given}):
+                click.echo(json.dumps(entry))
+            return
+        found = client.get(store, key, **given)
+        if found is None:
+            raise StreamsError(f"store {store!r} has no key {key!r}")
+        click.echo(json.dumps(found))

@@ -1,0 +1,46 @@
+"""Times as people write them: ISO 8601, milliseconds since the epoch, or how long ago."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import click
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN = re.compile(r"(\d+)(ms|s|m|h|d)")
+
+
+def span_ms(text: str, option: str) -> int:
+    """Return how long a span such as 90s, 15m, 1h or 2d is (ms).
+
+    Raises:
+        UsageError: It is none.
+    """
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise click.UsageError(f"{option} {text}: write a span such as 90s, 15m, 1h or 2d")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def time_ms(text: str, option: str, now_ms: int) -> int:
+    """Return a time (ms): ISO 8601 (UTC when it has no zone), epoch ms, or a span before now.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    text = text.strip()
+    if text.isdigit():
+        return int(text)
+    if _SPAN.fullmatch(text):
+        return now_ms - span_ms(text, option)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise click.UsageError(
+            f"{option} {text}: write a time such as 2025-01-31T12:00:00+01:00, milliseconds since "
+            "the epoch, or how long ago: 90s, 15m, 1h, 2d"
+        ) from error
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return round(time.timestamp() * 1000)

@@ -1,0 +1,128 @@
+"""What a client knows of the application's other instances, and of its own threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pystreams.errors import StreamsError
+from pystreams.runtime.application.discovery import Discovery
+from pystreams.runtime.application.embedding import EmbeddedClient
+from pystreams.runtime.cluster.streams_metadata import (
+    HostInfo,
+    KeyQueryMetadata,
+    LagInfo,
+    StreamsMetadata,
+)
+from pystreams.runtime.loop.stream_thread import StreamThread
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.serdes import Serde
+from pystreams.topology.graph.nodes import StreamPartitioner
+
+
+class DiscoveringClient(EmbeddedClient):
+    """A client that finds out which instance has what; `KafkaStreams` is the only one.
+
+    Instances are known by their `application.server`, which each tells the group.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads: list[StreamThread] = []
+        self._discovery: Discovery | None = None
+
+    def metadata_for_local_threads(self) -> list[ThreadMetadata]:
+        """Return what the stream threads and their tasks are doing."""
+        return [thread.metadata() for thread in self._threads]
+
+    def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
+        """Return all instances that have an `application.server`, as the group has them now.
+
+        Raises:
+            StreamsError: The application was not started, or the group can't be described.
+        """
+        return self._discover().clients()
+
+    def streams_metadata_for_store(self, store: str) -> list[StreamsMetadata]:
+        """Return the instances that have partitions of a store, and an `application.server`.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StreamsError: The application was not started, or the group can't be described.
+        """
+        return self._discover().clients(store)
+
+    def query_metadata_for_key(
+        self,
+        store: str,
+        key: Any,
+        *,
+        key_serde: Serde[Any] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> KeyQueryMetadata:
+        """Return which instance has a key, there or not, and in which partition.
+
+        The group is asked at most once a second. What it says may be over by the time it is used:
+        an instance that is asked for what it has not says so.
+
+        Args:
+            store: The store's name.
+            key: The key.
+            key_serde: Writes the key for Kafka's own partitioner; the store's serde when None.
+            partitioner: What the store's input is partitioned by, if not by Kafka's own.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            ValueError: The serde can't write the key, or it has not one partition.
+            StreamsError: The application was not started, or the group can't be described.
+        """
+        return self._discover().of_key(store, key, key_serde, partitioner)
+
+    def owner_of(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
+        """Return where the instance answers that has a partition of a store; None if none does.
+
+        Args:
+            store: The store's name.
+            number: The partition.
+            afresh: Whether what the group said a moment ago is no answer.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            StreamsError: The application was not started, or the group can't be described.
+        """
+        return self._discover().owner(store, number, afresh=afresh)
+
+    def partition_of_key(self, store: str, key: Any) -> int | None:
+        """Return the partition that Kafka's own partitioner gives a key; None in a global store.
+
+        Raises:
+            TopologyError: The topology has no store of that name.
+            ValueError: The store's serde can't write the key.
+            StreamsError: The application was not started.
+        """
+        return self._discover().partition_of_key(store, key)
+
+    def num_partitions_of_store(self, store: str) -> int:
+        """Return how many partitions a store has on all instances together; 0 of a global store.
+
+        Raises:
+            StreamsError: The application was not started.
+        """
+        return self._discover().num_partitions(store)
+
+    def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
+        """Return how far each partition of this instance's stores is behind its changelog.
+
+        One that is processed is not behind. Each call asks the broker.
+
+        Raises:
+            StreamsError: The application was not started, or the broker does not answer.
+        """
+        return self._discover().lags(self.metadata_for_local_threads())
+
+    def _discover(self) -> Discovery:
+        if self._discovery is None:
+            raise StreamsError(
+                f"the other instances are not known yet: the application is {self.state.value}; "
+                "start it, or ask again in a moment"
+            )
+        return self._discovery

@@ -1,0 +1,223 @@
+"""Which instance has what: learnt from the description of the group, asked for when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.config import StreamsConfig
+from pystreams.errors import StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.kernel.clock import Clock
+from pystreams.kernel.partitioner import partition_of
+from pystreams.runtime.cluster.group_description import GroupDescription
+from pystreams.runtime.cluster.streams_metadata import (
+    HostInfo,
+    KeyQueryMetadata,
+    LagInfo,
+    StreamsMetadata,
+    host_of,
+)
+from pystreams.runtime.loop.thread_metadata import ThreadMetadata
+from pystreams.runtime.ports import AdminPort
+from pystreams.runtime.topics.application_topics import TopicManager
+from pystreams.serdes import BYTES, Serde, filled
+from pystreams.topology.graph.nodes import StreamPartitioner
+from pystreams.topology.plan.partition_plan import partitions_of_tasks
+from pystreams.topology.plan.topology_plan import TopologyPlan
+
+_FRESH_MS = 1_000
+_ANSWER_TIMEOUT_S = 10.0
+_RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the group said, and when (ms)."""
+
+    group: GroupDescription
+    at_ms: float
+
+
+class Discovery:
+    """Finds out which instance has what. Safe to use from any thread.
+
+    Args:
+        plan: The topology's plan.
+        config: The application's configuration.
+        admin: Asks for the group, and for ends of changelogs.
+        topics: Knows how many partitions topics and stores have.
+        clock: The clock.
+    """
+
+    def __init__(
+        self,
+        plan: TopologyPlan,
+        config: StreamsConfig,
+        admin: AdminPort,
+        topics: TopicManager,
+        clock: Clock,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._admin = admin
+        self._topics = topics
+        self._clock = clock
+        self._topic_of: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._look: _Look | None = None
+        self._asked: Future[GroupDescription] | None = None
+
+    def clients(self, store: str | None = None) -> list[StreamsMetadata]:
+        """Return the instances that say where they answer: all, or those that have a store.
+
+        Raises:
+            StreamsError: The group can't be described.
+        """
+        if store is not None:
+            self._plan.spec_of(store)
+        by_host: dict[HostInfo, set[TopicPartition]] = {}
+        for member in self._group(_FRESH_MS).members:
+            host = host_of(member.client_id)
+            if host is not None:
+                by_host.setdefault(host, set()).update(member.partitions)
+        found = [
+            StreamsMetadata(
+                host_info=host,
+                state_store_names=self._stores_of(partitions),
+                topic_partitions=frozenset(partitions),
+            )
+            for host, partitions in sorted(by_host.items())
+        ]
+        return [client for client in found if store is None or store in client.state_store_names]
+
+    def of_key(
+        self, store: str, key: Any, serde: Serde[Any] | None, partitioner: StreamPartitioner | None
+    ) -> KeyQueryMetadata:
+        """Return who has a key; see `KafkaStreams.query_metadata_for_key`."""
+        number = self.partition_of_key(store, key, serde, partitioner)
+        if number is None:
+            here = HostInfo.build_from_endpoint(self._config.application_server)
+            return KeyQueryMetadata(here, frozenset(), -1)
+        return KeyQueryMetadata(self.owner(store, number), frozenset(), number)
+
+    def num_partitions(self, store: str) -> int:
+        """Return how many partitions a store has; 0 of a global one."""
+        return self._topics.num_partitions_of_store(store)
+
+    def partition_of_key(
+        self,
+        store: str,
+        key: Any,
+        serde: Serde[Any] | None = None,
+        partitioner: StreamPartitioner | None = None,
+    ) -> int | None:
+        """Return the partition of a store that a key belongs to; None in a global store.
+
+        Args:
+            store: The store's name.
+            key: The key.
+            serde: Writes the key; the store's own when None.
+            partitioner: What the store's input is partitioned by; Kafka's default when None.
+
+        Raises:
+            ValueError: The key can't be written, or has not one partition.
+        """
+        spec, count = self._plan.spec_of(store), self._topics.num_partitions_of_store(store)
+        if not count:
+            return None
+        topic = self._topic_of.get(store)
+        if topic is None:
+            topic = min((partition.topic for partition in self._inputs(store, 0)), default="")
+            self._topic_of[store] = topic
+        if partitioner is not None:
+            chosen = partitioner(topic, key, None, count)
+            if isinstance(chosen, int):
+                return chosen
+            if chosen is not None:
+                raise ValueError(f"the key {key!r} has not one partition but {sorted(chosen)}")
+        own = serde or filled(spec.key_serde, self._config.default_key_serde) or BYTES
+        try:
+            return partition_of(own.serializer(topic)(key), count)
+        except Exception as error:  # A serde may raise anything.
+            raise ValueError(f"the key {key!r} does not fit {own!r}: {error}") from error
+
+    def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
+        """Return where the instance answers that has a partition of a store; None if none does.
+
+        Args:
+            store: The store's name.
+            number: The partition.
+            afresh: Whether what the group said a moment ago is no answer.
+
+        Raises:
+            StreamsError: The group can't be described.
+        """
+        needed = self._inputs(store, number)
+        for member in self._group(0 if afresh else _FRESH_MS).members:
+            if needed and needed <= member.partitions:
+                return host_of(member.client_id)
+        return None
+
+    def lags(self, threads: list[ThreadMetadata]) -> dict[str, dict[int, LagInfo]]:
+        """Return how far the stores of these threads' tasks are behind their changelogs.
+
+        Raises:
+            StreamsError: The broker does not answer.
+        """
+        tasks = [task for thread in threads for task in thread.active_tasks]
+        positions: Mapping[TopicPartition, int | None] = {
+            changelog: None if task.state == _RUNNING else task.restored_offsets.get(changelog, 0)
+            for task in tasks
+            for changelog in task.changelogs
+        }
+        names = {changelog: name for task in tasks for changelog, name in task.changelogs.items()}
+        ends = self._admin.offset_ranges(list(positions)) if positions else {}
+        lags: dict[str, dict[int, LagInfo]] = {}
+        for changelog, position in sorted(positions.items()):
+            end = ends[changelog].high_watermark
+            lag = LagInfo(end if position is None else position, end)
+            lags.setdefault(names[changelog], {})[changelog.partition] = lag
+        return lags
+
+    # ------------------------------------------------------------------ inside
+
+    def _inputs(self, store: str, number: int) -> frozenset[TopicPartition]:
+        """Return what the task reads that has a partition of a store."""
+        tasks = partitions_of_tasks(self._plan, self._topics.partition_counts())
+        parts = {part.id for part in self._plan.subtopologies if store in part.stores}
+        return frozenset(
+            partition
+            for task, partitions in tasks.items()
+            if task.subtopology in parts and task.partition == number
+            for partition in partitions
+        )
+
+    def _stores_of(self, partitions: set[TopicPartition]) -> frozenset[str]:
+        read = {topic for topic, _ in partitions}
+        parts = [self._plan.subtopology_of_topic(topic) for topic in read]
+        return frozenset(name for part in parts if part is not None for name in part.stores)
+
+    def _group(self, fresh_ms: float) -> GroupDescription:
+        """Return the group as it was within the last moment; asks once for all who want it."""
+        with self._lock:
+            look = self._look
+            if look is not None and self._clock.monotonic_ms() - look.at_ms < fresh_ms:
+                return look.group
+            asked = self._asked
+            if asked is None:
+                asked = self._asked = self._admin.describe_group(self._plan.application_id)
+        try:
+            group = asked.result(_ANSWER_TIMEOUT_S)
+        except TimeoutError as error:
+            raise StreamsError("the group was not described in time: ask again") from error
+        finally:
+            with self._lock:
+                if self._asked is asked:
+                    self._asked = None
+        with self._lock:
+            self._look = _Look(group, self._clock.monotonic_ms())
+        return group

@@ -1,0 +1,102 @@
+"""Where an application's instances answer, and which state each of them has.
+
+`application.server` is told to the group at the end of the consumer's client id, behind an `@`:
+
+    orders-0b2e-StreamThread-1-consumer@host.example:8080
+
+so that whoever may describe the group knows where to ask, without a service of its own. Kafka
+Streams tells it in its assignor's subscription, which the consumer protocol of KIP-848 has not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pystreams.ids import TopicPartition
+
+_MARK = "@"
+
+
+class HostInfo(NamedTuple):
+    """Where an instance answers: its `application.server`."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return `host:port`, an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def build_from_endpoint(cls, endpoint: str) -> HostInfo | None:
+        """Return what `host:port` says; None if that is empty, or no such pair."""
+        host, _, port = endpoint.rpartition(":")
+        if not host or not port.isdecimal():
+            return None
+        return cls(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def client_id_with(client_id: str, application_server: str) -> str:
+    """Return the client id that tells the group where its instance answers."""
+    return f"{client_id}{_MARK}{application_server}" if application_server else client_id
+
+
+def host_of(client_id: str) -> HostInfo | None:
+    """Return where the instance of a client id answers; None if it does not say."""
+    return HostInfo.build_from_endpoint(client_id.rpartition(_MARK)[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsMetadata:
+    """One instance of the application, and what it has.
+
+    Attributes:
+        host_info: Where it answers.
+        state_store_names: The stores of its tasks.
+        topic_partitions: What its tasks read.
+        standby_state_store_names: Stores it keeps for others: none yet.
+        standby_topic_partitions: What the tasks of these read.
+    """
+
+    host_info: HostInfo
+    state_store_names: frozenset[str]
+    topic_partitions: frozenset[TopicPartition]
+    standby_state_store_names: frozenset[str] = frozenset()
+    standby_topic_partitions: frozenset[TopicPartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyQueryMetadata:
+    """Who has a key.
+
+    Attributes:
+        active_host: Where the instance answers that processes it; None if nobody has it right now,
+            or who has it does not say where it answers.
+        standby_hosts: Who keeps a copy: nobody yet.
+        partition: The key's partition of the store; -1 for a global store, which is everywhere.
+    """
+
+    active_host: HostInfo | None
+    standby_hosts: frozenset[HostInfo]
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class LagInfo:
+    """How far one partition of a store is behind its changelog.
+
+    Attributes:
+        current_offset_position: The next offset of the changelog to apply.
+        end_offset_position: The changelog's end.
+        offset_lag: What is between them.
+    """
+
+    current_offset_position: int
+    end_offset_position: int
+    offset_lag: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Work out the lag."""
+        lag = max(0, self.end_offset_position - self.current_offset_position)
+        object.__setattr__(self, "offset_lag", lag)

@@ -1,0 +1,267 @@
+"""`pystreams replay`: what a topology makes of a slice, beside what the live application made."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from pystreams.cli.application.topology_loader import load_topology
+from pystreams.cli.commands.consume import consume
+from pystreams.cli.commands.replay import replay
+from pystreams.cli.commands.topics import topics
+from pystreams.runtime.application.kafka_streams import KafkaStreams
+from tests.broker.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pystreams.broker import DevelopmentBroker
+
+CODE = """
+from pystreams import StreamsBuilder, serdes
+
+config = {{"application.id": "{name}", "default.key.serde": "string"}}
+builder = StreamsBuilder()
+orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
+orders.map_values(lambda order: order["total"]).to("{name}-totals", value_serde=serdes.LONG)
+goods = orders.group_by(lambda _, order: order["of"]).count(name="sold")
+goods.to_stream().to("{name}-sold", value_serde=serdes.LONG)
+"""
+# Its store is filled from the input itself, and so tells how much of that it covers.
+WITHOUT_REPARTITION = """
+from pystreams import StreamsBuilder, serdes
+
+config = {{"application.id": "{name}", "default.key.serde": "string"}}
+builder = StreamsBuilder()
+orders = builder.stream("{name}-orders", value_serde=serdes.JSON)
+orders.group_by_key().count(name="of-customers").to_stream().to(
+    "{name}-sold", value_serde=serdes.LONG
+)
+"""
+_numbers = itertools.count(1)
+_START_MS = 1_700_000_000_000
+
+
+class Shop:
+    """A topology, its topics, and its live application."""
+
+    def __init__(self, broker: DevelopmentBroker, directory: Path) -> None:
+        self.name = f"replay-{os.getpid()}-{next(_numbers)}"
+        self.directory = directory
+        self.file = directory / "shop.py"
+        self.file.write_text(CODE.format(name=self.name))
+        self.servers = broker.bootstrap_servers
+        self.broker = ("-c", f"bootstrap.servers={self.servers}")
+
+    def create_topics(self) -> None:
+        names = [f"{self.name}-{topic}" for topic in ("orders", "totals", "sold")]
+        words = ["create", *names, "--partitions", "2", *self.broker]
+        assert CliRunner().invoke(topics, words).exit_code == 0
+
+    def order(self, numbers: range) -> None:
+        """Write an order a number, a second apart: of 5 customers, for 3 goods."""
+        producer = Producer({"bootstrap.servers": self.servers})
+        for number in numbers:
+            order = json.dumps({"total": number, "of": f"good {number % 3}"})
+            time_ms = _START_MS + 1000 * number
+            producer.produce(f"{self.name}-orders", order, f"c{number % 5}", timestamp=time_ms)
+        assert producer.flush(30) == 0
+
+    def run_until(self, totals: int, sold: int) -> None:
+        """Let the live application run until it has written so many records."""
+        loaded = load_topology(str(self.file))
+        config = {
+            **loaded.config,
+            "bootstrap.servers": self.servers,
+            "state.dir": str(self.directory / "state"),
+            "statestore.cache.max.bytes": 0,
+            "commit.interval.ms": 100,
+        }
+        with KafkaStreams(loaded.topology, config):
+            wait_until(lambda: len(self.written("totals")) >= totals, f"{totals} totals")
+            wait_until(lambda: len(self.written("sold")) >= sold, f"{sold} counts")
+
+    def written(self, topic: str) -> list[tuple[Any, ...]]:
+        words = [str(self.file), f"{self.name}-{topic}", "--json", *self.broker]
+        lines = CliRunner().invoke(consume, words).stdout.splitlines()
+        records = map(json.loads, lines)
+        return sorted((record["key"], record["value"]) for record in records)
+
+    def replay(self, *options: str) -> Result:
+        return CliRunner().invoke(replay, [str(self.file), *options, *self.broker])
+
+    def replayed(self, *options: str) -> list[dict[str, Any]]:
+        answer = self.replay("--json", *options)
+        assert answer.exit_code == 0, answer.output
+        return [json.loads(line) for line in answer.stdout.splitlines()]
+
+    def would_write(self, lines: list[dict[str, Any]], topic: str) -> list[tuple[Any, ...]]:
+        writes = (line["write"] for line in lines if "write" in line)
+        name = f"{self.name}-{topic}"
+        return sorted((it["key"], it["value"]) for it in writes if it["topic"] == name)
+
+
+@pytest.fixture
+def shop(broker: DevelopmentBroker, tmp_path: Path) -> Shop:
+    return Shop(broker, tmp_path)
+
+
+def test_it_would_write_what_the_live_application_has_written(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(30))
+    shop.run_until(totals=30, sold=30)
+    lines = shop.replayed("--from", "0", "--show", "1000")
+
+    for topic in ("totals", "sold"):
+        assert shop.would_write(lines, topic) == shop.written(topic)
+    assert lines[0]["slice"]["state"] == "empty"
+    written = {topic.removeprefix(f"{shop.name}-"): n for topic, n in _written(lines).items()}
+    assert written == {"totals": 30, "sold": 30, "sold-repartition": 30}
+
+
+def test_over_the_state_that_was_there_it_goes_on_as_the_live_application_did(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(30))
+    shop.run_until(totals=30, sold=30)
+    before = shop.written("sold")
+    state = str(shop.directory / "state")
+    shop.order(range(30, 45))
+    options = ("--state", state, "--from", str(_START_MS + 30_000))
+    answer = shop.replay(*options)
+    lines = shop.replayed(*options, "--show", "1000")
+    unsaid = shop.replay("--state", state)
+    shop.run_until(totals=45, sold=45)
+
+    assert sorted(before + shop.would_write(lines, "sold")) == shop.written("sold")
+    assert f"State at the beginning: the stores in {state}: sold (3)" in answer.stdout
+    assert _summary(lines)["records"] == 15
+    assert unsaid.exit_code == 1
+    assert f"does not tell up to where it covers {shop.name}-orders" in unsaid.stderr
+
+
+def test_the_slice_begins_where_a_state_ends_that_tells_its_input(shop: Shop) -> None:
+    shop.file.write_text(WITHOUT_REPARTITION.format(name=shop.name))
+    shop.create_topics()
+    shop.order(range(10))
+    shop.run_until(totals=0, sold=10)
+    before = shop.written("sold")
+    shop.order(range(10, 15))
+    state = ("--state", str(shop.directory / "state"))
+    lines = shop.replayed(*state, "--show", "100")
+    twice = shop.replay(*state, "--from", "0")
+    shop.run_until(totals=0, sold=15)
+
+    assert _summary(lines)["records"] == 5
+    assert sorted(before + shop.would_write(lines, "sold")) == shop.written("sold")
+    assert "are in the state already and count twice" in twice.stderr
+
+
+def test_a_key_is_followed_through_every_node_store_and_topic(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(10))
+    lines = shop.replayed("--from", "0", "--key", "c1")
+
+    records = [line["record"] for line in lines if "record" in line]
+    assert [(record["key"], record["value"]["total"]) for record in records] == [
+        ("c1", 1),
+        ("c1", 6),
+    ]
+    assert records[0]["timestamp"] == _START_MS + 1000
+    changes = [line["change"] for line in lines if "change" in line]
+    # All orders are counted: good 1 has one of another customer before this one's, good 0 two.
+    assert [(it["store"], it["key"], it["old"], it["new"]) for it in changes] == [
+        ("sold", "good 1", None, 1),
+        ("sold", "good 0", 2, 3),
+    ]
+    hops = [line["hop"] for line in lines if "hop" in line]
+    assert {hop["key"] for hop in hops} == {"c1", "good 0", "good 1"}
+    assert shop.would_write(lines, "totals") == [("c1", 1), ("c1", 6)]
+    assert shop.would_write(lines, "sold") == [("good 0", 3), ("good 1", 1)]
+    assert _summary(lines) | {"written": {}} == {"records": 10, "followed": 2, "written": {}}
+
+
+def test_text_shows_a_line_a_hop_below_the_record_it_comes_of(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(2))
+    answer = shop.replay("--from", "2023-11-14T22:13:20Z", "--key", "c1")
+
+    assert answer.exit_code == 0, answer.output
+    assert "  2023-11-14T22:13:21.000Z  c1  " in answer.stdout
+    assert "      KSTREAM-SINK-0000000002  c1  1\n" in answer.stdout
+    assert "  store sold  good 1: null -> 1\n" in answer.stdout
+    assert f"  topic {shop.name}-totals  c1  1\n" in answer.stdout
+    assert "2 records replayed, 1 followed" in answer.stdout
+
+
+def test_the_slice_begins_and_ends_by_the_time_of_records(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(10))
+    bounds = ("--from", "2023-11-14T22:13:22Z", "--to", str(_START_MS + 5000))
+    lines = shop.replayed(*bounds, "--show", "100")
+
+    totals = [value for _, value in shop.would_write(lines, "totals")]
+    assert sorted(totals) == [2, 3, 4]
+
+
+def test_nothing_is_written_and_no_group_is_joined(shop: Shop) -> None:
+    shop.create_topics()
+    shop.order(range(3))
+    shop.replayed("--from", "0")
+
+    admin = AdminClient({"bootstrap.servers": shop.servers})
+    groups = admin.list_consumer_groups().result(30).valid or []
+    assert shop.written("totals") == shop.written("sold") == []
+    assert [group.group_id for group in groups if shop.name in group.group_id] == []
+    assert not [name for name in admin.list_topics().topics if f"{shop.name}-sold-" in name]
+
+
+def test_what_can_t_be_replayed_is_told_with_what_to_do(shop: Shop) -> None:
+    missing = shop.replay("--from", "0")
+    shop.create_topics()
+    empty = shop.replay("--from", "0")
+    shop.order(range(3))
+    unknown = shop.replay("--from", "0", "--topic", "other")
+    nobody = shop.replay("--from", "0", "--key", "nobody")
+
+    assert (missing.exit_code, empty.exit_code, unknown.exit_code, nobody.exit_code) == (1,) * 4
+    assert f"topic '{shop.name}-orders', which the topology reads, does not" in missing.stderr
+    assert "there are no records in this slice" in empty.stderr
+    assert f"does not read topic 'other'; it reads ['{shop.name}-orders']" in unknown.stderr
+    assert "none of the 3 records of the slice has key 'nobody'" in nobody.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "where does the slice begin? Say --from TIME or --last SPAN"),
+        (("--from", "yesterday"), "--from yesterday: write a time such as 2025-01-31T12:00:00"),
+        (("--last", "1w"), "--last 1w: write a span such as 90s, 15m, 1h or 2d"),
+        (("--last", "1h", "--from", "0"), "--last says where the slice begins and ends"),
+        (("--from", "2h", "--to", "3h"), "--to 3h is not after --from 2h"),
+    ],
+)
+def test_wrong_times_are_refused(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(CODE.format(name="shop"))
+    words = [str(file), *options, "-c", "bootstrap.servers=localhost:1"]
+    answer = CliRunner().invoke(replay, words)
+
+    assert answer.exit_code == 2
+    assert told in answer.stderr
+
+
+def _summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    summary: dict[str, Any] = lines[-1]["summary"]
+    return summary
+
+
+def _written(lines: list[dict[str, Any]]) -> dict[str, int]:
+    written: dict[str, int] = _summary(lines)["written"]
+    return written

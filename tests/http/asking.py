@@ -1,0 +1,52 @@
+"""Asks a server over HTTP as any program would."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from email.message import Message
+from typing import Any
+from urllib.parse import urlencode
+
+TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        status: The HTTP status.
+        headers: The headers.
+        body: The bytes.
+    """
+
+    status: int
+    headers: Message
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+def ask(
+    url: str,
+    path: str,
+    *,
+    method: str = "GET",
+    headers: dict[str, str] | None = None,
+    trusting: ssl.SSLContext | None = None,
+    **parameters: Any,
+) -> Answer:
+    """Return the answer, whatever its status."""
+    asked = f"{url}{path}?{urlencode(parameters)}" if parameters else f"{url}{path}"
+    request = urllib.request.Request(asked, method=method, headers=headers or {})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=trusting) as answer:
+            return Answer(answer.status, answer.headers, answer.read())
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return Answer(refused.code, refused.headers, refused.read())

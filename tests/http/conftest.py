@@ -1,0 +1,125 @@
+"""One application for all questions, and applications of a test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pystreams import KafkaStreams, Topology
+from pystreams.broker import DevelopmentBroker
+from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.http.asking import Answer, ask
+from tests.http.filing import filing
+
+FIRST_MS = 1_000_000
+PARTITIONS = 3
+_numbers = itertools.count(1)
+
+Serve = Callable[..., "Served"]
+
+
+@dataclass(frozen=True)
+class Served:
+    """An application that is shown.
+
+    Attributes:
+        streams: The application.
+        url: Where it is shown.
+        topics: What it reads.
+    """
+
+    streams: KafkaStreams
+    url: str
+    topics: tuple[str, ...]
+
+    def ask(self, path: str, **parameters: Any) -> Answer:
+        return ask(self.url, path, **parameters)
+
+    def wait_for_value(self, path: str, name: str, value: Any, **parameters: Any) -> Answer:
+        """Return the answer in which a field has come to a value."""
+
+        def come() -> bool:
+            answer = self.ask(path, **parameters)
+            return answer.status == 200 and answer.json()[name] == value
+
+        wait_until(come, f"{path}: {value}", told=lambda: str(self.ask(path, **parameters)))
+        return self.ask(path, **parameters)
+
+
+class Topics:
+    """Makes topics of one's own and writes to them."""
+
+    def __init__(self, broker: DevelopmentBroker) -> None:
+        self._servers = broker.bootstrap_servers
+
+    def make(self, stem: str, partitions: int = PARTITIONS) -> str:
+        name = f"http-{stem}-{os.getpid()}-{next(_numbers)}"
+        admin = AdminClient({"bootstrap.servers": self._servers})
+        for made in admin.create_topics([NewTopic(name, num_partitions=partitions)]).values():
+            made.result(DEADLINE_S)
+        return name
+
+    def write(self, topic: str, records: list[tuple[str, str, int]]) -> None:
+        producer = Producer({"bootstrap.servers": self._servers, "partitioner": "murmur2_random"})
+        for key, value, time in records:
+            producer.produce(topic, value, key, timestamp=FIRST_MS + time)
+        assert producer.flush(DEADLINE_S) == 0
+
+
+@pytest.fixture(scope="module")
+def topics(broker: DevelopmentBroker) -> Topics:
+    return Topics(broker)
+
+
+@contextlib.contextmanager
+def served(
+    broker: DevelopmentBroker,
+    topology: Topology,
+    directory: Path,
+    options: HttpOptions | None = None,
+    **config: object,
+) -> Iterator[Served]:
+    """Run and show an application of a test's own."""
+    settings = {
+        "application.id": f"http-app-{os.getpid()}-{next(_numbers)}",
+        "bootstrap.servers": broker.bootstrap_servers,
+        "state.dir": str(directory),
+        "commit.interval.ms": 100,
+        **{name.replace("_", "."): value for name, value in config.items()},
+    }
+    streams = KafkaStreams(topology, settings)
+    with HttpServer(streams, options or HttpOptions(port=0)) as server:
+        try:
+            yield Served(streams, server.url, ())
+        finally:
+            streams.close(DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def filed(
+    broker: DevelopmentBroker, topics: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """An application that has met some records, and has committed what came of them."""
+    events, places = topics.make("events"), topics.make("places", 1)
+    topics.write(events, [(key, f"v{time}", time) for time in (0, 3, 12, 40) for key in "abcde"])
+    topics.write(places, [("here", "there", 0)])
+    directory = tmp_path_factory.mktemp("state")
+    with served(broker, filing(events, places), directory) as application:
+        application.streams.start()
+        committed = {"isolation": "read_committed"}
+        for key in "abcde":
+            application.wait_for_value(f"/v1/stores/counts/{key}", "value", 4, **committed)
+        for length in (2, 3):
+            path = f"/v1/stores/by-length/{length}"
+            application.wait_for_value(path, "value", 10, **committed)
+        yield Served(application.streams, application.url, (events, places))

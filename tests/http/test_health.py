@@ -1,0 +1,150 @@
+"""`/livez`, `/readyz` and `/v1/status` through an application's life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pystreams import KafkaStreams, StreamsBuilder, Topology
+from pystreams.broker import DevelopmentBroker
+from pystreams.serdes import STRING
+from tests.broker.waiting import wait_until
+from tests.http.conftest import Served, Topics, served
+
+FAILS = "fails"
+
+
+def counting(topic: str) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream(topic, key_serde=STRING, value_serde=STRING)
+    stream.map_values(_checked).group_by_key().count(name="counts")
+    return builder.build()
+
+
+def _checked(value: str) -> str:
+    if value == FAILS:
+        raise ValueError("a value that nobody expected")
+    return value
+
+
+def health(application: Served) -> tuple[int, int]:
+    """Return the statuses of `/livez` and `/readyz`."""
+    return application.ask("/livez").status, application.ask("/readyz").status
+
+
+def test_a_process_is_alive_from_the_start_and_ready_when_all_its_tasks_run(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("health")
+    with served(broker, counting(topic), tmp_path) as application:
+        assert health(application) == (200, 503)
+        assert application.ask("/readyz").json() == {"ready": False, "why": "CREATED"}
+
+        application.streams.start()
+        wait_until(lambda: health(application) == (200, 200), "ready")
+        assert application.ask("/readyz").json() == {"ready": True, "why": ""}
+
+        application.streams.close()
+        assert health(application) == (503, 503)
+        assert application.ask("/livez").json()["why"] == "NOT_RUNNING"
+
+
+def test_a_process_that_restores_is_alive_and_says_what_is_left(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("restored", partitions=1)
+    topics.write(topic, [(str(number), "x", number) for number in range(20)])
+    name: dict[str, Any] = {"application_id": f"{topic}-app"}
+    with served(broker, counting(topic), tmp_path / "first", **name) as application:
+        application.streams.start()
+        application.wait_for_value("/v1/stores/counts/19", "value", 1, isolation="read_committed")
+    with served(broker, counting(topic), tmp_path / "second", **name) as application:
+        application.streams.pause()  # Restores wait, too.
+        application.streams.start()
+        wait_until(lambda: application.streams.statistics().tasks_restoring == 1, "a task")
+
+        assert health(application) == (200, 503)
+        assert "1 tasks restore their stores" in application.ask("/readyz").json()["why"]
+        refused = application.ask("/v1/stores/counts/19")
+        assert (refused.status, refused.json()["reason"]) == (503, "NOT_ACTIVE")
+        (task,) = application.ask("/v1/tasks").json()
+        assert task["state"] == "restoring"
+
+        application.streams.resume()
+        wait_until(lambda: health(application) == (200, 200), "ready")
+        assert application.ask("/v1/stores/counts/19").json()["value"] == 1
+
+
+def test_a_process_that_an_error_has_ended_is_not_alive_and_says_which(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("failing", partitions=1)
+    with served(broker, counting(topic), tmp_path) as application:
+        application.streams.start()
+        topics.write(topic, [("a", FAILS, 0)])
+        wait_until(lambda: application.streams.state.value == "ERROR", "an error")
+
+        assert health(application) == (503, 503)
+        assert "a value that nobody expected" in application.ask("/livez").json()["why"]
+        wait_until(lambda: _status(application)["state"] == "ERROR", "told")
+        assert "a value that nobody expected" in _status(application)["error"]
+        assert application.ask("/v1/stores/counts/a").status == 503
+
+
+def test_the_status_has_the_numbers_of_the_application(filed: Served) -> None:
+    streams: KafkaStreams = filed.streams
+    numbers = streams.statistics()
+    status = _status(filed)
+
+    assert status["state"] == "RUNNING"
+    assert status["application_id"] == streams.config.application_id
+    assert status["processed_records"] == numbers.processed_records
+    assert status["lag_records"] == 0
+    assert status["threads"] == 1
+    assert status["guarantee"] == streams.config.processing_guarantee.value
+    assert sorted(task["task"] for task in status["tasks"]) == sorted(
+        str(task.task_id)
+        for thread in streams.metadata_for_local_threads()
+        for task in thread.active_tasks
+    )
+    read = {row["topic"]: row["records"] for row in status["topics"] if row["direction"] == "in"}
+    assert read[filed.topics[0]] == 20
+    assert {"counts", "windows", "plain"} <= {row["store"] for row in status["stores"]}
+    assert filed.ask("/v1/tasks").json() == status["tasks"]
+
+
+def test_metrics_are_those_of_the_application(filed: Served) -> None:
+    text = filed.ask("/metrics").body.decode()
+
+    assert "pystreams_thread_process_total" in text
+    assert f'topic_name="{filed.topics[0]}"' in text
+
+
+def test_the_topology_is_what_describe_prints(filed: Served) -> None:
+    described = filed.ask("/v1/topology").json()["description"]
+
+    assert described == str(filed.streams.topology.describe())
+
+
+def test_the_configuration_is_shown_without_secrets(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.make("secrets", partitions=1)
+    secrets: dict[str, Any] = {
+        "sasl_password": "hunter-1",
+        "consumer.ssl.key.password": "hunter-2",
+        "sasl.oauthbearer.client.secret": "hunter-3",
+        "ssl.key.pem": "hunter-5",
+        "producer.ssl.keystore.password": "hunter-6",
+        "sasl.oauthbearer.config": "secret=hunter-7",
+        "consumer.sasl.oauthbearer.config": "secret=hunter-8",
+    }
+    with served(broker, counting(topic), tmp_path, **secrets) as application:
+        shown = application.ask("/v1/config")
+
+    assert shown.json()["application.id"] == application.streams.config.application_id
+    assert b"hunter" not in shown.body
+
+
+def _status(application: Served) -> Any:
+    return application.ask("/v1/status").json()

@@ -1,0 +1,140 @@
+"""Keys of other processes: three of them, twelve partitions, one is killed and comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pystreams.broker import DevelopmentBroker
+from tests.broker.application import Application, Running
+from tests.broker.waiting import wait_until
+from tests.http.asking import Answer, ask
+from tests.http.conftest import Topics
+
+PARTITIONS = 12
+KEYS = [f"key-{number}" for number in range(36)]
+EACH = 3
+COMMITTED = {"isolation": "read_committed"}
+
+
+class Process:
+    """One process of the application, on a port and with a state directory of its own."""
+
+    def __init__(self, application: Application, number: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            self.server = f"127.0.0.1:{found.getsockname()[1]}"
+        self._application = application
+        self._directory = application.directory / f"state-{number}"
+        self.running = self.start()
+
+    def start(self) -> Running:
+        self.running = self._application.start("--http", self.server, state_dir=self._directory)
+        return self.running
+
+    def ask(self, path: str, **parameters: Any) -> Answer:
+        return ask(f"http://{self.server}", path, **parameters)
+
+    def here(self) -> list[int]:
+        """Return the partitions it has; none while it starts."""
+        with contextlib.suppress(OSError):
+            answer = self.ask("/v1/stores/counts")
+            if answer.status == 200:
+                return [part["partition"] for part in answer.json()["partitions"]]
+        return []
+
+
+@pytest.fixture
+def processes(broker: DevelopmentBroker, topics: Topics, tmp_path: Path) -> Iterator[list[Process]]:
+    topic = topics.make("processes", PARTITIONS)
+    topics.write(topic, [(key, "x", time) for time in range(EACH) for key in KEYS])
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 100,
+    }
+    program = Path(__file__).parent / "counting.py"
+    application = Application(topic, tmp_path, program, settings, {"HTTP_TOPIC": topic})
+    started: list[Process] = []
+    try:
+        started.extend(Process(application, number) for number in range(3))
+        yield started
+    finally:
+        for process in started:
+            process.running.kill()
+
+
+def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process]) -> None:
+    """What is answered while one is killed and comes back is right, or says what to do."""
+    killed, *others = processes
+    wait_until(
+        lambda: (
+            sorted(chain(*(process.here() for process in processes))) == [*range(PARTITIONS)]
+            and all(process.here() for process in processes)
+        ),
+        "all partitions, in three processes",
+        told=lambda: "\n".join(process.running.tail() for process in processes),
+    )
+    shares = {number: process.server for process in processes for number in process.here()}
+    assert len(set(shares.values())) == 3
+    wait_until(lambda: all(_all_answer(process) for process in processes), "all keys everywhere")
+
+    for process in processes:
+        for key in KEYS:
+            answer = process.ask(f"/v1/stores/counts/{key}", **COMMITTED)
+            owner = shares[answer.json()["partition"]]
+            expected = None if owner == process.server else owner
+            assert answer.headers["x-pystreams-owner"] == expected
+            assert list(answer.json()["position"].values()) != []
+        ranges = process.ask("/v1/stores/counts").json()
+        assert sorted(process.here() + ranges["elsewhere"]) == [*range(PARTITIONS)]
+        away = ranges["elsewhere"][0]
+        asked = process.ask("/v1/stores/counts", partition=away).json()
+        assert [part["partition"] for part in asked["partitions"]] == [away]
+
+    killed.running.kill()
+    refusals = [answer for process in others for answer in _asked(process)]
+    assert {answer.status for answer in refusals} <= {200, 503}
+    told = [answer.json() for answer in refusals if answer.status == 503]
+    assert any(refusal.get("owner") == killed.server for refusal in told)
+
+    killed.start()
+
+    def all_again() -> bool:
+        with contextlib.suppress(OSError):
+            return {200} == {answer.status for process in processes for answer in _asked(process)}
+        return False
+
+    wait_until(all_again, "all keys again", told=killed.running.tail)
+
+
+def test_a_request_that_was_forwarded_is_not_forwarded_again(processes: list[Process]) -> None:
+    wait_until(lambda: len(processes[0].here()) == PARTITIONS // 3, "a share")
+    process = processes[0]
+    away = process.ask("/v1/stores/counts").json()["elsewhere"][0]
+
+    answer = process.ask(
+        "/v1/stores/counts", partition=away, headers={"x-pystreams-forwarded": "1"}
+    )
+
+    assert (answer.status, answer.json()["reason"]) == (421, "NOT_PRESENT")
+
+
+def _asked(process: Process) -> list[Answer]:
+    """Return the answers to all keys; each is right, or none."""
+    answers = [process.ask(f"/v1/stores/counts/{key}", **COMMITTED) for key in KEYS]
+    for answer in answers:
+        assert answer.status in (200, 503), answer.body
+        if answer.status == 200:
+            assert answer.json()["value"] == EACH
+    return answers
+
+
+def _all_answer(process: Process) -> bool:
+    answers = [process.ask(f"/v1/stores/counts/{key}", **COMMITTED) for key in KEYS]
+    return all(answer.status == 200 and answer.json()["value"] == EACH for answer in answers)

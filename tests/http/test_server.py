@@ -1,0 +1,171 @@
+"""Who is answered, and where: tokens, TLS, addresses, methods, limits."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import urllib.error
+from pathlib import Path
+
+import pytest
+
+from pystreams import KafkaStreams, StreamsBuilder
+from pystreams.errors import ConfigError
+from pystreams.http.server import HttpOptions, HttpServer
+from pystreams.serdes import STRING
+from tests.broker.waiting import DEADLINE_S
+from tests.http.asking import ask
+
+
+@pytest.fixture
+def created(tmp_path: Path) -> KafkaStreams:
+    """An application that was not started: it needs no broker to be shown."""
+    builder = StreamsBuilder()
+    builder.stream("in", key_serde=STRING, value_serde=STRING).group_by_key().count(name="counts")
+    config = {
+        "application.id": "shown",
+        "bootstrap.servers": "127.0.0.1:1",
+        "state.dir": str(tmp_path),
+    }
+    return KafkaStreams(builder.build(), config)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer secret "}, 200),  # A header's end is no part of it.
+        ({"Authorization": "Bearer secrets"}, 401),
+        ({"Authorization": "secret"}, 401),
+        ({"Authorization": "Bearer sécret"}, 401),
+        ({"Authorization": "Bearer secret"}, 200),
+    ],
+)
+def test_only_who_has_the_token_is_answered(
+    created: KafkaStreams, headers: dict[str, str], status: int
+) -> None:
+    with HttpServer(created, HttpOptions(port=0, token="secret")) as server:
+        for path in ("/v1/status", "/metrics", "/v1/stores/counts", "/v1/nothing"):
+            answer = ask(server.url, path, headers=headers)
+            assert (answer.status == 401) == (status == 401)
+            assert (answer.headers["www-authenticate"] == "Bearer") == (status == 401)
+        assert ask(server.url, "/livez").status == 200
+        assert ask(server.url, "/readyz").status == 503
+
+
+def test_an_address_that_others_reach_asks_for_a_token(created: KafkaStreams) -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
+        with pytest.raises(ConfigError, match="give a token"):
+            HttpServer(created, HttpOptions(host=host, port=0))
+    HttpServer(created, HttpOptions(host="0.0.0.0", port=0, token="secret"))
+
+
+def test_it_is_served_over_tls(created: KafkaStreams, tmp_path: Path) -> None:
+    certificate, key = _certificate(tmp_path)
+    options = HttpOptions(port=0, certificate=certificate, private_key=key)
+    with HttpServer(created, options) as server:
+        assert server.url.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=str(certificate))
+        assert ask(server.url, "/livez", trusting=trusting).status == 200
+        with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+            ask(server.url, "/livez", trusting=ssl.create_default_context())
+
+
+def test_a_certificate_that_is_none_is_refused(created: KafkaStreams, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("nothing", encoding="utf-8")
+    for file in (wrong, tmp_path / "absent.pem"):
+        with pytest.raises(ConfigError, match=r"the certificate .* can't be used"):
+            HttpServer(created, HttpOptions(port=0, certificate=file))
+
+
+def test_a_port_that_is_taken_is_told(created: KafkaStreams) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        server = HttpServer(created, HttpOptions(port=port))
+        with pytest.raises(ConfigError, match=f"can't be served on 127.0.0.1:{port}.*in use"):
+            server.start()
+        server.close()
+
+
+def test_an_address_of_another_machine_is_told(created: KafkaStreams) -> None:
+    server = HttpServer(created, HttpOptions(host="192.0.2.1", port=0, token="secret"))
+    with pytest.raises(ConfigError, match=r"can't be served on 192\.0\.2\.1"):
+        server.start()
+    other = HttpServer(created, HttpOptions(host="nobody.invalid", port=0, token="secret"))
+    with pytest.raises(ConfigError, match=r"can't be served on nobody\.invalid"):
+        other.start()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
+def test_nothing_is_changed_over_http(created: KafkaStreams, method: str) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        answer = ask(server.url, "/v1/status", method=method)
+
+    assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
+    assert "all is read with GET" in answer.json()["detail"]
+
+
+def test_an_address_that_is_too_long_is_refused(created: KafkaStreams) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        assert ask(server.url, f"/v1/stores/counts/{'x' * 9000}").status == 414
+        assert ask(server.url, "/v1/status", x="y" * 9000).status == 414
+        assert ask(server.url, "/livez").status == 200
+
+
+def test_stores_of_an_application_that_was_not_started_are_not_there_yet(
+    created: KafkaStreams,
+) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        answer = ask(server.url, "/v1/stores/counts/a")
+
+    assert answer.status == 503
+    assert "the application is CREATED" in answer.json()["detail"]
+
+
+def test_a_closed_server_frees_its_port(created: KafkaStreams) -> None:
+    server = HttpServer(created, HttpOptions(port=0))
+    server.start()
+    port = int(server.url.rpartition(":")[2])
+    assert ask(server.url, "/livez").status == 200
+    server.close()
+    server.close()
+
+    with HttpServer(created, HttpOptions(port=port)) as again:
+        assert ask(again.url, "/livez").status == 200
+
+
+def test_connections_without_a_whole_request_are_closed(created: KafkaStreams) -> None:
+    """Some say nothing, some begin and don't go on; meanwhile others are answered."""
+    options = HttpOptions(port=0, idle_timeout_s=0.5)
+    with HttpServer(created, options) as server, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        opened = [stack.enter_context(socket.create_connection(address)) for _ in range(1000)]
+        for slow in opened[:100]:
+            slow.sendall(b"GET /livez HTTP/1.1\r\nX-Slow: ")
+        assert ask(server.url, "/livez").status == 200
+
+        for connection in opened:
+            connection.settimeout(DEADLINE_S)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        assert ask(server.url, "/livez").status == 200
+
+
+def test_headers_that_are_too_long_are_refused(created: KafkaStreams) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        assert ask(server.url, "/livez", headers={"X-Long": "x" * 40_000}).status in (400, 431)
+        assert ask(server.url, "/livez").status == 200
+
+
+def _certificate(directory: Path) -> tuple[Path, Path]:
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    made = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1 -out certificate.pem -keyout key.pem"
+    )
+    subprocess.run(made.split(), cwd=directory, check=True, capture_output=True)
+    return certificate, key
