@@ -7,10 +7,9 @@
     assert counts.read_key_values() == [("a", 1)]
 
 Every sub-topology is one task with partition 0; what it writes to internal topics and to topics
-the topology reads flows on at once; what is piped into the topic of a global store is in that store
-at once. As in Kafka Streams' driver, a commit follows each record:
-record caches never hold anything back. Stores live in memory whatever engine they name; give
-`state_directory` to use the engines the topology asks for.
+the topology reads flows on at once, as does what is piped into the topic of a global store. As in
+Kafka Streams' driver, a commit follows each record: record caches never hold anything back. Stores
+live in memory whatever they name; give `state_directory` to use the engines that are asked for.
 
 Source: Kafka Streams' `TopologyTestDriver`. Differs from Kafka: sub-topologies are tasks of their
 own with their own stream time, as at run time; Java's driver runs them all as one task.
