@@ -138,7 +138,7 @@ class GlobalTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return the buffers to drain: those of dead letters."""
-        return self._operators.outputs_with_dead_letters(self._queues.values())
+        return self._operators.all_outputs(self._queues)
 
     def commit(self) -> None:
         """Make the stores durable with their offsets."""

@@ -124,9 +124,9 @@ class OperatorContext:
         for topic, key, value, timestamp, headers in letters:
             self.output(topic).records.append((key, value, timestamp, headers))
 
-    def outputs_with_dead_letters(self, queues: Iterable[RecordQueue]) -> list[OutputBuffer]:
+    def all_outputs(self, queues: Mapping[TopicPartition, RecordQueue]) -> list[OutputBuffer]:
         """Return the buffers, with the dead letters of records that queues are past."""
-        for queue in queues:
+        for queue in queues.values():
             self.send_dead_letters(queue.dead_letters.take(queue.next_offset))
         return self.outputs()
 

@@ -60,7 +60,7 @@ class StreamTask:
         state: Where it is in its life.
         damage: What a damaged store said, since it last went back to a commit; else None.
         held: What operators hold back: batches, and records whose answers are awaited.
-        counts: What it counts, since it was made.
+        counts: What it counts.
     """
 
     def __init__(
@@ -310,8 +310,7 @@ class StreamTask:
 
     def outputs(self) -> list[OutputBuffer]:
         """Return all buffers to drain: changelogs and topics."""
-        operators, queues = self._operators, self._group.queues.values()
-        return [*self.state_manager.outputs(), *operators.outputs_with_dead_letters(queues)]
+        return [*self.state_manager.outputs(), *self._operators.all_outputs(self._group.queues)]
 
     def offsets_to_commit(self) -> dict[TopicPartition, CommittedOffset]:
         """Return the next offset of each partition that has one, with its partition time."""

@@ -362,7 +362,8 @@ class StreamThread:
     def shut_down(self) -> None:
         """Commit what can be committed, close tasks and clients; keeps the first error."""
         steps: list[Callable[[], None]] = [
-            self._abort_all if self.error is not None else self._last_commit,
+            self._last_commit,
+            self._abort_all,
             self._manager.close_all,
             self._report.publish,
             lambda: self._consumer.close(leave=self._leaves),
@@ -383,17 +384,18 @@ class StreamThread:
         _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
 
     def _last_commit(self) -> None:
-        try:
-            committed = self._commit()
-        except TaskMigratedError:
-            committed = False  # What it held belongs to somebody else, who goes on: no failure.
-        if not committed:
-            message = "the last commit failed; the next start goes on from the one before"
-            _log.warning(message, thread=self.name)
+        if self.error is not None:
+            return
+        with contextlib.suppress(TaskMigratedError):  # Somebody else has it, and goes on.
+            if self._commit():
+                return
+        _log.warning(
+            "the last commit failed; a start goes on from the one before", thread=self.name
+        )
 
     def _abort_all(self) -> None:
-        """Abort open transactions, so that readers need not wait for their timeout."""
-        if self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
+        """After an error abort what is open, so that readers need not wait for its timeout."""
+        if self.error is None or self._settings.guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
             return
         for producer in self._producers.all():
             with contextlib.suppress(StreamsError):  # Then the next start aborts it.

@@ -84,10 +84,6 @@ class Committer:
         units = self._units([task for task in tasks if task.needs_commit()])
         if not units:
             return []
-        try:
-            self._producers.membership.prove([part for task in tasks for part in task.partitions])
-        except RetriableClientError as unanswered:
-            return [CommitFailure(unit, unanswered) for unit in units]
         failures: list[CommitFailure] = []
         for unit in list(units):
             try:
@@ -98,6 +94,10 @@ class Committer:
                 units.remove(unit)
         if not units:
             return failures
+        try:  # Behind what may have waited for answers: the thread may have stood still meanwhile.
+            self._producers.membership.prove([part for task in tasks for part in task.partitions])
+        except RetriableClientError as unanswered:
+            return [*failures, *(CommitFailure(unit, unanswered) for unit in units)]
         group_metadata = (
             self._consumer().group_metadata() if units[0].producer.transactional else None
         )
