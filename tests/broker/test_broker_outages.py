@@ -320,5 +320,5 @@ def test_first_signal_ends_an_application_whose_broker_no_longer_answers(
         finally:
             os.kill(own_broker.state.pid, signal.SIGCONT)
 
-    assert running.lines("the last commit failed; a start goes on from the one before")
+    assert running.lines("the last commit failed: a start goes on from one before")
     assert not running.lines("did not stop in time")

@@ -389,9 +389,7 @@ class StreamThread:
         with contextlib.suppress(TaskMigratedError):  # Somebody else has it, and goes on.
             if self._commit():
                 return
-        _log.warning(
-            "the last commit failed; a start goes on from the one before", thread=self.name
-        )
+        _log.warning("the last commit failed: a start goes on from one before", thread=self.name)
 
     def _abort_all(self) -> None:
         """After an error abort what is open, so that readers need not wait for its timeout."""
