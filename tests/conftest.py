@@ -36,6 +36,7 @@ _SLOW_PACKAGES = {
     "devbroker",
     "distribution",
     "examples",
+    "http",
 }
 """Their tests start processes. They go first, so that what is left at the end is quickly shared."""
 

@@ -18,6 +18,7 @@ from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
 from pystreams.http.health import Health
 from pystreams.http.owners import Owners
+from pystreams.http.page.routes import PAGE_PATHS, page_routes
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.store_queries import StoreQueries
@@ -28,7 +29,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 _log = get_logger("pystreams.http")
 
-_OPEN_PATHS = ("/livez", "/readyz")
+_OPEN_PATHS = ("/livez", "/readyz", *PAGE_PATHS)
 _MAX_QUERY_BYTES = 8192
 _MAX_HEADER_BYTES = 32_768
 
@@ -72,6 +73,7 @@ def application_of(
         ("/v1/tasks", tasks),
         ("/v1/topology", topology),
         ("/v1/config", config),
+        *page_routes(streams, snapshots, asks_for_token=token is not None),
         ("/v1/stores", stores.names),
         ("/v1/stores/{store}", stores.entries),
         ("/v1/stores/{store}/{key:path}", stores.value),

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 
 from pystreams.kernel.clock import SystemClock
 from pystreams.metrics import MetricName, MetricValue
+from pystreams.metrics.definitions import TASK_GROUP
 from pystreams.runtime.application.kafka_streams import KafkaStreams
+from pystreams.runtime.loop.statistics import Statistics
+from pystreams.runtime.loop.thread_metadata import TaskMetadata
 
 _RATES_OVER_S = 5.0
 _LOOK_EVERY_S = 1.0
@@ -23,7 +26,9 @@ class _Look(NamedTuple):
 
     at_s: float
     processed: int
+    restored: int
     by_topic: dict[tuple[str, str], float]
+    by_part: dict[tuple[str, str, str], float]
     by_task: dict[str, int]
 
 
@@ -60,7 +65,9 @@ class Snapshots:
         look = _Look(
             self._clock.monotonic_ms() / 1000,
             numbers.processed_records,
+            numbers.restored_records,
             _by_topic(metrics),
+            _by_part(metrics),
             {str(task.task_id): task.processed_records for _, task in tasks},
         )
         before = self._look_before(look)
@@ -70,6 +77,7 @@ class Snapshots:
             return round(max(0.0, now - then) / seconds, 1)
 
         config = streams.config
+        restores = _restores(metrics)
         return {
             "application_id": config.application_id,
             "version": version("pystreams-kafka"),
@@ -88,11 +96,7 @@ class Snapshots:
             "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
-            "restore": {
-                "tasks": numbers.tasks_restoring,
-                "restored_records": numbers.restored_records,
-                "remaining_records": numbers.restore_remaining_records,
-            },
+            "restore": _restore(numbers, rate(look.restored, before.restored)),
             "topics": [
                 {
                     "topic": topic,
@@ -104,21 +108,22 @@ class Snapshots:
             ],
             "tasks": [
                 {
-                    "task": str(task.task_id),
-                    "thread": thread.thread_name,
-                    "state": task.state,
-                    "partitions": [str(partition) for partition in task.partitions],
-                    "processed_records": task.processed_records,
+                    **_task(thread.thread_name, task),
                     "processed_per_s": rate(
                         task.processed_records,
                         before.by_task.get(str(task.task_id), task.processed_records),
                     ),
-                    "lag_records": task.lag_records,
-                    "stream_time_ms": task.stream_time_ms,
-                    "stores": list(task.stores),
+                    **restores.get(str(task.task_id), {}),
                 }
                 for thread, task in tasks
             ],
+            "subtopologies": _parts(
+                tasks,
+                [
+                    (*key, rate(count, before.by_part.get(key, count)))
+                    for key, count in sorted(look.by_part.items())
+                ],
+            ),
             "stores": _stores(metrics),
         }
 
@@ -131,16 +136,80 @@ class Snapshots:
         return looks[0]
 
 
+def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
+    return {
+        "task": str(task.task_id),
+        "thread": thread_name,
+        "state": task.state,
+        "partitions": [str(partition) for partition in task.partitions],
+        "processed_records": task.processed_records,
+        "lag_records": task.lag_records,
+        "stream_time_ms": task.stream_time_ms,
+        "stores": list(task.stores),
+    }
+
+
+def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
+    remaining = numbers.restore_remaining_records
+    return {
+        "tasks": numbers.tasks_restoring,
+        "restored_records": numbers.restored_records,
+        "remaining_records": remaining,
+        "records_per_s": records_per_s,
+        "left_s": round(remaining / records_per_s, 1) if records_per_s else None,
+    }
+
+
 def _by_topic(metrics: Any) -> dict[tuple[str, str], float]:
     """Return the records read and written, by direction and topic."""
     found: dict[tuple[str, str], float] = {}
+    for (direction, _, topic), count in _by_part(metrics).items():
+        found[direction, topic] = found.get((direction, topic), 0) + count
+    return found
+
+
+def _by_part(metrics: Any) -> dict[tuple[str, str, str], float]:
+    """Return the records read and written, by direction, sub-topology and topic."""
+    found: dict[tuple[str, str, str], float] = {}
     directions = {"records-consumed-total": "in", "records-produced-total": "out"}
     for name, value in metrics.items():
         direction = directions.get(name.name)
         if direction is not None:
-            key = direction, dict(name.tags)["topic-name"]
+            tags = dict(name.tags)
+            part, _, _ = tags.get("task-id", "").partition("_")
+            key = direction, part, tags["topic-name"]
             found[key] = found.get(key, 0) + value
     return found
+
+
+def _parts(tasks: Any, rates: list[tuple[str, str, str, float]]) -> list[dict[str, Any]]:
+    """Return what the tasks of each sub-topology do together."""
+    parts: dict[int, dict[str, Any]] = {}
+    for _, task in tasks:
+        part = task.task_id.subtopology
+        row = parts.setdefault(
+            part, {"subtopology": part, "tasks": 0, "lag_records": None, "in": {}, "out": {}}
+        )
+        row["tasks"] += 1
+        if task.lag_records is not None:
+            row["lag_records"] = (row["lag_records"] or 0) + task.lag_records
+    for direction, number, topic, records_per_s in rates:
+        if number.isdigit() and int(number) in parts:
+            parts[int(number)][direction][topic] = records_per_s
+    return [parts[part] for part in sorted(parts)]
+
+
+def _restores(metrics: Any) -> dict[str, dict[str, int]]:
+    """Return how far the restore of each task has come."""
+    names = {
+        "restore-total": "restored_records",
+        "restore-remaining-records-total": "restore_remaining_records",
+    }
+    rows: dict[str, dict[str, int]] = {}
+    for metric, value in metrics.items():
+        if metric.group == TASK_GROUP and metric.name in names:
+            rows.setdefault(metric.tag("task-id"), {})[names[metric.name]] = int(value)
+    return rows
 
 
 def _highest(metrics: Any, name: str, group: str) -> float | None:

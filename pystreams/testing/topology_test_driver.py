@@ -7,9 +7,10 @@
     assert counts.read_key_values() == [("a", 1)]
 
 Every sub-topology is one task with partition 0; what it writes to internal topics and to topics
-the topology reads flows on at once, as does what is piped into the topic of a global store. As in
-Kafka Streams' driver, a commit follows each record: record caches never hold anything back. Stores
-live in memory whatever they name; give `state_directory` to use the engines that are asked for.
+the topology reads flows on at once; what is piped into the topic of a global store is in that store
+at once. As in Kafka Streams' driver, a commit follows each record:
+record caches never hold anything back. Stores live in memory whatever engine they name; give
+`state_directory` to use the engines the topology asks for.
 
 Source: Kafka Streams' `TopologyTestDriver`. Differs from Kafka: sub-topologies are tasks of their
 own with their own stream time, as at run time; Java's driver runs them all as one task.
@@ -32,7 +33,7 @@ from pystreams.runtime.core.global_stores import GlobalStores
 from pystreams.runtime.core.global_task import GlobalTask
 from pystreams.runtime.core.task import StreamTask
 from pystreams.runtime.core.task_settings import TaskSettings
-from pystreams.serdes import BYTES, Serde
+from pystreams.serdes import Serde
 from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValueStore
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
@@ -292,7 +293,7 @@ class TopologyTestDriver:
         assert self._global_task is not None, "there are global stores"
         message = self._next_message(topic, record)
         self._global_task.process(TopicPartition(topic, 0), [message], self._now_ms)
-        list(map(self._capture, self._global_task.outputs()))
+        self._capture_all(self._global_task.outputs())
 
     def _task(self, subtopology: Subtopology) -> StreamTask:
         topics = [
@@ -348,7 +349,7 @@ class TopologyTestDriver:
         partition = TopicPartition(topic, 0)
         task.take_partition(partition)
         task.add_records(partition, [message])
-        list(map(self._capture, task.outputs()))
+        self._capture_all(task.outputs())
 
     def _run(self) -> None:
         """Process record by record until nothing is ready, committing after each.
@@ -373,28 +374,26 @@ class TopologyTestDriver:
 
     def _commit(self, task: StreamTask) -> None:
         task.settle()
-        list(map(self._capture, task.outputs()))
+        self._capture_all(task.outputs())
         task.post_commit()
 
+    def _capture_all(self, outputs: Sequence[OutputBuffer]) -> None:
+        for output in outputs:
+            if output.records:
+                self._capture(output)
+
     def _capture(self, output: OutputBuffer) -> None:
-        if not output.records:
-            return
         records = list(output.records)
         output.records.clear()
         if self._tracer is not None:
             self._tracer.left(output.topic, records)
         output.last_offset = self._offsets.get(output.topic, 0) + len(records) - 1
         self._produced.setdefault(output.topic, []).extend(records)
+        take = self._enqueue
         if output.topic in self._plan.global_topics():
-            for record in records:
-                self._fill(output.topic, record)
-            return
-        if self._plan.source_of_topic(output.topic) is None:
+            take = self._fill
+        elif self._plan.source_of_topic(output.topic) is None:
             self._offsets[output.topic] = output.last_offset + 1
             return
         for record in records:
-            self._enqueue(output.topic, record)
-
-
-RAW: Serde[bytes] = BYTES
-"""Reads and writes topics of a driver as bytes."""
+            take(output.topic, record)

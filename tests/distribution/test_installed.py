@@ -92,6 +92,7 @@ def test_wheel_holds_the_package_and_its_types_and_nothing_of_the_tests(
 
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"pystreams"}
     assert "pystreams/py.typed" in names
+    assert {f"pystreams/http/page/assets/page.{kind}" for kind in ("css", "js")} <= set(names)
 
 
 def test_sdist_holds_what_a_packager_needs(installed: Installed) -> None:

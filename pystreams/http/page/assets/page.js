@@ -1,0 +1,129 @@
+// Keeps the page as it is on the server: parts come by /v1/events, and change what has changed.
+"use strict";
+
+const RETRY_MS = 3000;
+const TOKEN = "pystreams-token";
+const at = (id) => document.getElementById(id);
+const known = {};
+
+function headers() {
+  const token = sessionStorage.getItem(TOKEN);
+  return token === null ? {} : { Authorization: `Bearer ${token}` };
+}
+
+function say(text) {
+  at("connection").textContent = text;
+  at("connection").hidden = text === "";
+}
+
+// Makes `old` like `fresh` where they differ, so that selections and scrolled places stay.
+function morph(old, fresh) {
+  const before = [...old.childNodes];
+  const after = [...fresh.childNodes];
+  const alike = before.length === after.length &&
+    before.every((node, index) => node.nodeName === after[index].nodeName);
+  if (!alike) {
+    old.replaceChildren(...after);
+    return;
+  }
+  before.forEach((node, index) => {
+    const other = after[index];
+    if (node.nodeType !== Node.ELEMENT_NODE) {
+      if (node.nodeValue !== other.nodeValue) node.nodeValue = other.nodeValue;
+      return;
+    }
+    for (const { name } of [...node.attributes]) {
+      if (!other.hasAttribute(name)) node.removeAttribute(name);
+    }
+    for (const { name, value } of [...other.attributes]) {
+      if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+    }
+    morph(node, other);
+  });
+}
+
+function show(parts) {
+  for (const [id, html] of Object.entries(parts)) {
+    if (known[id] === html) continue;
+    known[id] = html;
+    if (id === "title") {
+      document.title = html;
+      continue;
+    }
+    const fresh = document.createElement("template");
+    fresh.innerHTML = html;
+    morph(at(id), fresh.content);
+  }
+  at("shown").hidden = false;
+  if (at("token")) at("token").hidden = true;
+}
+
+function askForToken(text) {
+  sessionStorage.removeItem(TOKEN);
+  if (!at("token")) {
+    say("A token is asked for now: load the page again.");
+    return;
+  }
+  at("shown").hidden = true;
+  at("token").hidden = false;
+  at("refused").textContent = text;
+}
+
+async function watch() {
+  const answer = await fetch("v1/events", { headers: headers(), cache: "no-store" });
+  if (answer.status === 401) {
+    askForToken(sessionStorage.getItem(TOKEN) === null ? "" : "That is not the token.");
+    return false;
+  }
+  if (!answer.ok) throw new Error((await answer.json()).detail);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return true;
+    const events = (text + value).split("\n\n");
+    text = events.pop();
+    for (const event of events) show(JSON.parse(event.slice("data: ".length)));
+    say("");
+  }
+}
+
+async function keepWatching() {
+  for (;;) {
+    try {
+      if (!(await watch())) return;
+    } catch (error) {
+      say(`Not live: ${error.message || "the application can't be reached"}. Trying again.`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+async function ask(form) {
+  const store = encodeURIComponent(form.elements.store.value);
+  const key = form.elements.key.value;
+  const path = key === "" ? "?limit=20" : `/${encodeURIComponent(key)}`;
+  const shown = at("answer");
+  try {
+    const answer = await fetch(`v1/stores/${store}${path}`, { headers: headers() });
+    const told = await answer.json();
+    shown.className = answer.ok ? "" : "refusal";
+    shown.textContent = answer.ok ? JSON.stringify(told, null, 2) : told.detail;
+  } catch (error) {
+    shown.className = "refusal";
+    shown.textContent = `No answer: ${error.message}`;
+  }
+  shown.hidden = false;
+}
+
+document.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (event.target.id === "ask") {
+    ask(event.target);
+  } else {
+    sessionStorage.setItem(TOKEN, event.target.elements.token.value);
+    keepWatching();
+  }
+});
+
+keepWatching();

@@ -1,0 +1,127 @@
+"""The last warnings and errors that the library has logged in this process."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pystreams.config import StreamsConfig
+from pystreams.config.resolution import SECRET_WORDS
+from pystreams.config.streams_config import KEY_DEFINITIONS
+
+_KEPT = 20
+_MAX_LENGTH = 1000
+_HIDDEN = "(hidden)"
+_NO_FIELDS = {"event", "exc_info", "exception", "level", "logger", "stack_info", "timestamp"}
+_ASSIGNED = re.compile(
+    r"((?:password|secret|token)[\w.]*['\"]?\s*[=:]\s*)(?!\(hidden\))\S+", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line.
+
+    Attributes:
+        at_ms: When it was written (ms since the epoch).
+        level: "warning", "error" or "critical".
+        event: What happened.
+        details: Its fields and the error, as one text.
+    """
+
+    at_ms: int
+    level: str
+    event: str
+    details: str
+
+
+class LastLines(logging.Handler):
+    """Keeps the last warnings and errors; any thread may log and look.
+
+    It sees what goes through the standard library's logging, which is all unless the program has
+    set up structlog to write by itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._kept: deque[LogLine] = deque(maxlen=_KEPT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a line."""
+        self._kept.append(_line_of(record))
+
+    def latest(self, secrets: Sequence[str], since_ms: int = 0) -> list[LogLine]:
+        """Return the lines, newest first.
+
+        Args:
+            since_ms: Lines that are older are left out.
+            secrets: What must not be shown, wherever it stands.
+        """
+        return [
+            LogLine(
+                line.at_ms, line.level, _hidden(line.event, secrets), _hidden(line.details, secrets)
+            )
+            for line in reversed(list(self._kept))
+            if line.at_ms >= since_ms
+        ]
+
+
+_lines = LastLines()
+
+
+def last_lines() -> LastLines:
+    """Return what keeps the lines of this process, from the first call on."""
+    logging.getLogger("pystreams").addHandler(_lines)  # A second time does nothing.
+    return _lines
+
+
+def secrets_of(config: StreamsConfig) -> list[str]:
+    """Return the secrets of a configuration, longest first."""
+    values = {key.name: getattr(config, key.name.replace(".", "_")) for key in KEY_DEFINITIONS}
+    found = {
+        value
+        for name, value in {**values, **config.overrides}.items()
+        if isinstance(value, str) and value and any(word in name.lower() for word in SECRET_WORDS)
+    }
+    return sorted(found, key=len, reverse=True)
+
+
+def _hidden(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN)
+    return _ASSIGNED.sub(rf"\1{_HIDDEN}", text)
+
+
+def _line_of(record: logging.LogRecord) -> LogLine:
+    """Return the line of a record: structlog hands over an event as it is, others have a text."""
+    level, at_ms = record.levelname.lower(), int(record.created * 1000)
+    if not isinstance(record.msg, dict):
+        event, _, rest = record.getMessage().partition("\n")
+        # Of a traceback, what was raised.
+        raised = rest.strip().rpartition("\n")[2]
+        return LogLine(at_ms, level, event[:_MAX_LENGTH], raised.strip()[:_MAX_LENGTH])
+    fields: dict[str, Any] = record.msg
+    told = [f"{name}={value}" for name, value in fields.items() if _is_field(name)]
+    told += _raised(fields)
+    return LogLine(at_ms, level, str(fields.get("event", "")), " ".join(told)[:_MAX_LENGTH])
+
+
+def _is_field(name: str) -> bool:
+    return name not in _NO_FIELDS and not name.startswith("_")
+
+
+def _raised(fields: dict[str, Any]) -> list[str]:
+    """Return what was raised, without the way there."""
+    if isinstance(trace := fields.get("exception"), str):
+        return [trace.strip().rpartition("\n")[2]]
+    error = fields.get("exc_info")
+    if error is True:
+        error = sys.exception()  # A handler is called where the line is written.
+    if isinstance(error, tuple):
+        error = error[1]
+    return [f"{type(error).__name__}: {error}"] if isinstance(error, BaseException) else []

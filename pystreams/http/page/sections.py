@@ -1,0 +1,301 @@
+"""The parts of the page, each made of a snapshot: what is replaced while somebody watches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pystreams.http.page.log_lines import LogLine
+from pystreams.http.page.markup import Markup, element, joined
+from pystreams.http.page.quantities import UNKNOWN, count, duration, moment, per_second, size
+from pystreams.stores.contracts.spec import StoreSpec
+
+Snapshot = dict[str, Any]
+
+_MUCH = 0.8
+_GOOD, _BAD = {"RUNNING"}, {"ERROR", "PENDING_ERROR"}
+
+
+def head(now: Snapshot) -> Markup:
+    """Return who this is and how it is."""
+    facts = [
+        ("Version", now["version"]),
+        ("Up", duration(now["uptime_s"])),
+        ("Guarantee", now["guarantee"]),
+        ("Threads", count(now["threads"])),
+    ]
+    return joined(
+        element("h1", now["application_id"]),
+        element("p", _state(now["state"], now["restore"]["tasks"]), class_="state-line"),
+        element(
+            "dl",
+            [element("div", element("dt", name), element("dd", value)) for name, value in facts],
+            class_="facts",
+        ),
+        now["error"] and element("p", now["error"], class_="error", role="alert"),
+    )
+
+
+def numbers(now: Snapshot, flow: tuple[float, float]) -> Markup:
+    """Return the numbers that are looked at first.
+
+    Args:
+        now: The snapshot.
+        flow: Records a second that come in and go out, internal topics left out.
+    """
+    latency, interval = now["commit_latency_max_ms"], now["commit_interval_ms"]
+    lag, rate = now["lag_records"], now["processed_per_s"]
+    unread = now["unread_partitions"]
+    held, limit = now["uncommitted_bytes"], now["uncommitted_max_bytes"]
+    return joined(
+        _number("Records in", per_second(flow[0]), f"{count(now['processed_records'])} processed"),
+        _number("Records out", per_second(flow[1]), _dropped(now["dropped_records"])),
+        _number("Lag", count(lag), _behind(lag, rate), warns=unread > 0 and _unread(unread)),
+        _number(
+            "Commit, longest",
+            UNKNOWN if latency is None else f"{latency:,.0f} ms",
+            f"every {interval:,} ms; {count(now['commits'])} so far",
+            share=None if latency is None or not interval else latency / interval,
+        ),
+        _number(
+            "Uncommitted",
+            size(held),
+            f"of {size(limit)}" if limit > 0 else "no limit",
+            share=held / limit if limit > 0 else None,
+        ),
+    )
+
+
+def restore(now: Snapshot) -> Markup:
+    """Return how far the restore of stores has come; nothing while there is none."""
+    told = now["restore"]
+    if not told["tasks"]:
+        return Markup()
+    restored, remaining = told["restored_records"], told["remaining_records"]
+    left = "" if told["left_s"] is None else f" · about {duration(told['left_s'])} left"
+    return element(
+        "div",
+        element("h2", f"Restoring {_plural(told['tasks'], 'task')}"),
+        element("progress", value=restored, max=max(restored + remaining, 1)),
+        element(
+            "p",
+            f"{count(restored)} changelog records restored, {count(remaining)} left at most · "
+            f"{per_second(told['records_per_s'])}{left}",
+        ),
+        class_="restoring",
+    )
+
+
+def tasks(now: Snapshot) -> Markup:
+    """Return the table of tasks."""
+    rows = now["tasks"]
+    if not rows:
+        return element("p", _no_tasks(now["state"]), class_="empty")
+    titles = ("Task", "State", "Lag", "Rate", "Processed", "Stream time", "Thread", "Reads")
+    return _table(titles, [_task(row) for row in rows], numeric=(2, 3, 4))
+
+
+def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup:
+    """Return the table of stores.
+
+    Args:
+        now: The snapshot.
+        specs: The stores of the topology.
+        linked: Whether their names lead to what they hold.
+    """
+    if not specs:
+        return element("p", "The topology keeps no state.", class_="empty")
+    limit = now["uncommitted_max_bytes"]
+    measured: dict[str, list[dict[str, Any]]] = {}
+    for row in now["stores"]:
+        measured.setdefault(row["store"], []).append(row)
+    left = {
+        name: sum(
+            row.get("restore_remaining_records", 0)
+            for row in now["tasks"]
+            if name in row["stores"] and row["state"].lower() == "restoring"
+        )
+        for name in (spec.name for spec in specs)
+    }
+    rows = []
+    for spec in specs:
+        here = measured.get(spec.name, [])
+        held = sum(row.get("uncommitted_bytes", 0) for row in here)
+        name = element("a", spec.name, href=f"v1/stores/{spec.name}") if linked else spec.name
+        rows.append(
+            (
+                name,
+                f"{spec.kind.name}, {spec.metrics_scope}",
+                str(len(here)),
+                joined(size(held), " ", _meter(held / limit) if limit > 0 else None),
+                per_second(sum(row.get("commit_rate", 0) for row in here)),
+                f"{count(left[spec.name])} records left" if left[spec.name] else "no",
+                "yes" if spec.logging else "no",
+            )
+        )
+    titles = ("Store", "Kind", "Tasks here", "Uncommitted", "Commits", "Restoring", "Changelog")
+    return _table(titles, rows, numeric=(2, 3, 4))
+
+
+def query_box(specs: Sequence[StoreSpec]) -> Markup:
+    """Return what asks the stores, nothing without stores; it is the same for ever."""
+    if not specs:
+        return Markup()
+    return element(
+        "form",
+        element(
+            "label",
+            "Store",
+            element("select", [element("option", spec.name) for spec in specs], name="store"),
+        ),
+        element(
+            "label",
+            "Key",
+            element(
+                "input",
+                name="key",
+                autocomplete="off",
+                spellcheck="false",
+                placeholder="empty: the first 20 of each partition",
+            ),
+        ),
+        element("button", "Ask"),
+        id="ask",
+    )
+
+
+def lines(kept: Sequence[LogLine]) -> Markup:
+    """Return the last warnings and errors."""
+    if not kept:
+        return element("p", "No warning and no error since this page is served.", class_="empty")
+    return element(
+        "ol",
+        [
+            element(
+                "li",
+                element("time", moment(line.at_ms)),
+                element("span", line.level, class_="level"),
+                element("span", line.event, class_="event"),
+                element("span", line.details, class_="details") if line.details else None,
+                class_=f"is-{line.level}",
+            )
+            for line in kept
+        ],
+        class_="lines",
+    )
+
+
+# ---------------------------------------------------------------------- parts of parts
+
+
+def _state(state: str, restoring: int) -> Markup:
+    kind = "good" if state in _GOOD else "bad" if state in _BAD else "between"
+    text = f"{state}, restoring" if restoring else state
+    return element("span", text, class_=f"state {kind}")
+
+
+def _number(
+    name: str,
+    value: str,
+    more: str,
+    *,
+    share: float | None = None,
+    warns: str | bool = False,
+) -> Markup:
+    return element(
+        "div",
+        element("h2", name),
+        element("p", value, class_="value"),
+        element("p", more, class_="more"),
+        None if share is None else _meter(share),
+        element("p", warns, class_="warns") if isinstance(warns, str) else None,
+        class_="number",
+    )
+
+
+def _meter(share: float) -> Markup:
+    """Draw a share of a limit."""
+    return element(
+        "progress",
+        class_="much" if share > _MUCH else None,
+        value=round(min(max(share, 0.0), 1.0), 3),
+        max=1,
+        aria_label=f"{share:.0%} of the limit",
+    )
+
+
+def _task(row: dict[str, Any]) -> tuple[str, ...]:
+    stream_time = row["stream_time_ms"]
+    left = row.get("restore_remaining_records", 0)
+    state = row["state"].lower()
+    return (
+        row["task"],
+        f"{state}, {count(left)} left" if state == "restoring" else state,
+        count(row["lag_records"]),
+        per_second(row["processed_per_s"]),
+        count(row["processed_records"]),
+        UNKNOWN if stream_time < 0 else moment(stream_time),
+        # What it has before that is the same for all threads of a process.
+        row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :],
+        ", ".join(row["partitions"]),
+    )
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Markup:
+    """Return a table; its cells know their titles, for phones."""
+    kinds = ["numeric" if at in numeric else None for at in range(len(titles))]
+    return element(
+        "table",
+        element(
+            "thead",
+            element(
+                "tr",
+                [
+                    element("th", title, class_=kind, scope="col")
+                    for title, kind in zip(titles, kinds, strict=True)
+                ],
+            ),
+        ),
+        element(
+            "tbody",
+            [
+                element(
+                    "tr",
+                    [
+                        element("td", cell, class_=kind, data_label=title)
+                        for cell, title, kind in zip(row, titles, kinds, strict=True)
+                    ],
+                )
+                for row in rows
+            ],
+        ),
+    )
+
+
+def _no_tasks(state: str) -> str:
+    if state == "RUNNING":
+        return "This process has no task: others of the group have them all."
+    return f"No tasks: the application is {state}."
+
+
+def _behind(lag: int | None, rate: float) -> str:
+    if lag is None:
+        return "nothing is known"
+    if not lag:
+        return "all that is there is processed"
+    if not rate:
+        return "nothing is processed"
+    left_s = lag / rate
+    return f"{'under a second' if left_s < 1 else f'about {duration(left_s)}'} at this rate"
+
+
+def _dropped(number: int) -> str:
+    return f"{count(number)} dropped" if number else "none dropped"
+
+
+def _unread(number: int) -> str:
+    return f"{_plural(number, 'partition')} of the topology read by nobody"
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,233 @@
+"""The page in Chromium, beside a real broker: what it shows is what the application is."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from pystreams import (
+    KafkaStreams,
+    State,
+    StateRestoreListener,
+    StreamsBuilder,
+    Topology,
+    serdes,
+)
+from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.conftest import CreateTopic
+from tests.broker.waiting import wait_until
+from tests.http.page.chromium import Chromium
+
+if TYPE_CHECKING:
+    from pystreams.broker import DevelopmentBroker
+
+WORDS = ["calm", "sea", "calm", "boat", "calm"]
+
+
+class Application:
+    """An application that counts words, and may be started again, elsewhere on the disk as well."""
+
+    def __init__(
+        self, broker: DevelopmentBroker, name: str, topics: tuple[str, str], place: Path
+    ) -> None:
+        self._servers, self._name, self._place = broker.bootstrap_servers, name, place
+        self.words, self.counts = topics
+
+    def topology(self) -> Topology:
+        builder = StreamsBuilder()
+        words = builder.stream(self.words, key_serde=serdes.STRING, value_serde=serdes.STRING)
+        by_word = words.map_values(_refuse_poison).group_by(
+            lambda _, word: word, key_serde=serdes.STRING, value_serde=serdes.STRING
+        )
+        counts = by_word.count(name="counts").to_stream()
+        counts.to(self.counts, key_serde=serdes.STRING, value_serde=serdes.LONG)
+        return builder.build()
+
+    @contextlib.contextmanager
+    def served(
+        self,
+        state: str = "first",
+        listener: StateRestoreListener | None = None,
+        token: str | None = None,
+    ) -> Iterator[tuple[KafkaStreams, str]]:
+        config = {
+            "application.id": self._name,
+            "bootstrap.servers": self._servers,
+            "state.dir": str(self._place / state),
+            "commit.interval.ms": 200,
+        }
+        streams = KafkaStreams(self.topology(), config)
+        if listener is not None:
+            streams.set_global_state_restore_listener(listener)
+        with HttpServer(streams, HttpOptions(port=0, token=token)) as server:
+            streams.start()
+            try:
+                yield streams, server.url
+            finally:
+                streams.close()
+
+    def write(self, *words: str) -> None:
+        producer = Producer({"bootstrap.servers": self._servers})
+        for word in words:
+            producer.produce(self.words, word, "k")
+        assert producer.flush(30) == 0
+
+
+def _refuse_poison(word: str) -> str:
+    if word == "poison":
+        raise ValueError("this word can't be counted")
+    return word
+
+
+class HoldingListener(StateRestoreListener):
+    """Holds a restore after its first batch, until it is let go."""
+
+    def __init__(self) -> None:
+        self.held, self.go_on = threading.Event(), threading.Event()
+
+    def on_batch_restored(self, *_: Any) -> None:
+        self.held.set()
+        assert self.go_on.wait(120)
+
+
+@pytest.fixture
+def application(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> Application:
+    topics = create_topic("words", partitions=2), create_topic("counts", partitions=2)
+    return Application(broker, unique_name, topics, tmp_path / "state")
+
+
+def processed_all(streams: KafkaStreams, number: int) -> None:
+    wait_until(
+        lambda: (
+            streams.state is State.RUNNING
+            and streams.statistics().processed_records >= number
+            and streams.statistics().lag_records == 0
+        ),
+        "all is processed",
+    )
+
+
+def test_while_running_all_elements_show_the_applications_numbers(
+    application: Application, chromium: Chromium
+) -> None:
+    application.write(*WORDS)
+    with application.served() as (streams, url):
+        processed_all(streams, 2 * len(WORDS))
+        chromium.open(url)
+        chromium.wait_for_text("#numbers", f"{2 * len(WORDS)} processed")
+        chromium.wait_for_text("#head .state", "RUNNING")
+        head = chromium.text("#head")
+        assert streams.config.application_id in head
+        assert streams.config.processing_guarantee.value in head
+        lag = chromium.text("#numbers .number:nth-child(3)").split("\n")
+        assert [line for line in lag if line] == ["Lag", "0", "all that is there is processed"]
+        assert "every 200 ms" in chromium.text("#numbers")
+        shown = chromium.evaluate(
+            "[...document.querySelectorAll('#tasks tbody tr')].map(row => "
+            "[...row.cells].map(cell => cell.innerText).slice(0, 5))"
+        )
+        tasks = [
+            task for thread in streams.metadata_for_local_threads() for task in thread.active_tasks
+        ]
+        assert sorted((row[0], row[1], row[2], row[4]) for row in shown) == sorted(
+            (str(task.task_id), task.state.lower(), "0", str(task.processed_records))
+            for task in tasks
+        )
+        picture = chromium.text("#topology")
+        assert picture.count("Sub-topology") == 2
+        for part in (application.words, application.counts, "counts", "-repartition", "aggregate"):
+            assert part in picture
+        assert "counts" in chromium.text("#stores tbody")
+        assert "No warning and no error" in chromium.text("#lines")
+        assert chromium.text("#restore") == ""
+        # It is live: what comes now is seen without loading the page again.
+        application.write("wind")
+        chromium.wait_for_text("#numbers", f"{2 * len(WORDS) + 2} processed")
+        chromium.evaluate(
+            "document.querySelector('#ask input').value = 'calm';"
+            "document.querySelector('#ask button').click()"
+        )
+        chromium.wait_for_text("#answer", '"value": 3')
+        assert chromium.complaints == []
+
+
+def test_while_restoring_it_shows_how_far_and_that_it_is_not_done(
+    application: Application, chromium: Chromium
+) -> None:
+    application.write(*WORDS)
+    with application.served("first") as (streams, _):
+        processed_all(streams, 2 * len(WORDS))
+    listener = HoldingListener()
+    with application.served("second", listener) as (streams, url):
+        try:
+            wait_until(listener.held.is_set, "a batch is restored")
+            chromium.open(url)
+            restoring = streams.statistics()
+            assert restoring.tasks_restoring > 0
+            chromium.wait_for_text("#head .state", "REBALANCING, restoring")
+            assert "Restoring" in chromium.text("#restore h2")
+            assert f"{restoring.restore_remaining_records} left at most" in chromium.text(
+                "#restore"
+            )
+            assert "restoring" in chromium.text("#tasks")
+        finally:
+            listener.go_on.set()
+        chromium.wait_for_text("#head .state", "RUNNING")
+        chromium.wait_for("document.querySelector('#restore').innerText === ''")
+
+
+def test_when_it_fails_it_shows_the_error_and_the_line_that_was_logged(
+    application: Application, chromium: Chromium
+) -> None:
+    with application.served() as (streams, url):
+        chromium.open(url)
+        chromium.wait_for_text("#head .state", "RUNNING")
+        application.write("poison")
+        chromium.wait_for_text("#head .state", "ERROR")
+        assert streams.error is not None
+        assert str(streams.error).splitlines()[0] in chromium.text("#head .error")
+        assert "this word can't be counted" in chromium.text("#lines .is-error")
+        assert "No tasks: the application is ERROR." in chromium.text("#tasks")
+
+
+def test_without_scripts_it_is_a_page_of_the_moment(
+    application: Application, chromium: Chromium
+) -> None:
+    application.write(*WORDS)
+    with application.served() as (streams, url):
+        processed_all(streams, 2 * len(WORDS))
+        chromium.without_scripts()
+        chromium.open(url)
+        assert "RUNNING" in chromium.text("#head .state")
+        assert "Sub-topology 1" in chromium.text("#topology")
+
+
+def test_with_a_token_it_asks_for_it_and_shows_nothing_before(
+    application: Application, chromium: Chromium
+) -> None:
+    with application.served(token="open-sesame") as (streams, url):
+        chromium.open(url)
+        chromium.wait_for("document.querySelector('#token').checkVisibility()")
+        assert streams.config.application_id not in chromium.evaluate("document.body.outerHTML")
+        _give_token(chromium, "wrong")
+        chromium.wait_for_text("#refused", "That is not the token.")
+        _give_token(chromium, "open-sesame")
+        chromium.wait_for_text("#head h1", streams.config.application_id)
+        assert not chromium.evaluate("document.querySelector('#token').checkVisibility()")
+        chromium.open(f"{url}/?again")
+        chromium.wait_for_text("#head h1", streams.config.application_id)
+
+
+def _give_token(chromium: Chromium, token: str) -> None:
+    chromium.evaluate(
+        f"document.querySelector('#token input').value = '{token}';"
+        "document.querySelector('#token button').click()"
+    )

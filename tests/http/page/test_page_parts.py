@@ -1,0 +1,200 @@
+"""What the page is made of: markup, the picture of a topology, the last lines of the log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import structlog
+
+from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
+from pystreams.cli.display.logs import configure_logging
+from pystreams.http.page.log_lines import LastLines, secrets_of
+from pystreams.http.page.markup import element
+from pystreams.http.page.topology_picture import picture
+from pystreams.http.page.watchers import Frame, Watchers
+from pystreams.kernel.loggers import get_logger
+
+SECRET = "correct-horse"  # An invented one.
+
+
+def test_names_of_users_are_text_and_no_markup() -> None:
+    shown = element("td", "<script>alert(1)</script>", data_label='"><b>')
+    assert shown == (
+        '<td data-label="&quot;&gt;&lt;b&gt;">&lt;script&gt;alert(1)&lt;/script&gt;</td>'
+    )
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+def joined_topology() -> StreamsBuilder:
+    builder = StreamsBuilder()
+    left, right = (
+        builder.stream(topic, key_serde=serdes.STRING, value_serde=serdes.STRING)
+        for topic in ("left", "right")
+    )
+    pairs = left.filter(lambda _, value: bool(value)).join(
+        right,
+        lambda first, second: first + second,
+        JoinWindows.of_time_difference_with_no_grace(1000),
+    )
+    pairs.to("pairs", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    left.merge(right).to("all", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    return builder
+
+
+def test_a_picture_has_each_node_once_beside_the_others_and_sources_left_of_sinks() -> None:
+    (part,) = joined_topology().build().describe().subtopologies
+    drawn = ET.fromstring(picture(part.nodes, {}, {}))
+    boxes = {
+        title.split(",")[0]: tuple(
+            float(rect.attrib[side]) for side in ("x", "y", "width", "height")
+        )
+        for group in drawn.iter("g")
+        for title in [group.findtext("title") or ""]
+        for rect in group.iter("rect")
+    }
+    assert boxes.keys() == {node.name for node in part.nodes}
+    for name, (x, y, width, height) in boxes.items():
+        for other, (other_x, other_y, other_width, other_height) in boxes.items():
+            apart = (
+                x + width < other_x
+                or other_x + other_width < x
+                or y + height < other_y
+                or other_y + other_height < y
+            )
+            assert apart or name == other, f"{name} lies on {other}"
+    edges = [(node, successor) for node in part.nodes for successor in node.successors]
+    assert all(boxes[node.name][0] < boxes[successor][0] for node, successor in edges)
+    assert len(list(drawn.iter("path"))) >= len(edges)
+
+
+def test_a_picture_says_what_flows_and_the_real_names_of_topics() -> None:
+    (part,) = joined_topology().build().describe().subtopologies
+    source = next(node for node in part.nodes if node.topics == ("left",))
+    drawn = picture(part.nodes, {source.name: "12/s"}, {"left": "application-left"})
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
+    assert "12/s" in texts
+    assert "application-left" in texts
+    assert "all" in texts
+
+
+# ---------------------------------------------------------------------- the log
+
+
+@pytest.fixture
+def kept() -> Iterator[LastLines]:
+    logger, lines = logging.getLogger("pystreams"), LastLines()
+    logger.addHandler(lines)
+    yield lines
+    logger.removeHandler(lines)
+
+
+@pytest.mark.parametrize("configured", [False, True], ids=["a program's", "the command's"])
+def test_last_lines_are_kept_however_logging_is_set_up(kept: LastLines, configured: bool) -> None:
+    if configured:
+        configure_logging("info", "json")
+    log = get_logger("pystreams.tests")
+    log.info("nothing to see")
+    for number in range(25):
+        log.warning("record dropped", offset=number)
+    lines = kept.latest([])
+    assert len(lines) == 20
+    assert "record dropped" in lines[0].event
+    assert "offset=24" in f"{lines[0].event} {lines[0].details}"
+    assert lines[0].level == "warning"
+
+
+def test_secrets_of_the_configuration_are_not_shown(kept: LastLines) -> None:
+    config = StreamsConfig.of(
+        {"application.id": "a", "bootstrap.servers": "b:1", "sasl.password": SECRET}
+    )
+    get_logger("pystreams.tests").error(f"refused {SECRET}", ssl="ssl.key.password=abc")
+    (line,) = kept.latest(secrets_of(config))
+    shown = f"{line.event} {line.details}"
+    assert "refused (hidden)" in shown
+    assert SECRET not in shown
+    assert "abc" not in shown
+
+
+def test_of_a_traceback_the_last_line_is_kept(kept: LastLines) -> None:
+    for _ in range(2):
+        try:
+            raise ValueError("no number")
+        except ValueError:
+            get_logger("pystreams.tests").exception("stream thread failed")
+        configure_logging("info", "json")
+    assert structlog.is_configured()
+    assert [line.details for line in kept.latest([])] == ["ValueError: no number"] * 2
+
+
+# ---------------------------------------------------------------------- those who watch
+
+
+class Browser:
+    """One who watches: takes events at once, or never."""
+
+    def __init__(self, *, slow: bool = False) -> None:
+        self.taken: list[bytes] = []
+        self._slow = slow
+
+    async def receive(self) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(self, message: Any) -> None:
+        if self._slow:
+            await asyncio.Event().wait()
+        self.taken.append(message["body"])
+
+
+def test_slow_watchers_are_let_go_and_others_go_on_on_the_same_frames() -> None:
+    rendered = 0
+    slow, quick, late = Browser(slow=True), Browser(), Browser()
+
+    def render() -> Frame:
+        nonlocal rendered
+        rendered += 1
+        return Frame({"head": "always", "numbers": str(rendered)}, is_last=rendered == 20)
+
+    async def watch() -> None:
+        watchers = Watchers(render, every_s=0.001)
+        watching = [
+            asyncio.ensure_future(watchers.serve(browser.receive, browser.send))
+            for browser in (slow, quick)
+        ]
+        await asyncio.wait_for(watching[0], 60)  # It is let go, long before the last frame.
+        assert rendered < 20
+        watching.append(asyncio.ensure_future(watchers.serve(late.receive, late.send)))
+        await asyncio.wait_for(asyncio.gather(*watching), 60)
+
+    asyncio.run(watch())
+    assert slow.taken == []
+    assert quick.taken[0] == b'data: {"head":"always","numbers":"1"}\n\n'
+    assert quick.taken[1:-1] == [
+        f'data: {{"numbers":"{number}"}}\n\n'.encode() for number in range(2, 21)
+    ]
+    assert quick.taken[-1] == b""
+    assert b"always" in late.taken[0]
+    assert rendered == 20
+
+
+def test_who_watches_is_let_go_when_nothing_can_be_shown(kept: LastLines) -> None:
+    def render() -> Frame:
+        raise ValueError("no such number")
+
+    async def watch() -> None:
+        browser = Browser()
+        await asyncio.wait_for(Watchers(render).serve(browser.receive, browser.send), 60)
+        assert browser.taken == []
+
+    asyncio.run(watch())
+    (line,) = kept.latest([])
+    assert "the page can't be shown" in line.event
+    assert line.details == "ValueError: no such number"
