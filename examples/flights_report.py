@@ -172,7 +172,7 @@ class Progression:
         return [
             name
             for name in names
-            if name.startswith(self._prefix) and not name.endswith("-changelog")
+            if name.startswith(self._prefix) and name.endswith(("-repartition", "-topic"))
         ]
 
     def _of_topic(self, topic: str) -> tuple[int, float]:
