@@ -97,9 +97,14 @@ def test_lines_of_the_client_become_events() -> None:
         outage.lasting = True
         log.log(40, "%s [%s] %s", "FAIL", "client-1", "connect failed again")
         log.log(30, "%s [%s] %s", "CONFWARN", "client-1", "no such setting")
-    assert [(line["log_level"], line["event"]) for line in lines] == [
+        for offset in (1, 2):
+            reset = f"in [0]: offset reset (at offset {offset} (leader epoch -1), broker 1) to ..."
+            log.log(30, "%s [%s] %s", "OFFSET", "client-1", reset)
+    assert [(line["log_level"], line["event"][:30]) for line in lines] == [
         ("debug", "connect failed"),
         ("warning", "no such setting"),
+        ("debug", "in [0]: offset reset (at offse"),
+        ("warning", "in [0]: offset reset (at offse"),
     ]
 
 

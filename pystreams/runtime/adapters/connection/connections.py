@@ -88,6 +88,9 @@ class BrokerOutage:
             _log.warning("kafka client", error=error.str(), cure=cure_of(code))
 
 
+_ON_THE_WAY_TO_0 = "offset reset (at offset 1 (leader epoch -1)"
+
+
 class ClientLog(Protocol):
     """What takes librdkafka's log lines: the one method of `logging.Logger` that it calls."""
 
@@ -99,7 +102,8 @@ class LibrdkafkaLog:
     """Takes librdkafka's log lines.
 
     Lines about single connections are demoted to debug, and left out while there is an outage:
-    there are hundreds a second, and `BrokerOutage` has said what matters.
+    there are hundreds a second, and `BrokerOutage` has said what matters. So is what an empty
+    partition says when the consumer moves to 0, by way of 1.
 
     Args:
         outage: Knows whether brokers can be reached.
@@ -117,6 +121,8 @@ class LibrdkafkaLog:
             self._refused.hear(client, line)
             if self._outage.lasting:
                 return
+            level = logging.DEBUG
+        elif facility == "OFFSET" and _ON_THE_WAY_TO_0 in line:
             level = logging.DEBUG
         _log.log(level, line, facility=facility, client=client)
 
