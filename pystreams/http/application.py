@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 _log = get_logger("pystreams.http")
 
+_LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])?(:\d+)?")
 _OPEN_PATHS = ("/livez", "/readyz", *PAGE_PATHS)
 _MAX_QUERY_BYTES = 8192
 _MAX_HEADER_BYTES = 32_768
@@ -138,9 +140,26 @@ class _Guard:
             return RequestError(414, f"the address is longer than {_MAX_QUERY_BYTES} bytes")
         if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
             return RequestError(431, f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
-        if self._expected is None or scope["path"] in _OPEN_PATHS:
+        headers = dict(scope["headers"])
+        if self._expected is None:
+            return _refused_host(headers.get(b"host", b"").decode("latin-1"))
+        if scope["path"] in _OPEN_PATHS:
             return None
-        given = dict(scope["headers"]).get(b"authorization", b"")
+        given = headers.get(b"authorization", b"")
         if hmac.compare_digest(given, self._expected):
             return None
         return RequestError(401, "send the token: `Authorization: Bearer TOKEN`")
+
+
+def _refused_host(host: str) -> RequestError | None:
+    """Return why a request by some name is refused, where there is no token.
+
+    Only this machine is listened to then. A page from elsewhere could still ask in a browser here,
+    once its own name leads to this address: it would ask by that name.
+    """
+    if _LOOPBACK.fullmatch(host):
+        return None
+    return RequestError(
+        421,
+        f"asked as {host!r}: without a token only localhost is answered; give --http-token-file",
+    )

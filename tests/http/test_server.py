@@ -56,6 +56,18 @@ def test_only_who_has_the_token_is_answered(
         assert ask(server.url, "/readyz").status == 503
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost:80", 200), ("127.0.0.1", 200), ("[::1]:8080", 200), ("evil.example:80", 421)],
+)
+def test_without_a_token_only_this_machine_is_answered_whatever_name_leads_here(
+    created: KafkaStreams, host: str, status: int
+) -> None:
+    with HttpServer(created, HttpOptions(port=0)) as server:
+        for path in ("/", "/v1/config", "/v1/status"):
+            assert ask(server.url, path, headers={"Host": host}).status == status
+
+
 def test_an_address_that_others_reach_asks_for_a_token(created: KafkaStreams) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):
         with pytest.raises(ConfigError, match="give a token"):
