@@ -160,6 +160,5 @@ def _refused_host(host: str) -> RequestError | None:
     if _LOOPBACK.fullmatch(host):
         return None
     return RequestError(
-        421,
-        f"asked as {host!r}: without a token only localhost is answered; give --http-token-file",
+        421, f"asked as {host!r}: without --http-token-file only localhost is answered"
     )
