@@ -227,7 +227,7 @@ def test_a_function_that_returns_another_type_than_it_says_writes_nothing() -> N
 
     with TopologyTestDriver(builder.build()) as driver:
         values = driver.create_input_topic("in", serdes.STRING, serdes.LONG)
-        with pytest.raises(SerializationError, match=rf"to\(\.\.\.\) at {LINES}\) can't write"):
+        with pytest.raises(SerializationError, match=rf"to at {LINES}\) can't write"):
             values.pipe_input("a", 1)
         assert driver.produced_raw("out") == []
 
@@ -254,5 +254,5 @@ def test_a_serde_of_the_wrong_type_is_told_with_the_users_line(
 
     with TopologyTestDriver(builder.build()) as driver:
         values = driver.create_input_topic("in", serdes.STRING, serdes.LONG)
-        with pytest.raises(StreamsError, match=rf"\({method}\(\.\.\.\) at {LINES}\)"):
+        with pytest.raises(StreamsError, match=rf"\({method} at {LINES}\)"):
             values.pipe_input("a", 1)
