@@ -78,7 +78,7 @@ def test_side_effects_and_given_names_are_the_same(name: str, outcomes: Outcomes
 def test_each_golden_topology_is_built_here() -> None:
     files = {file.stem for file in golden.GOLDEN.glob("*.json")}
 
-    assert files == {*TOPOLOGIES, "api", "serdes", "partitioner", "random_topologies"}
+    assert files == {*TOPOLOGIES, "api", "optimized", "partitioner", "random_topologies", "serdes"}
 
 
 def difference(topic: str, java: list[Produced], ours: list[Produced]) -> str:

@@ -211,8 +211,8 @@ class StreamThread:
         now_ms = self._clock.now_ms()
         paused = self._parts.paused.is_set()
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
-        restores = self._restorer.active and not paused
-        timeout_s = 0.0 if busy or restores else self._input.poll_timeout_s(self._pace)
+        waiting = busy or (self._restorer.active and not paused)
+        timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
@@ -221,7 +221,7 @@ class StreamThread:
         self._group.check()
         if self._group.ready:
             self._manager.advance()
-        if restores:
+        if self._restorer.active and not paused:
             self._manager.restore(0.0 if busy else self._settings.polls.poll_ms / 1000)
         now_ms = self._clock.now_ms()
         processed = 0
