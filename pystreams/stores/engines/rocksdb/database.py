@@ -220,6 +220,7 @@ class Database:
         try:
             return read_if_few(family, start, end)
         except Exception as error:
+            del family  # The traceback must not keep the database open.
             raise self.read_error(error) from error
 
     def apply(

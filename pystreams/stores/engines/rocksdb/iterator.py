@@ -123,7 +123,7 @@ def read_if_few(family: Rdict, start: bytes, end: bytes) -> list[tuple[bytes, by
             native.next()
         native.status()
     finally:
-        del native  # The traceback of an error must not keep the database open.
+        del native, family  # The traceback of an error must not keep the database open.
     return entries
 
 
