@@ -240,13 +240,13 @@ class RocksDBSegmentEngine(DatabaseEngine):
         """Iterate over a part of one segment: what most reads ask for, a key at some time."""
         database, prefix = self._database, start[:_PREFIX_BYTES]
         database.opened()
-        families = self._families  # No family in a local: an error's traceback would keep it open.
         start, end = start[_PREFIX_BYTES:], end[_PREFIX_BYTES:]
-        if prefix not in families or not end:
+        # No family in a local: the traceback of an error would keep the database open.
+        if prefix not in self._families or not end:
             return ReadEntries([])
-        few = database.entries_if_few(families[prefix][0], start, end)
+        few = database.entries_if_few(self._families[prefix][0], start, end)
         if few is None:
-            iterator = database.iterate(families[prefix][0], start, end, reverse=reverse)
+            iterator = database.iterate(self._families[prefix][0], start, end, reverse=reverse)
             return SegmentsIterator([(prefix, iterator)])
         entries = [(prefix + key, value) for key, value in few]
         return ReadEntries(entries[::-1] if reverse else entries)
