@@ -222,6 +222,7 @@ class StreamThread:
         if self._group.ready:
             self._manager.advance()
         if self._restorer.active and not paused:
+            self._report.publish_if_due()
             self._manager.restore(0.0 if busy else self._settings.polls.poll_ms / 1000)
         now_ms = self._clock.now_ms()
         processed = 0
@@ -384,10 +385,8 @@ class StreamThread:
         _log.error(what, thread=self.name, error=str(known), **traceback_field(known))
 
     def _last_commit(self) -> None:
-        if self.error is not None:
-            return
         with contextlib.suppress(TaskMigratedError):  # Somebody else has it, and goes on.
-            if self._commit():
+            if self.error is not None or self._commit():
                 return
         _log.warning("the last commit failed: a start goes on from one before", thread=self.name)
 
