@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from pystreams.cli.application.topic_serdes import TopologyTopic
     from pystreams.config import StreamsConfig
     from pystreams.record import ConsumedMessage, Headers
-
-_POLL_RECORDS = 1_000
-_POLL_TIMEOUT_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +179,7 @@ def _messages(
     """Give the records, until the end that was there at the beginning, or for ever."""
     from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.runtime.maintenance.topic_records import records_of
 
     clients = ConfluentClients(config)
     partitions = [TopicPartition(topic.name, number) for number in range(topic.num_partitions)]
@@ -190,23 +189,9 @@ def _messages(
         for partition, held in ranges.items()
     }
     follows = wanted.follow or wanted.from_end
-    # A partition's last records may be markers of transactions: its end is told by the client.
-    unfinished = {at for at, held in ranges.items() if starts[at] < held.end}
-    given = 0
+    ends = None if follows else {partition: held.end for partition, held in ranges.items()}
     consumer = clients.history_consumer(f"{config.application_id}-consume")
     try:
-        consumer.assign(starts if follows else {at: starts[at] for at in unfinished})
-        while follows or unfinished:
-            for batch in consumer.poll(_POLL_RECORDS, _POLL_TIMEOUT_S):
-                for message in batch.messages:
-                    if not follows and (message.offset() or 0) >= ranges[batch.partition].end:
-                        unfinished.discard(batch.partition)
-                        break
-                    yield message
-                    given += 1
-                    if given == wanted.limit:
-                        return
-                if batch.end_reached_at is not None:
-                    unfinished.discard(batch.partition)
+        yield from islice(records_of(consumer, starts, ends), wanted.limit)
     finally:
         consumer.close()

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from pystreams.config import StreamsConfig
     from pystreams.record import ConsumedMessage
 
-_POLL_RECORDS = 1_000
-_POLL_TIMEOUT_S = 0.5
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -165,6 +162,7 @@ def _messages(config: StreamsConfig, topic: str) -> Iterator[ConsumedMessage]:
     from pystreams.errors import StreamsError
     from pystreams.ids import TopicPartition
     from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.runtime.maintenance.topic_records import records_of
 
     clients = ConfluentClients(config)
     admin = clients.admin()
@@ -175,19 +173,10 @@ def _messages(config: StreamsConfig, topic: str) -> Iterator[ConsumedMessage]:
             "application is its errors.dead.letter.queue.topic.name"
         )
     ranges = admin.offset_ranges([TopicPartition(topic, number) for number in range(count)])
-    # A partition's last records may be markers of transactions: its end is told by the client.
-    unfinished = {at for at, held in ranges.items() if held.beginning < held.end}
+    starts = {partition: held.beginning for partition, held in ranges.items()}
+    ends = {partition: held.end for partition, held in ranges.items()}
     consumer = clients.history_consumer("pystreams-dlq")
     try:
-        consumer.assign({at: ranges[at].beginning for at in unfinished})
-        while unfinished:
-            for batch in consumer.poll(_POLL_RECORDS, _POLL_TIMEOUT_S):
-                end = ranges[batch.partition].end
-                for message in batch.messages:
-                    if (message.offset() or 0) < end:
-                        yield message
-                last = batch.messages[-1].offset() if batch.messages else None
-                if batch.end_reached_at is not None or (last is not None and last + 1 >= end):
-                    unfinished.discard(batch.partition)
+        yield from records_of(consumer, starts, ends)
     finally:
         consumer.close()
