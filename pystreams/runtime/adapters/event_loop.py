@@ -81,7 +81,7 @@ class EventLoopCalls:
         self._loop.running().call_soon_threadsafe(self._cancel)
 
     def _start(self, call: Call, limits: CallLimits) -> None:
-        task = asyncio.get_running_loop().create_task(_make(call, limits))
+        task = asyncio.get_running_loop().create_task(make_call(call, limits))
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._end(task, call))
 
@@ -97,7 +97,7 @@ class EventLoopCalls:
             task.cancel()
 
 
-async def _make(call: Call, limits: CallLimits) -> None:
+async def make_call(call: Call, limits: CallLimits) -> None:
     """Make one call, with its retries; leaves what comes of it in the call."""
     for attempt in range(limits.retries + 1):
         if attempt:

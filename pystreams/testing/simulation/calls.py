@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
+from pystreams.runtime.adapters.event_loop import make_call
 from pystreams.topology.contracts.held_records import Call, CallLimits
 
 
@@ -35,14 +37,4 @@ class InlineCalls:
 
 
 def _make(call: Call, limits: CallLimits) -> None:
-    for _ in range(limits.retries + 1):
-        try:
-            call.result, call.error = asyncio.run(_awaited(call)), None
-            break
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
-            call.error = error
-    call.done = True
-
-
-async def _awaited(call: Call) -> object:
-    return await call.function(*call.arguments)
+    asyncio.run(make_call(call, replace(limits, retry_backoff_ms=0)))
