@@ -117,6 +117,11 @@ class Snapshots:
                 }
                 for thread, task in tasks
             ],
+            "standby_tasks": [
+                _task(thread.thread_name, task)
+                for thread in threads
+                for task in thread.standby_tasks
+            ],
             "subtopologies": _parts(
                 tasks,
                 [

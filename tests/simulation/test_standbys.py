@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,6 +21,18 @@ from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.consumers import SimulatedRestoreConsumer
 from pystreams.testing.simulation.partition_log import PartitionLog
 from tests.simulation.applications import Application, running_tasks, stored_counts
+from tests.simulation.keeping_warm import (
+    LOOK_MS,
+    PATIENCE,
+    application,
+    caught_up,
+    keys,
+    restored,
+    settle,
+    standbys,
+    step,
+    wait,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,67 +42,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.simulation
 
 ALL = ["at_least_once", "exactly_once", "exactly_once_v2"]
-LOOK_MS = 6_500
-PATIENCE = 600
-
-
-def keys(count: int) -> list[str]:
-    return [f"key-{number}" for number in range(count)]
-
-
-def standbys(process: SimulatedProcess) -> list[str]:
-    """Return the ids of the tasks that a process keeps warm."""
-    return [str(task) for thread in process.threads for task in thread._manager.standbys.kept]
-
-
-def restored(process: SimulatedProcess) -> int:
-    """Return how many records the tasks of a process had to restore, without its standbys."""
-    return sum(thread._restorer.progress().restored_records for thread in process.threads)
-
-
-def application(
-    root: Path, guarantee: str = "exactly_once", *, partitions: int = 4, **config: Any
-) -> Application:
-    keys = {"num_standby_replicas": 1} | config
-    return Application(root, guarantee, partitions=partitions, **keys)
-
-
-def step(*processes: SimulatedProcess, times: int = 1) -> None:
-    for _ in range(times):
-        for process in processes:
-            for index in range(len(process.threads)):
-                process.step(index)
-
-
-def wait(app: Application, *processes: SimulatedProcess, ms: int) -> None:
-    """Let time go by for members that poll, so that they stay in the group."""
-    for _ in range(ms // 100):
-        app.clock.advance_ms(100)
-        step(*processes)
-
-
-def settle(app: Application, *processes: SimulatedProcess) -> None:
-    """Process all that is there, look at the group, and keep warm what is to be."""
-    app.run_until_processed(*processes)
-    app.broker.settle()
-    for _ in range(20):
-        app.clock.advance_ms(LOOK_MS / 20)
-        step(*processes)
-    step(*processes, times=40)
-
-
-def caught_up(app: Application, *processes: SimulatedProcess) -> None:
-    for _ in range(PATIENCE):
-        step(*processes)
-        lags = [
-            lag
-            for process in processes
-            for thread in process.threads
-            for lag in thread._restorer.lags().values()
-        ]
-        if not any(lags):
-            return
-    raise AssertionError(lags)
 
 
 @pytest.mark.parametrize("incremental", [False, True])

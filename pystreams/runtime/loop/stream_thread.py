@@ -165,6 +165,7 @@ class StreamThread:
             silent_ms=self._report.silent_ms(),
             max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
             active_tasks=self._report.tasks(),
+            standby_tasks=self._report.standby_tasks(),
         )
 
     def metrics(self) -> Metrics:

@@ -55,11 +55,13 @@ class StandbyTask:
         anew: The changelogs that its stores held nothing of when it was made: what they hold of
             these now comes from there.
         lag_records: How many offsets it is behind, at most; None before that is known.
+        warm: Whether it has come to the end once.
     """
 
     state: StateOfTask
     anew: set[TopicPartition] = field(default_factory=set)
     lag_records: int | None = None
+    warm: bool = False
 
 
 class StandbyTasks:
@@ -310,9 +312,14 @@ class StandbyTasks:
                 self._note_ids(ids.result())
 
     def _note_lags(self, lags: Mapping[TopicPartition, int]) -> None:
-        for standby in self.kept.values():
-            known = [lags[at] for at in standby.state.manager.changelogs() if at in lags]
+        for task_id, standby in self.kept.items():
+            manager = standby.state.manager
+            known = [lags[at] for at in manager.changelogs() if at in lags]
             standby.lag_records = sum(known) if known else standby.lag_records
+            if standby.lag_records == 0 and not standby.warm:
+                standby.warm = True
+                records = manager.restored_records
+                _log.info("standby is warm", task=str(task_id), records=records)
 
     def _note_ids(self, ids: dict[str, str]) -> None:
         """Follow those anew whose changelog is another topic by now: that is noticed there."""
