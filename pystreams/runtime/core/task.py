@@ -73,6 +73,7 @@ class StreamTask:
         known_lag: Callable[[TopicPartition], int | None],
         state: StateOfTask | None = None,
     ) -> None:
+        self._was_kept = state is not None
         state = state or state_of_task(task_id, plan, subtopology, partitions, settings)
         self.task_id = task_id
         self.record, self.time, self.partitions = state.record, state.time, state.partitions
@@ -101,7 +102,7 @@ class StreamTask:
         Raises:
             StateStoreError: A store can't be opened.
         """
-        if self.state_manager.directory != task_directory:
+        if not self._was_kept:
             self.state_manager.open(task_directory)
         self._move(TaskEvent.OPEN)
 
