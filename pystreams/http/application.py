@@ -59,7 +59,8 @@ def application_of(
         return as_json(snapshots.latest())
 
     def tasks(_: Request) -> Response:
-        return as_json(snapshots.latest()["tasks"])
+        now = snapshots.latest()
+        return as_json([*now["tasks"], *now["standby_tasks"]])
 
     async def topology(_: Request) -> Response:
         return as_json({"description": str(streams.topology.describe())})
