@@ -224,6 +224,7 @@ class Takeover:
             "state.dir": self._directory / name,
             "consumer.group.instance.id": name,
             "processing.guarantee": "exactly_once_v2",
+            "statestore.cache.max.bytes": 0,
             "num.standby.replicas": self._options["replicas"],
             "consumer.session.timeout.ms": _SESSION_MS,
         }
