@@ -13,10 +13,12 @@ from pystreams import (
     StateStoreError,
     StoreEngine,
     StreamsBuilder,
+    TaskId,
     TopicPartition,
     Topology,
     serdes,
 )
+from pystreams.errors import TaskLockedError
 from pystreams.runtime.maintenance.group_status import group_status
 from pystreams.testing.simulation import SimulatedDisk, SimulatedProcess
 from pystreams.testing.simulation.clients import SimulatedClients
@@ -477,6 +479,33 @@ def test_what_the_thread_runs_itself_is_not_kept_warm_though_the_group_seems_to_
     app.feed(*keys(20))
     app.run_until_processed(first, second)
 
+    with pytest.raises(TaskLockedError):
+        first.disk.lock(TaskId(0, 0), "somebody else")
     assert not set(standbys(first)) & set(running)
     assert running_tasks(first) == running
     check_outputs(app, 2)
+
+
+def test_the_loop_rests_again_when_what_it_read_for_others_is_its_own(tmp_path: Path) -> None:
+    """While a standby has more to read the loop does not wait for input."""
+    app = application(tmp_path)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    caught_up(app, first, second)
+    kept = second.threads[0]._manager.standbys
+    app.feed(*keys(20))
+    wait(app, first, ms=500)
+    app.broker.settle()
+    for _ in range(20):
+        step(second)
+        if kept.catching_up:
+            break
+    assert kept.catching_up
+    first.stop()
+    step(second, times=40)
+
+    assert len(running_tasks(second)) == 4
+    assert not kept.catching_up
