@@ -7,6 +7,7 @@ whatever the dying code still tries has no effect and raises again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -111,6 +112,8 @@ class Lifeline:
         self._faults = faults
         self._crash_at: int | None = None
         self._crash_at_call: str | None = None
+        self._stands_still_at: int | None = None
+        self._meanwhile: Callable[[], None] | None = None
 
     def crash_in(self, pulses: int | None) -> None:
         """Crash at the call after this many others; None takes that back."""
@@ -119,6 +122,15 @@ class Lifeline:
     def crash_at(self, call: str) -> None:
         """Crash at the next call whose line in the trace contains this text."""
         self._crash_at_call = call
+
+    def stand_still_in(self, pulses: int, meanwhile: Callable[[], None]) -> None:
+        """Stand still at the call after this many others, as if stopped by a signal, once.
+
+        Args:
+            pulses: How many calls until then.
+            meanwhile: What others do until it goes on.
+        """
+        self._stands_still_at, self._meanwhile = self.pulses + pulses, meanwhile
 
     def pulse(self, call: str) -> None:
         """Pass one call, or crash.
@@ -135,3 +147,9 @@ class Lifeline:
             raise SimulatedCrash(self.name)
         self.pulses += 1
         self._faults.note(f"{self.name} {call}")
+        meanwhile = self._meanwhile
+        if meanwhile is not None and self.pulses > (self._stands_still_at or 0):
+            self._meanwhile = None
+            self._faults.note(f"{self.name} stands still")
+            meanwhile()
+            self._faults.note(f"{self.name} goes on")

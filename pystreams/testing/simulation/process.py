@@ -184,6 +184,15 @@ class SimulatedProcess:
         """Crash at the next call whose line in the trace contains this text."""
         self._lifeline.crash_at(call)
 
+    def stand_still_in(self, calls: int, meanwhile: Callable[[], None]) -> None:
+        """Stand still at the call after this many others, as if stopped by a signal, once.
+
+        Args:
+            calls: How many calls until then.
+            meanwhile: What others do until it goes on; it may not touch this process.
+        """
+        self._lifeline.stand_still_in(calls, meanwhile)
+
     def crash(self) -> None:
         """Crash now, between two calls."""
         self._lifeline.alive = False
