@@ -28,15 +28,15 @@ def main() -> int:
     """Run the seeds; return 1 if one failed, or if one of the planted bugs was not found."""
     arguments = _arguments()
     first, last = map(int, arguments.seeds.split(":"))
-    if arguments.plant:
-        names = list(PLANTS) if arguments.plant == "all" else [arguments.plant]
-        return max(_look_for(name, range(first, last), arguments.steps) for name in names)
-    without = tuple(filter(None, arguments.without.split(",")))
     if last == first + 1:
-        failure = run_seed(first, steps=arguments.steps, without=without)
+        without = tuple(filter(None, arguments.without.split(",")))
+        failure = run_seed(first, steps=arguments.steps, without=without, plant=arguments.plant)
         if failure is not None:
             _show(failure)
         return failure is not None
+    if arguments.plant:
+        names = list(PLANTS) if arguments.plant == "all" else [arguments.plant]
+        return max(_look_for(name, range(first, last), arguments.steps) for name in names)
     return _sweep(range(first, last), arguments.processes, arguments.steps)
 
 

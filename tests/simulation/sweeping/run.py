@@ -24,8 +24,24 @@ from tests.simulation.sweeping.appending import (
 from tests.simulation.sweeping.oracle import Oracle
 from tests.simulation.sweeping.scenario import Scenario
 
-STEPS = 160
+STEPS = 100
 STEPS_TO_REST = 3000
+TROUBLE = {
+    "rotate": 3,
+    "crash_soon": 3,
+    "freeze": 1,
+    "stand_still": 2,
+    "let_time_pass": 2,
+    "jump": 1,
+    "stop_or_start": 2,
+    "move": 0.5,
+    "compact": 1,
+    "fence": 0.7,
+    "go_away": 1,
+    "fill_disk": 0.7,
+    "damage": 0.7,
+}
+"""How often each kind of trouble comes, by its method: parts of about a hundred."""
 _LOOKS = 0.3
 """After how many of the steps the disk of a process is compared with the changelogs."""
 _DISK_FULL = StateStoreError("some", "the disk is full (simulated)")
@@ -103,22 +119,8 @@ class SweepRun:
 
     def _weighted_acts(self) -> list[tuple[Callable[[int], None], float]]:
         calm = self.scenario.calm
-        trouble: list[tuple[Callable[[int], None], float]] = [
-            (self.rotate, 3),
-            (self.crash_soon, 3),
-            (self.freeze, 1),
-            (self.stand_still, 2),
-            (self.let_time_pass, 2),
-            (self.jump, 1),
-            (self.stop_or_start, 2),
-            (self.move, 0.5),
-            (self.compact, 1),
-            (self.fence, 0.7),
-            (self.go_away, 1),
-            (self.fill_disk, 0.7),
-            (self.damage, 0.7),
-        ]
-        return [(self.feed, 10), (self.step, 72), *((act, rate / calm) for act, rate in trouble)]
+        trouble = [(getattr(self, kind), rate / calm) for kind, rate in TROUBLE.items()]
+        return [(self.feed, 10), (self.step, 72), *trouble]
 
     def rest(self) -> None:
         """No more trouble: let everything be processed and committed."""
@@ -128,7 +130,7 @@ class SweepRun:
         self.frozen.clear()
         for process in self.processes:
             process.crash_in(None)
-            process.stand_still_in(0, lambda: None)
+            process.stand_still(0, None)
         for _ in range(STEPS_TO_REST):
             for process in self.processes:
                 if not process.running:
@@ -217,7 +219,7 @@ class SweepRun:
                 self.step(self.random.choice(others))
             self._standing.discard(index)
 
-        self.processes[index].stand_still_in(self.random.randint(0, 60), meanwhile)
+        self.processes[index].stand_still(self.random.randint(0, 60), meanwhile)
 
     def let_time_pass(self, _: int) -> None:
         self.clock.advance_ms(self.random.choice([10, 100, 1000, 2000]))

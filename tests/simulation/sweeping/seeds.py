@@ -11,24 +11,7 @@ from pathlib import Path
 import structlog
 
 from tests.simulation.sweeping.planted import PLANTS
-from tests.simulation.sweeping.run import STEPS, SweepRun
-
-TROUBLE = (
-    "rotate",
-    "crash_soon",
-    "freeze",
-    "stand_still",
-    "let_time_pass",
-    "jump",
-    "stop_or_start",
-    "move",
-    "compact",
-    "fence",
-    "go_away",
-    "fill_disk",
-    "damage",
-)
-"""Every kind of trouble that a run may do without."""
+from tests.simulation.sweeping.run import STEPS, TROUBLE, SweepRun
 
 
 @dataclass(frozen=True, slots=True)
