@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pystreams.errors import (
     RetriableClientError,
@@ -312,7 +313,8 @@ class TaskManager:
             self._relogging.write_some(task)
             return
         committed = self._committed[task.task_id]
-        self._input_topics.check_offsets(task, committed)
+        present = partial(self._consumer().committed, task.partitions)
+        self._input_topics.check_offsets(task, committed, present)
         # This may fail for now and be tried again; a task starts once.
         self._consumer().start_at(
             start_positions(
