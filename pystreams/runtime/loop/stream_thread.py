@@ -174,7 +174,7 @@ class StreamThread:
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
-        return self._metrics.read(self._group.unread_partitions)
+        return self._metrics.read(self._group.unread_partitions, self._report.lags())
 
     # ------------------------------------------------------------------ the loop
 

@@ -11,6 +11,7 @@ from itertools import islice
 from math import ceil
 from typing import NamedTuple
 
+from pystreams.ids import TaskId
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -76,6 +77,10 @@ class ThreadReport:
     def tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what the tasks are doing; from any thread."""
         return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
+
+    def lags(self) -> dict[TaskId, int]:
+        """Return the records that are known to wait, by task; from any thread."""
+        return {task.task_id: told.lag for task, told in self._asked.copy().items() if told.known}
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         asked = self._asked.get(task, _NOTHING)
