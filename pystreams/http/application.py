@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hmac
-import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
+from pystreams.http.guard import Guard
 from pystreams.http.health import Health
 from pystreams.http.owners import Owners
-from pystreams.http.page.routes import PAGE_PATHS, page_routes
+from pystreams.http.page.routes import page_routes
+from pystreams.http.quick_answers import QuickAnswers
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
 from pystreams.http.store_queries import StoreQueries
@@ -30,17 +29,24 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 _log = get_logger("pystreams.http")
 
-_LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])?(:\d+)?")
-_OPEN_PATHS = ("/livez", "/readyz", *PAGE_PATHS)
-_MAX_QUERY_BYTES = 8192
-_MAX_HEADER_BYTES = 32_768
-
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Application(NamedTuple):
+    """What answers requests.
+
+    Attributes:
+        asgi: Answers all.
+        quick: Answers those for keys, where they are read.
+    """
+
+    asgi: Guard
+    quick: QuickAnswers
 
 
 def application_of(
     streams: KafkaStreams, token: str | None, certificate: Path | None = None
-) -> ASGIApp:
+) -> Application:
     """Return the application that serves `streams`.
 
     Args:
@@ -90,7 +96,8 @@ def application_of(
             405: _wrong_method,
         },
     )
-    return _Guard(application, token)
+    guard = Guard(application, token)
+    return Application(guard, QuickAnswers(stores, guard))
 
 
 async def _problem(_: Request, error: Exception) -> Response:
@@ -113,52 +120,3 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 async def _wrong_method(request: Request, _: Exception) -> Response:
     return as_problem(RequestError(405, f"{request.method} is not for here: all is read with GET"))
-
-
-class _Guard:
-    """Lets requests through that may ask, and are no longer than need be.
-
-    Args:
-        inside: What answers them.
-        token: What they must carry; None for nothing.
-    """
-
-    def __init__(self, inside: ASGIApp, token: str | None) -> None:
-        self._inside = inside
-        self._expected = None if token is None else f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
-        if scope["type"] != "http":
-            return
-        refusal = self._refusal(scope)
-        answer = self._inside if refusal is None else as_problem(refusal)
-        await answer(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> RequestError | None:
-        if len(scope["query_string"]) + len(scope["raw_path"]) > _MAX_QUERY_BYTES:
-            return RequestError(414, f"the address is longer than {_MAX_QUERY_BYTES} bytes")
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > _MAX_HEADER_BYTES:
-            return RequestError(431, f"the headers are longer than {_MAX_HEADER_BYTES} bytes")
-        headers = dict(scope["headers"])
-        if self._expected is None:
-            return _refused_host(headers.get(b"host", b"").decode("latin-1"))
-        if scope["path"] in _OPEN_PATHS:
-            return None
-        given = headers.get(b"authorization", b"")
-        if hmac.compare_digest(given, self._expected):
-            return None
-        return RequestError(401, "send the token: `Authorization: Bearer TOKEN`")
-
-
-def _refused_host(host: str) -> RequestError | None:
-    """Return why a request by some name is refused, where there is no token.
-
-    Only this machine is listened to then. A page from elsewhere could still ask in a browser here,
-    once its own name leads to this address: it would ask by that name.
-    """
-    if _LOOPBACK.fullmatch(host):
-        return None
-    return RequestError(
-        421, f"asked as {host!r}: without --http-token-file only localhost is answered"
-    )

@@ -15,7 +15,8 @@ import uvicorn
 
 from pystreams.errors import ConfigError
 from pystreams.http.application import application_of
-from pystreams.http.connections import closed_when_idle
+from pystreams.http.connections import connections
+from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -24,7 +25,6 @@ _STOP_S = 5.0
 _KEEP_ALIVE_S = 15
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 2048
-_MAX_HEADER_BYTES = 32_768
 
 _log = get_logger("pystreams.http")
 
@@ -130,10 +130,12 @@ class HttpServer:
 
 def _uvicorn_server(streams: KafkaStreams, options: HttpOptions) -> uvicorn.Server:
     try:
+        application = application_of(streams, options.token, options.certificate)
         config = uvicorn.Config(
-            application_of(streams, options.token, options.certificate),
-            http=closed_when_idle(options.idle_timeout_s),
-            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            application.asgi,
+            http=connections(options.idle_timeout_s, application.quick),
+            ws="none",
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             loop="asyncio",
             lifespan="off",
             log_config=None,

@@ -53,12 +53,17 @@ class Terms:
     position_bound: PositionBound | None
 
 
+_NO_TERMS = Terms(None, None, None)
+
+
 def terms_of(given: QueryParams) -> Terms:
     """Return how a request is to be answered.
 
     Raises:
         RequestError: It can't be read.
     """
+    if not given:
+        return _NO_TERMS
     return Terms(
         _number(given, "partition", None),
         _isolation(given.get("isolation")),
@@ -151,7 +156,7 @@ def limit_of(given: QueryParams) -> int:
 
 
 def _refuse_unknown(spec: StoreSpec, given: QueryParams, known: Any) -> None:
-    if unknown := sorted(set(given) - _ALWAYS - set(known)):
+    if given and (unknown := sorted(set(given) - _ALWAYS - set(known))):
         raise RequestError(
             400,
             f"{', '.join(unknown)}: not asked of {spec.kind.name} stores in this way; what is: "
