@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from pystreams.config.shown_values import shown_values
 from pystreams.errors import StreamsError
+from pystreams.http.api import OPERATIONS
 from pystreams.http.guard import Guard
 from pystreams.http.health import Health
+from pystreams.http.openapi import openapi_of
 from pystreams.http.owners import Owners
-from pystreams.http.page.routes import page_routes
+from pystreams.http.page.routes import page_endpoints
 from pystreams.http.quick_answers import QuickAnswers
 from pystreams.http.responses import RequestError, as_json, as_problem
 from pystreams.http.snapshot import Snapshots
@@ -29,7 +32,20 @@ from pystreams.runtime.application.kafka_streams import KafkaStreams
 
 _log = get_logger("pystreams.http")
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+
+class _KeyConvertor(Convertor[str]):
+    """Takes the rest of a path, ends of lines as well."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("key", _KeyConvertor())
 
 
 class Application(NamedTuple):
@@ -67,27 +83,34 @@ def application_of(
     def tasks(_: Request) -> Response:
         return as_json(snapshots.latest()["tasks"])
 
+    async def described(_: Request) -> Response:
+        return as_json(openapi_of(asks_for_token=token is not None))
+
     async def topology(_: Request) -> Response:
         return as_json({"description": str(streams.topology.describe())})
 
     async def config(_: Request) -> Response:
         return as_json(shown_values(streams.config))
 
-    routes: list[tuple[str, Any]] = [
-        ("/livez", health.livez),
-        ("/readyz", health.readyz),
-        ("/metrics", metrics),
-        ("/v1/status", status),
-        ("/v1/tasks", tasks),
-        ("/v1/topology", topology),
-        ("/v1/config", config),
-        *page_routes(streams, snapshots, asks_for_token=token is not None),
-        ("/v1/stores", stores.names),
-        ("/v1/stores/{store}", stores.entries),
-        ("/v1/stores/{store}/{key:path}", stores.value),
-    ]
+    endpoints: dict[str, Callable[[Request], Any]] = {
+        "livez": health.livez,
+        "readyz": health.readyz,
+        "metrics": metrics,
+        "openapi": described,
+        "status": status,
+        "tasks": tasks,
+        "topology": topology,
+        "config": config,
+        **page_endpoints(streams, snapshots, asks_for_token=token is not None),
+        "stores": stores.names,
+        "entries": stores.entries,
+        "value": stores.value,
+    }
     application = Starlette(
-        routes=[Route(path, endpoint, methods=["GET"]) for path, endpoint in routes],
+        routes=[
+            Route(operation.path, endpoints[operation.name], methods=["GET"])
+            for operation in OPERATIONS
+        ],
         exception_handlers={
             RequestError: _problem,
             StreamsError: _streams_error,
@@ -96,6 +119,7 @@ def application_of(
             405: _wrong_method,
         },
     )
+    application.router.redirect_slashes = False
     guard = Guard(application, token)
     return Application(guard, QuickAnswers(stores, guard))
 
@@ -115,7 +139,7 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
-    return as_problem(RequestError(404, f"there is nothing at {request.url.path}; see /v1/status"))
+    return as_problem(RequestError(404, f"there is nothing at {request.url.path}; see /v1/openapi.json"))
 
 
 async def _wrong_method(request: Request, _: Exception) -> Response:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pystreams.http.page.routes import PAGE_PATHS
+from pystreams.http.api import OPERATIONS
 from pystreams.http.responses import RequestError, as_problem
 
 MAX_ADDRESS_BYTES = 8192
 MAX_HEADER_BYTES = 32_768
 
 _LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])?(:\d+)?")
-_OPEN_PATHS = ("/livez", "/readyz", *PAGE_PATHS)
+_OPEN_PATHS = frozenset(operation.path for operation in OPERATIONS if operation.is_open)
 
 
 class Guard:

@@ -76,7 +76,7 @@ class QuickAnswers:
             store, _, key = unquote(asked[1].decode("ascii")).partition("/")
             query = asked[2]
             given = QueryParams(query.decode("ascii")) if query else _NOTHING
-            return self._answer(store, key, given, date) if key else None
+            return self._answer(store, key, given, date) if store and key else None
 
         return answer
 
