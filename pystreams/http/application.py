@@ -54,10 +54,12 @@ class Application(NamedTuple):
     Attributes:
         asgi: Answers all.
         quick: Answers those for keys, where they are read.
+        owners: Asks other processes.
     """
 
     asgi: Guard
     quick: QuickAnswers
+    owners: Owners
 
 
 def application_of(
@@ -71,7 +73,8 @@ def application_of(
         certificate: What the application's processes are served with over TLS, or None.
     """
     health, snapshots = Health(streams), Snapshots(streams)
-    stores = StoreQueries(streams, Owners(streams, certificate))
+    owners = Owners(streams, certificate)
+    stores = StoreQueries(streams, owners)
     registry = metrics_registry(streams.metrics)
 
     def metrics(_: Request) -> Response:
@@ -121,7 +124,7 @@ def application_of(
     )
     application.router.redirect_slashes = False
     guard = Guard(application, token)
-    return Application(guard, QuickAnswers(stores, guard))
+    return Application(guard, QuickAnswers(stores, guard), owners)
 
 
 async def _problem(_: Request, error: Exception) -> Response:
@@ -139,7 +142,8 @@ async def _bug(request: Request, error: Exception) -> Response:
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
-    return as_problem(RequestError(404, f"there is nothing at {request.url.path}; see /v1/openapi.json"))
+    path = request.url.path
+    return as_problem(RequestError(404, f"there is nothing at {path}; see /v1/openapi.json"))
 
 
 async def _wrong_method(request: Request, _: Exception) -> Response:
