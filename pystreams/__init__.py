@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
+    from pystreams.kernel.garbage_collection import collected_seldom
     from pystreams.metrics import MetricName
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.application.client_state import State
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         PunctuationType,
         ValueTransformerWithKey,
     )
+    from pystreams.topology.contracts.retry import Retry
     from pystreams.topology.contracts.windowed_serdes import (
         session_windowed_serde,
         time_windowed_serde,
@@ -181,6 +183,7 @@ _HOMES = {
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
+    "pystreams.kernel.garbage_collection": ("collected_seldom",),
     "pystreams.metrics": ("MetricName",),
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
@@ -274,6 +277,7 @@ _HOMES = {
         "ValueTransformerWithKey",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.contracts.retry": ("Retry",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
@@ -355,6 +359,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Record",
     "RecordMetadata",
     "Repartitioned",
+    "Retry",
     "SchemaRegistryError",
     "Serde",
     "SerializationError",
@@ -407,6 +412,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "WindowStore",
     "Windowed",
     "aggregations",
+    "collected_seldom",
     "dead_letter_record",
     "fail_on_invalid_timestamp",
     "log_and_continue",

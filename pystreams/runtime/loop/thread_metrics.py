@@ -21,6 +21,7 @@ from pystreams.metrics import MetricName, MetricValue, Recording, SampledValues,
 from pystreams.metrics.definitions import (
     STATE_GROUP,
     STATE_ID_SUFFIX,
+    STATE_UPDATER_GROUP,
     TASK_GROUP,
     THREAD_GROUP,
     TOPIC_GROUP,
@@ -87,6 +88,7 @@ class ThreadMetrics:
         now_ms = self._clock.monotonic_ms()
         metrics: Metrics = dict(self._thread(now_ms))
         metrics[MetricName("unread-partitions", THREAD_GROUP, self._tags)] = unread_partitions
+        metrics.update(self._state_updater())
         for name, total in self._totals().items():
             metrics[name] = total
             rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")
@@ -118,6 +120,10 @@ class ThreadMetrics:
             MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
             MetricName("task-closed-total", THREAD_GROUP, self._tags): manager.closed_tasks,
         }
+        for task_id, standby in list(manager.standbys.kept.items()):
+            tags = (*self._tags, ("task-id", str(task_id)))
+            updated = standby.state.manager.restored_records
+            totals[MetricName("update-total", TASK_GROUP, tags)] = updated
         for task in tasks:
             tags = self._task_tags(task)
             restored = task.state_manager.restored_records
@@ -139,6 +145,21 @@ class ThreadMetrics:
         yield named("commit-rate"), commits.rate
         yield named("commit-latency-avg"), commits.average
         yield named("commit-latency-max"), commits.maximum
+
+    def _state_updater(self) -> Iterator[tuple[MetricName, MetricValue]]:
+        """Yield what is restored and kept warm."""
+        manager = self._manager
+        restoring = len(manager.tasks) - len(manager.running())
+        lags = manager.standbys.lags()
+        for name, value in (
+            ("active-restoring-tasks", restoring),
+            ("standby-updating-tasks", len(lags)),
+        ):
+            yield MetricName(name, STATE_UPDATER_GROUP, self._tags), value
+        for task_id, lag in lags.items():
+            tags = (*self._tags, ("task-id", str(task_id)))
+            if lag is not None:
+                yield MetricName("update-remaining-records-total", TASK_GROUP, tags), lag
 
     def _task(
         self, task: StreamTask, remaining_records: int
