@@ -166,7 +166,9 @@ class Discovery:
         Raises:
             StreamsError: The broker does not answer.
         """
-        tasks = [task for thread in threads for task in thread.active_tasks]
+        tasks = [
+            task for thread in threads for task in (*thread.active_tasks, *thread.standby_tasks)
+        ]
         positions: Mapping[TopicPartition, int | None] = {
             changelog: None if task.state == _RUNNING else task.restored_offsets.get(changelog, 0)
             for task in tasks
