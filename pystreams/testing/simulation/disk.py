@@ -95,6 +95,9 @@ class SimulatedDisk:
     Args:
         root: An empty directory for what must be a directory.
         faults: Decides when stores are flushed, and what a crash leaves.
+
+    Attributes:
+        asked_for: Tasks that wait for directories which others hold.
     """
 
     def __init__(self, root: Path, faults: Faults) -> None:
@@ -102,6 +105,7 @@ class SimulatedDisk:
         self._faults = faults
         self._stores: dict[Path, StoreFiles] = {}
         self._locks: dict[TaskId, str] = {}
+        self.asked_for: set[TaskId] = set()
 
     # ------------------------------------------------------------------ stores
 
@@ -141,6 +145,7 @@ class SimulatedDisk:
         directory = self._root / str(task_id)
         if self._locks.setdefault(task_id, owner) != owner:
             raise TaskLockedError(task_id, str(directory))
+        self.asked_for.discard(task_id)
         return directory
 
     def global_directory(self) -> Path:
@@ -165,6 +170,15 @@ class SimulatedDirectories:
         """Lock a task's directory."""
         self._lifeline.pulse(f"{self._owner} lock {task_id}")
         return self._disk.lock(task_id, self._owner)
+
+    def ask_for(self, task_id: TaskId) -> None:
+        """Ask for a directory that another thread holds."""
+        self._lifeline.pulse(f"{self._owner} ask for {task_id}")
+        self._disk.asked_for.add(task_id)
+
+    def is_asked_for(self, task_id: TaskId) -> bool:
+        """Return whether another thread asks for a directory."""
+        return task_id in self._disk.asked_for
 
     def global_directory(self) -> Path:
         """Return the directory of the global stores."""
