@@ -188,6 +188,12 @@ def _task() -> Iterator[MetricDefinition]:
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(
         TASK_GROUP,
+        "records-lag",
+        "Records known to wait for the task, on the broker or in the task; missing while nothing "
+        "is known (Kafka: of the consumer, by partition).",
+    )
+    yield MetricDefinition(
+        TASK_GROUP,
         "cache-size-bytes-total",
         "What the record caches of the task's stores hold back.",
         Unit.BYTES,

@@ -13,8 +13,9 @@ Source: Kafka Streams' `ThreadMetrics`, `TaskMetrics`, `StateStoreMetrics`, `Top
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from pystreams.ids import TaskId
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import MetricName, MetricValue, Recording, SampledValues, TotalsHistory
 from pystreams.metrics.definitions import (
@@ -77,11 +78,12 @@ class ThreadMetrics:
         """Record a commit of tasks, from its start to its end."""
         self._commits.record(ended_ms - started_ms, ended_ms)
 
-    def read(self, unread_partitions: int) -> Metrics:
+    def read(self, unread_partitions: int, lags: Mapping[TaskId, int]) -> Metrics:
         """Return all metrics as they are now; callable from any thread.
 
         Args:
             unread_partitions: How many of the topology's partitions nobody in the group reads.
+            lags: Records that wait, by task; without those of which nothing is known.
         """
         now_ms = self._clock.monotonic_ms()
         metrics: Metrics = dict(self._thread(now_ms))
@@ -94,6 +96,9 @@ class ThreadMetrics:
         remaining = self._restorer.remaining_records()
         for task in self._tasks():
             metrics.update(self._task(task, remaining.get(task.task_id, 0)))
+            if task.task_id in lags:
+                lag = MetricName("records-lag", TASK_GROUP, self._task_tags(task))
+                metrics[lag] = lags[task.task_id]
             for store, meters in task.state_manager.meters().items():
                 state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
                 metrics.update(_store((*self._task_tags(task), state_id), meters))

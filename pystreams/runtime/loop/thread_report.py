@@ -79,6 +79,10 @@ class ThreadReport:
         """Return what the tasks are doing; from any thread."""
         return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
 
+    def lags(self) -> dict[TaskId, int]:
+        """Return the records that are known to wait, by task; from any thread."""
+        return {task.task_id: told.lag for task, told in self._asked.copy().items() if told.known}
+
     def standby_tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what is kept warm; from any thread."""
         kept = list(self._manager.standbys.kept.items())

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pystreams.errors import (
     RetriableClientError,
@@ -319,7 +320,8 @@ class TaskManager:
             self._relogging.write_some(task)
             return
         committed = self._committed[task.task_id]
-        self._input_topics.check_offsets(task, committed)
+        present = partial(self._consumer().committed, task.partitions)
+        self._input_topics.check_offsets(task, committed, present)
         # This may fail for now and be tried again; a task starts once.
         self._consumer().start_at(
             start_positions(
@@ -351,7 +353,11 @@ class TaskManager:
             self._plan,
             subtopology,
             partitions,
-            replace(self._settings, read_to_end=lambda read: self._consumer().read_to_end(read)),
+            replace(
+                self._settings,
+                read_to_end=lambda read: self._consumer().read_to_end(read),
+                present_ms=self._clock.now_ms,
+            ),
             lambda partition: self._consumer().known_lag(partition),
             self.standbys.promote(task_id, partitions),
         )

@@ -165,6 +165,11 @@ class GroupCoordinator:
         """Note that a member polls."""
         member.seen_ms = self._clock.monotonic_ms()
 
+    def touch_all(self) -> None:
+        """Let every member's session begin anew."""
+        for member in self._members.values():
+            self.touch(member)
+
     def expire(self) -> list[str]:
         """Throw out members that have not polled for a session; return their ids."""
         now = self._clock.monotonic_ms()

@@ -28,9 +28,14 @@ class Exclusion:
 # Operations that make a table of another, row by row.
 _DERIVING = frozenset(("filter", "filter_not", "map_values", "transform_values"))
 
+# Operations that make a table with a store of its own.
+_KEEPING = frozenset(("table", "to_table", "count", "reduce", "aggregate"))
+
+# What Kafka Streams merges repartitions past, and we do not.
+_MERGED_PAST = frozenset(("process", "process_values", "merge"))
 
 _OF_ONE_RECORD = frozenset(
-    ("filter", "filter_not", "map_values", "flat_map_values", "process_values", "peek", "split")
+    ("filter", "filter_not", "map_values", "flat_map_values", "peek", "split")
 )
 
 
@@ -153,15 +158,34 @@ def _serdes_that_are_not_told(_case: dict[str, Any], java: Answer) -> bool:
 
 def _changes_of_a_suppressed_table(case: dict[str, Any], _java: Answer) -> bool:
     suppressed: set[str] = set()
+    tables = _tables(case)
     for step in case["steps"]:
-        operation = step["op"]
-        if {step.get("from"), step.get("other")} & suppressed and operation != "to_stream":
-            if operation != "map_values" or "materialized" in step:
-                return True
+        operation, kept = step["op"], {"name", "supplier"} & step.get("materialized", {}).keys()
+        if operation == "suppress" and step["from"] not in suppressed:
             suppressed.add(step["out"])
-        elif operation == "suppress":
+        if not {step.get("from"), step.get("other")} & suppressed or operation == "to_stream":
+            continue
+        if operation == "join" and step["from"] not in tables:
+            continue  # A stream looks at the rows there are.
+        if operation in {"map_values", "transform_values"}:
+            # What is kept says as the old value the one that it has kept.
+            suppressed |= set() if kept else {step["out"]}
+        elif operation == "join" and step["kind"] == "inner" and "foreign_key" not in step:
             suppressed.add(step["out"])
+        elif not (operation in _DERIVING and kept):
+            return True
     return False
+
+
+def _tables(case: dict[str, Any]) -> set[str]:
+    """Return the names of what is a table."""
+    tables: set[str] = set()
+    for step in case["steps"]:
+        above = {step[part] for part in ("from", "other") if part in step}
+        goes_on = above and above <= tables and step["op"] in {"join", "suppress", *_DERIVING}
+        if goes_on or step["op"] in _KEEPING:
+            tables.update(outs(step))
+    return tables
 
 
 def _late_records_of_final_sessions(case: dict[str, Any], _java: Answer) -> bool:
@@ -190,13 +214,38 @@ def _repartitions_that_are_merged_past_more(case: dict[str, Any], java: Answer) 
     changed: set[str] = set()
     for step in case["steps"]:
         behind = bool({step.get("from"), step.get("other")} & changed)
-        if behind and (step["op"] in {"process", "merge"} or "selector" in step):
+        if behind and (step["op"] in _MERGED_PAST or "selector" in step):
             return True
         changes = step["op"] in {"select_key", "map", "flat_map", "process"} or (
             step["op"] == "to_stream" and "fn" in step
         )
         if changes or (behind and step["op"] in _OF_ONE_RECORD):
             changed.update(outs(step))
+    return False
+
+
+def _joined_tables_of_one_input_with_a_cache(case: dict[str, Any], _java: Answer) -> bool:
+    # What a record of an input changes in one commit, and the caches that let go of it.
+    inputs: dict[str, set[str]] = {}
+    caches: dict[str, set[str]] = {}
+    for step in case["steps"]:
+        above = [step[part] for part in ("from", "other") if part in step]
+        of_tables = bool(above) and all(each in caches for each in above)
+        joined = step["op"] == "join" and of_tables and "foreign_key" not in step
+        if joined and inputs[above[0]] & inputs[above[1]] and caches[above[0]] != caches[above[1]]:
+            return True
+        read = {*step.get("topics", ()), step.get("topic", "")} - {""}
+        for out in outs(step):
+            inputs[out] = read.union(*(inputs.get(each, set()) for each in above))
+            if of_tables and (step["op"] == "group_by" or "foreign_key" in step):
+                inputs[out] = {out}  # It comes back by a topic of its own.
+            if step["op"] in _KEEPING or "materialized" in step:
+                kept = step.get("materialized", {})
+                history = kept.get("supplier", {}).get("kind", "").startswith("versioned")
+                cached = case["caching"] and kept.get("caching", True) and not history
+                caches[out] = {out} if cached else set()
+            elif of_tables and step["op"] in {"join", "suppress", *_DERIVING}:
+                caches[out] = set[str]().union(*(caches[each] for each in above))
     return False
 
 
@@ -214,6 +263,7 @@ def _foreign_keys_into_the_table_itself(case: dict[str, Any], _java: Answer) -> 
 EXCLUSIONS = (
     Exclusion("repartitions that are merged past more", _repartitions_that_are_merged_past_more),
     Exclusion("foreign keys into the table itself", _foreign_keys_into_the_table_itself),
+    Exclusion("joined tables of one input, with a cache", _joined_tables_of_one_input_with_a_cache),
     Exclusion("self-joins that are not inner", _self_joins_that_are_not_inner),
     Exclusion("late records of final sessions", _late_records_of_final_sessions),
     Exclusion("changes of a suppressed table", _changes_of_a_suppressed_table),
