@@ -151,7 +151,11 @@ def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
 
 
 def _standby_tasks(threads: Sequence[ThreadMetadata]) -> list[dict[str, Any]]:
-    return [_task(thread.thread_name, task) for thread in threads for task in thread.standby_tasks]
+    return [
+        {**_task(thread.thread_name, task), "processed_per_s": 0.0}
+        for thread in threads
+        for task in thread.standby_tasks
+    ]
 
 
 def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:
