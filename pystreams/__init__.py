@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         TopologyError,
     )
     from pystreams.ids import TaskId, TopicPartition
+    from pystreams.kernel.garbage_collection import collected_seldom
     from pystreams.metrics import MetricName
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.application.client_state import State
@@ -181,6 +182,7 @@ _HOMES = {
         "TopologyError",
     ),
     "pystreams.ids": ("TaskId", "TopicPartition"),
+    "pystreams.kernel.garbage_collection": ("collected_seldom",),
     "pystreams.metrics": ("MetricName",),
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
@@ -407,6 +409,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "WindowStore",
     "Windowed",
     "aggregations",
+    "collected_seldom",
     "dead_letter_record",
     "fail_on_invalid_timestamp",
     "log_and_continue",

@@ -14,7 +14,7 @@ import sys
 
 import structlog
 
-from pystreams import KafkaStreams, StreamsBuilder, Topology, serdes
+from pystreams import KafkaStreams, StreamsBuilder, Topology, collected_seldom, serdes
 
 _CLOSE_TIMEOUT_S = 30.0
 _WATCH_S = 0.2
@@ -59,10 +59,11 @@ def run(options: argparse.Namespace) -> int:
     streams = KafkaStreams(topology, dict(setting.split("=", 1) for setting in options.settings))
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stop.append(number))
-    streams.start()
-    while not stop and not streams.wait(_WATCH_S):
-        pass
-    streams.close(_CLOSE_TIMEOUT_S)
+    with collected_seldom():  # As `pystreams run` does.
+        streams.start()
+        while not stop and not streams.wait(_WATCH_S):
+            pass
+        streams.close(_CLOSE_TIMEOUT_S)
     print(json.dumps(dataclasses.asdict(streams.statistics())), flush=True)
     if streams.error is not None:
         print(f"failed: {streams.error}", file=sys.stderr)

@@ -22,6 +22,7 @@ from pystreams import (
     StreamsBuilder,
     Topology,
     backfill,
+    collected_seldom,
 )
 from pystreams import serdes as of
 from pystreams.cli.options.values import pairs
@@ -91,10 +92,11 @@ def run(topology: Topology, config: dict[str, str]) -> int:
     streams = KafkaStreams(topology, config)
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: stop.append(number))
-    streams.start()
-    while not stop and not streams.wait(_WATCH_S):
-        pass
-    streams.close(_CLOSE_TIMEOUT_S)
+    with collected_seldom():  # As `pystreams run` does.
+        streams.start()
+        while not stop and not streams.wait(_WATCH_S):
+            pass
+        streams.close(_CLOSE_TIMEOUT_S)
     if streams.error is not None:
         print(f"failed: {streams.error}", file=sys.stderr)
         return 1

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "docs" / "README.md"
 DECISIONS = ROOT / "docs" / "adr" / "README.md"
 EXAMPLES = "examples.md"
+FILES = "files"
 
 _ELSEWHERE = {
     "ARCHITECTURE.md": "architecture.md",
@@ -51,8 +52,12 @@ def pages() -> dict[Path, str]:
     return found | {FRONT: "index.md", DECISIONS: "adr/index.md"}
 
 
-def as_in_site(path: Path, places: dict[Path, str]) -> str:
-    """Return the text of a page with its links as the site has them."""
+def as_in_site(path: Path, places: dict[Path, str], files: set[Path]) -> str:
+    """Return the text of a page with its links as the site has them.
+
+    Args:
+        files: Gets what is linked to and is no page: a manifest, a dashboard.
+    """
     place = places[path]
 
     def link(found: re.Match[str]) -> str:
@@ -68,6 +73,9 @@ def as_in_site(path: Path, places: dict[Path, str]) -> str:
             return relative(places[other], place) + mark + anchor
         if (ROOT / "docs") in other.parents and other.is_file():
             return relative(other.relative_to(ROOT / "docs").as_posix(), place)
+        if ROOT in other.parents and other.is_file():
+            files.add(other)
+            return relative(f"{FILES}/{other.relative_to(ROOT).as_posix()}", place)
         raise DeadLinkError(f"{path.name}: {found['target']} is no page of the site")
 
     return outside_of_blocks(path.read_text("utf-8"), lambda line: _LINK.sub(link, line))

@@ -13,8 +13,10 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 def collected_seldom() -> Iterator[None]:
     """Let the collector look seldom, and not at what is there already: imported code.
 
-    Nearly all objects of a record are freed as its references go; a look at them costs a tenth of
-    the processing. Circles that the user's code makes are still found.
+    Nearly all objects of a record are freed as its references go; to look at them all the same
+    costs a tenth to a quarter of the processing. Circles that the user's code makes are still
+    found. It counts for the whole process, all threads, until the block ends; `pystreams run` and
+    the workers of a backfill run so.
     """
     before = gc.get_threshold()
     gc.collect()
