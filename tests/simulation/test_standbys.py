@@ -16,6 +16,7 @@ from pystreams import (
     Topology,
     serdes,
 )
+from pystreams.runtime.maintenance.group_status import group_status
 from pystreams.testing.simulation import SimulatedDisk, SimulatedProcess
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.consumers import SimulatedRestoreConsumer
@@ -409,3 +410,22 @@ def test_a_standby_that_fails_ends_no_thread(tmp_path: Path) -> None:
 
     assert standbys(second) == ["0_0"], "it is tried again"
     check_disk(app, second)
+
+
+def test_status_tells_what_members_keep_warm(tmp_path: Path) -> None:
+    app = application(tmp_path)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(8))
+    settle(app, first, second)
+
+    def status(replicas: int) -> list[list[str]]:
+        admin, restorer = first.clients.admin(), first.clients.restore_consumer
+        told = group_status(
+            "app", admin, lambda: restorer("status"), app.clock.now_ms(), first.plan, replicas
+        )
+        return [list(map(str, told.standbys[member.member_id])) for member in told.members]
+
+    assert status(1) == [standbys(first), standbys(second)] == [["0_2", "0_3"], ["0_0", "0_1"]]
+    assert status(0) == [[], []]

@@ -353,7 +353,11 @@ class TaskManager:
             self._plan,
             subtopology,
             partitions,
-            replace(self._settings, read_to_end=lambda read: self._consumer().read_to_end(read)),
+            replace(
+                self._settings,
+                read_to_end=lambda read: self._consumer().read_to_end(read),
+                present_ms=self._clock.now_ms,
+            ),
             lambda partition: self._consumer().known_lag(partition),
             self.standbys.promote(task_id, partitions),
         )
