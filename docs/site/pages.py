@@ -19,9 +19,6 @@ EXAMPLES = "examples.md"
 FILES = "files"
 
 _ELSEWHERE = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
     "tests/UPSTREAM.md": "upstream.md",
@@ -47,7 +44,8 @@ class Entry:
 def pages() -> dict[Path, str]:
     """Return each file that is a page, with its place in the site."""
     docs = ROOT / "docs"
-    found = {ROOT / name: place for name, place in _ELSEWHERE.items()}
+    found = {path: path.name.lower() for path in ROOT.glob("*.md") if path.name != "README.md"}
+    found |= {ROOT / name: place for name, place in _ELSEWHERE.items()}
     found |= {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))}
     return found | {FRONT: "index.md", DECISIONS: "adr/index.md"}
 
@@ -73,7 +71,7 @@ def as_in_site(path: Path, places: dict[Path, str], files: set[Path]) -> str:
             return relative(places[other], place) + mark + anchor
         if (ROOT / "docs") in other.parents and other.is_file():
             return relative(other.relative_to(ROOT / "docs").as_posix(), place)
-        if ROOT in other.parents and other.is_file():
+        if ROOT in other.parents and other.is_file() and other.suffix != ".md":
             files.add(other)
             return relative(f"{FILES}/{other.relative_to(ROOT).as_posix()}", place)
         raise DeadLinkError(f"{path.name}: {found['target']} is no page of the site")

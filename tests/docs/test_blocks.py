@@ -55,7 +55,7 @@ def read_dockerfile(text: str) -> None:
 
 
 def read_configuration(values: Mapping[str, Any]) -> None:
-    StreamsConfig.of({"application.id": "page", "bootstrap.servers": "broker:9092"} | values)
+    StreamsConfig.of({"application.id": "page", "bootstrap.servers": "broker:9092", **values})
 
 
 READERS: dict[str, Callable[[str], object]] = {
