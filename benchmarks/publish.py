@@ -19,6 +19,7 @@ import click
 from benchmarks.harness import (
     backfill_results,
     join_results,
+    query_results,
     results,
     stages,
     store_results,
@@ -45,7 +46,11 @@ def main(files: tuple[Path, ...], note: str, page: Path) -> None:
 def blocks_of(content: Mapping[str, Any]) -> dict[str, str]:
     """Return what one result file has to say: text by the name of its place in the page."""
     all_tables = (
-        store_results.TABLES | backfill_results.TABLES | join_results.TABLES | window_results.TABLES
+        store_results.TABLES
+        | backfill_results.TABLES
+        | join_results.TABLES
+        | window_results.TABLES
+        | query_results.TABLES
     )
     tables_of = all_tables.get(content["benchmark"])
     if tables_of is not None:

@@ -111,7 +111,12 @@ class ChangelogLossError(StateStoreError):
     """A store holds more than its changelog, and is the last copy of it: decide about the store.
 
     The message has the choices: `pystreams recover`, or `changelog.loss.policy`.
+
+    Attributes:
+        changelog: The changelog, where the runtime raised it.
     """
+
+    changelog: TopicPartition | None = None
 
 
 class StoreNotAvailableError(StreamsError):

@@ -126,9 +126,11 @@ class StateSerde(Serde[Any], Protocol):
 
 def readers_deserializer(serde: Serde[Any], topic: str) -> Callable[[bytes], Any]:
     """Return the function by which those who query a store see its values."""
-    if isinstance(serde, StateSerde):
-        return serde.result_deserializer(topic)
-    return serde.deserializer(topic)
+    # Asked for each query; Python 3.11 takes 5 us to see whether an object follows a protocol.
+    of_results: Callable[[str], Callable[[bytes], Any]] = getattr(
+        serde, "result_deserializer", serde.deserializer
+    )
+    return of_results(topic)
 
 
 def filled(serde: Serde[Any] | None, default: Serde[Any] | None) -> Serde[Any] | None:
@@ -290,7 +292,7 @@ BY_NAME: dict[str, Serde[Any]] = {
     "uuid": UUID,
     "json": JSON,
 }
-"""The serdes a configuration file can name (`default.key.serde: string`)."""
+"""The serdes a configuration file can name (`default.key.serde=string`)."""
 
 
 def lasting_type(serde: Serde[Any]) -> type | None:

@@ -35,6 +35,7 @@ _SLOW_PACKAGES = {
     "cli",
     "devbroker",
     "distribution",
+    "docker",
     "examples",
     "http",
 }

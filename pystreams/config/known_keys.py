@@ -35,17 +35,19 @@ class Unsupported:
     reason: str
 
 
-_STANDBY = "standby tasks are not supported yet"
+_WARMUP = (
+    "tasks move at once: set num.standby.replicas, so that who may be given them has them warm"
+)
+_TAGS = "standbys are placed by the group's range assignment, not by tags"
 _RACKS = "rack-aware assignment is not supported: tasks follow the group's range assignment"
 _METRICS = "metrics reporters are Java classes: set metrics.prometheus.port, or read metrics()"
 _WINDOWS = "declare the serde and the window's size on the operation instead"
 _LIST_SERDE = "list serdes are not supported: declare a serde on the operation"
 
 UNSUPPORTED = {
-    "num.standby.replicas": Unsupported(("0",), _STANDBY),
-    "acceptable.recovery.lag": Unsupported(("10000",), _STANDBY),
-    "max.warmup.replicas": Unsupported(("2",), _STANDBY),
-    "probing.rebalance.interval.ms": Unsupported(("600000",), _STANDBY),
+    "acceptable.recovery.lag": Unsupported(("10000",), _WARMUP),
+    "max.warmup.replicas": Unsupported(("2",), _WARMUP),
+    "probing.rebalance.interval.ms": Unsupported(("600000",), _WARMUP),
     "task.assignor.class": Unsupported((), "the assignment of tasks can't be replaced"),
     "rack.aware.assignment.strategy": Unsupported(("none",), _RACKS),
     "rack.aware.assignment.non_overlap_cost": Unsupported((), _RACKS),
@@ -102,7 +104,7 @@ PREFIXES = (
 """Prefixes of keys that are passed on: to the clients, or to internal topics."""
 
 UNSUPPORTED_PREFIXES = {
-    "client.tag.": _STANDBY,
+    "client.tag.": _TAGS,
 }
 
 SHARED_PREFIXES = ("sasl.", "ssl.")

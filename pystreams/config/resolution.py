@@ -27,7 +27,15 @@ from pystreams.errors import ConfigError
 if TYPE_CHECKING:
     from pystreams.config.definitions import KeyDefinition
 
-SECRET_WORDS = ("password", "secret", "credentials", "user.info", "oauthbearer.config", ".pem")
+SECRET_WORDS = (
+    "password",
+    "passphrase",
+    "secret",
+    "credentials",
+    "user.info",
+    "oauthbearer.config",
+    ".pem",
+)
 """What names of keys have whose values are never shown."""
 _LONGEST_SHOWN = 60
 

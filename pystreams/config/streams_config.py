@@ -119,6 +119,15 @@ class StreamsConfig:
         Python code runs on one at a time, so CPU scales with `pystreams run --processes`.""",
         importance=_MEDIUM,
     )
+    num_standby_replicas: int = key(
+        whole_number(0),
+        0,
+        """How many other processes keep the stores of each task warm, so that they take it over
+        without a restore when its process dies. Each has a copy on its disk and reads the
+        changelogs all the time. Processes on one host that share a `state.dir` need none for each
+        other.""",
+        importance=_HIGH,
+    )
     commit_interval_ms: int = key(
         _MILLISECONDS,
         30_000,

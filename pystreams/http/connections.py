@@ -1,7 +1,7 @@
-"""Connections that are closed when no request comes on them, or not in time.
+"""Connections: who asks for a key is answered at once, and who does not take part is let go.
 
-uvicorn closes a connection that rests between two requests; one that never sends a request, or
-sends it a byte a minute, it keeps.
+uvicorn closes a connection that rests between two requests. One that never sends a request, or
+sends it a byte a minute, or does not take its answer, it keeps.
 """
 
 from __future__ import annotations
@@ -9,29 +9,82 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pystreams.http.quick_answers import QuickAnswers
 
-def closed_when_idle(idle_timeout_s: float) -> type[H11Protocol]:
-    """Return connections that wait so long (s), and at most twice as long, for a whole request."""
+_LEAST_TAKEN_BYTES_S = 1024
+"""Who takes an answer more slowly than this is let go."""
+
+
+def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]:
+    """Return the connections of a server.
+
+    Args:
+        idle_timeout_s: How long each waits, and at most twice as long, for a whole request, or for
+            who asks to take the answer (s).
+        quick: Answers for keys.
+    """
 
     class Connection(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            self._quick_answer = quick.of_connection()
+            self._quickly_answered = 0
             self._look_later()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._next_look.cancel()
             super().connection_lost(exc)
 
-        def _look_later(self) -> None:
-            self._next_look = self.loop.call_later(idle_timeout_s, self._look, self.cycle)
+        def data_received(self, data: bytes) -> None:
+            if self._is_at_rest():
+                answer = self._quick_answer(data, _date(self.server_state.default_headers))
+                if answer is not None:
+                    self._unset_keepalive_if_required()
+                    self._quickly_answered += 1
+                    self.transport.write(answer)
+                    return
+            super().data_received(data)
 
-        def _look(self, before: Any) -> None:
-            now = self.cycle
-            if now is before and (now is None or now.response_complete):
-                self.transport.abort()
-            else:
+        def _is_at_rest(self) -> bool:
+            """Return whether nothing is begun: no request, no answer."""
+            connection = self.conn
+            return (
+                not _is_unanswered(self.cycle)
+                and connection.our_state is connection.their_state is h11.IDLE
+                and not connection.trailing_data[0]
+                and not self.flow.write_paused
+                and not self.transport.is_closing()
+                and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1)
+            )
+
+        def _look_later(self) -> None:
+            unsent = self.transport.get_write_buffer_size()
+            before = (self.cycle, self._quickly_answered, unsent)
+            self._next_look = self.loop.call_later(idle_timeout_s, self._look, before)
+
+        def _look(self, before: tuple[Any, int, int]) -> None:
+            cycle, quickly_answered, unsent_before = before
+            unsent = self.transport.get_write_buffer_size()
+            takes = unsent_before - unsent >= _LEAST_TAKEN_BYTES_S * idle_timeout_s
+            asks = self.cycle is not cycle or self._quickly_answered != quickly_answered
+            waits = _is_unanswered(self.cycle)
+            if unsent and unsent_before and not takes and not asks:
+                self.transport.abort()  # Its answer is not taken.
+            elif takes or asks or (waits and not self.transport.is_closing()):
                 self._look_later()
+            else:
+                self.transport.abort()
 
     return Connection
+
+
+def _is_unanswered(cycle: Any) -> bool:
+    return cycle is not None and not cycle.response_complete
+
+
+def _date(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """Return what uvicorn writes as the date, once a second."""
+    return next(value for name, value in headers if name == b"date")

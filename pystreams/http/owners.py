@@ -8,7 +8,6 @@ the token of the request, as all processes of an application have the same.
 from __future__ import annotations
 
 import http.client
-import ssl
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pystreams.errors import StreamsError
+from pystreams.http.owner_connections import Forwarded, OwnerConnections
 from pystreams.http.responses import RequestError, forwarded
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.cluster.streams_metadata import HostInfo
 
 FORWARDED_HEADER = "x-pystreams-forwarded"
-_TIMEOUT_S = 5.0
 _MISDIRECTED = 421
 
 
@@ -37,10 +36,11 @@ class Owners:
 
     def __init__(self, streams: KafkaStreams, certificate: Path | None) -> None:
         self._streams = streams
-        self._tls: ssl.SSLContext | None = None
-        if certificate is not None:
-            self._tls = ssl.create_default_context()
-            self._tls.load_verify_locations(certificate)
+        self._connections = OwnerConnections(certificate)
+
+    def close(self) -> None:
+        """Close what stays open between two requests."""
+        self._connections.close()
 
     async def ask(self, request: Request, store: str, number: int) -> Response:
         """Return what the owner of a partition answers.
@@ -85,14 +85,7 @@ class Owners:
         except StreamsError as error:
             raise RequestError(503, f"the owner is not known: {error}") from error
 
-    def _get(self, owner: HostInfo, request: Request, number: int) -> tuple[int, str, bytes]:
-        connection = (
-            http.client.HTTPConnection(owner.host, owner.port, timeout=_TIMEOUT_S)
-            if self._tls is None
-            else http.client.HTTPSConnection(
-                owner.host, owner.port, timeout=_TIMEOUT_S, context=self._tls
-            )
-        )
+    def _get(self, owner: HostInfo, request: Request, number: int) -> Forwarded:
         headers = {FORWARDED_HEADER: "1"}
         if (token := request.headers.get("authorization")) is not None:
             headers["authorization"] = token
@@ -100,10 +93,4 @@ class Owners:
         query = request.scope["query_string"].decode("ascii")
         if "partition" not in request.query_params:
             query = f"{query}&partition={number}" if query else f"partition={number}"
-        try:
-            connection.request("GET", f"{address}?{query}", headers=headers)
-            answer = connection.getresponse()
-            media_type = answer.headers.get("content-type", "application/json")
-            return answer.status, media_type, answer.read()
-        finally:
-            connection.close()
+        return self._connections.get(owner, f"{address}?{query}", headers)

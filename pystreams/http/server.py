@@ -14,8 +14,9 @@ from typing import Self
 import uvicorn
 
 from pystreams.errors import ConfigError
-from pystreams.http.application import application_of
-from pystreams.http.connections import closed_when_idle
+from pystreams.http.application import Application, application_of
+from pystreams.http.connections import connections
+from pystreams.http.guard import MAX_HEADER_BYTES
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 
@@ -24,7 +25,6 @@ _STOP_S = 5.0
 _KEEP_ALIVE_S = 15
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 2048
-_MAX_HEADER_BYTES = 32_768
 
 _log = get_logger("pystreams.http")
 
@@ -66,7 +66,8 @@ class HttpServer:
     def __init__(self, streams: KafkaStreams, options: HttpOptions) -> None:
         _refuse_openness(options)
         self._options = options
-        self._server = _uvicorn_server(streams, options)
+        self._application = application_of(streams, options.token, options.certificate)
+        self._server = _uvicorn_server(self._application, options)
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -109,6 +110,7 @@ class HttpServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_STOP_S)
+        self._application.owners.close()
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.close()
@@ -128,12 +130,13 @@ class HttpServer:
         self.close()
 
 
-def _uvicorn_server(streams: KafkaStreams, options: HttpOptions) -> uvicorn.Server:
+def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
     try:
         config = uvicorn.Config(
-            application_of(streams, options.token, options.certificate),
-            http=closed_when_idle(options.idle_timeout_s),
-            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            application.asgi,
+            http=connections(options.idle_timeout_s, application.quick),
+            ws="none",
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             loop="asyncio",
             lifespan="off",
             log_config=None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from pystreams.metrics import MetricName, MetricValue
 from pystreams.metrics.definitions import TASK_GROUP
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.runtime.loop.statistics import Statistics
-from pystreams.runtime.loop.thread_metadata import TaskMetadata
+from pystreams.runtime.loop.thread_metadata import TaskMetadata, ThreadMetadata
 
 _RATES_OVER_S = 5.0
 _LOOK_EVERY_S = 1.0
@@ -76,8 +77,7 @@ class Snapshots:
         def rate(now: float, then: float) -> float:
             return round(max(0.0, now - then) / seconds, 1)
 
-        config = streams.config
-        restores = _restores(metrics)
+        config, restores = streams.config, _restores(metrics)
         return {
             "application_id": config.application_id,
             "version": version("pystreams-kafka"),
@@ -117,6 +117,7 @@ class Snapshots:
                 }
                 for thread, task in tasks
             ],
+            "standby_tasks": _standby_tasks(threads),
             "subtopologies": _parts(
                 tasks,
                 [
@@ -147,6 +148,10 @@ def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
         "stream_time_ms": task.stream_time_ms,
         "stores": list(task.stores),
     }
+
+
+def _standby_tasks(threads: Sequence[ThreadMetadata]) -> list[dict[str, Any]]:
+    return [_task(thread.thread_name, task) for thread in threads for task in thread.standby_tasks]
 
 
 def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from pystreams.http.parameters import MAX_LIMIT
 from pystreams.http.responses import RequestError
-from pystreams.http.store_requests import MAX_LIMIT
 from pystreams.runtime.queries.query_results import FailureReason, QueryResult
 from pystreams.stores.contracts.key_value import ValueAndTimestamp
 from pystreams.stores.contracts.position import Position

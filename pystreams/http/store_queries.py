@@ -5,9 +5,10 @@ Each answer says how far its partition had come.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,6 +31,16 @@ from pystreams.stores.contracts.queries import Query
 from pystreams.stores.contracts.spec import StoreSpec
 
 
+class Elsewhere(NamedTuple):
+    """What is asked for is in another process.
+
+    Attributes:
+        partition: The partition that it is in.
+    """
+
+    partition: int
+
+
 class StoreQueries:
     """Queries to the stores of one application.
 
@@ -43,6 +54,10 @@ class StoreQueries:
         self._owners = owners
         stores = streams.topology.stores
         self._specs = {name: builder.spec for name, builder in stores.items()}
+        default = streams.config.default_key_serde
+        self._key_serdes: dict[str, Serde[Any]] = {
+            name: filled(spec.key_serde, default) or BYTES for name, spec in self._specs.items()
+        }
 
     async def names(self, _: Request) -> Response:
         """Answer which stores there are, and what they can be asked."""
@@ -50,15 +65,27 @@ class StoreQueries:
 
     async def value(self, request: Request) -> Response:
         """Answer what a store has of one key, here or in the process that has its partition."""
-        spec, given = self._spec(request), request.query_params
-        key = key_of(request.path_params["key"], self._key_serde(spec))
+        names = request.path_params
+        answer = self.of_key(names["store"], names["key"], request.query_params)
+        if isinstance(answer, Elsewhere):
+            return await self._owners.ask(request, names["store"], answer.partition)
+        return as_json(answer)
+
+    def of_key(self, store: str, text: str, given: QueryParams) -> dict[str, Any] | Elsewhere:
+        """Return what a store has of the key that a text stands for, or where that is.
+
+        Raises:
+            RequestError: It can't be answered.
+        """
+        spec = self._spec(store)
+        key = key_of(text, self._key_serdes[store])
         query, terms = query_of_key(spec, key, given), terms_of(given)
         number = terms.partition
         if number is None:
-            number = self._streams.partition_of_key(spec.name, key)
+            number = self._streams.partition_of_key(store, key)
         found = self._ask(spec, query, terms, number)
         if number is not None and _is_elsewhere(found):
-            return await self._owners.ask(request, spec.name, number)
+            return Elsewhere(number)
         store_answers.check(found)
         answer = store_answers.answer_of_key(spec, query, key, found)
         if answer is None and terms.partition is None:
@@ -74,25 +101,24 @@ class StoreQueries:
                 partition=number,
                 position=positions[0],
             )
-        return as_json(answer)
+        return answer
 
     async def entries(self, request: Request) -> Response:
         """Answer what a store has of a range, partition by partition."""
-        number = terms_of(request.query_params).partition
-        answer = await run_in_threadpool(self._entries, request)
-        if answer is None:
-            assert number is not None
-            return await self._owners.ask(request, self._spec(request).name, number)
+        store = request.path_params["store"]
+        answer = await run_in_threadpool(self._entries, store, request.query_params)
+        if isinstance(answer, Elsewhere):
+            return await self._owners.ask(request, store, answer.partition)
         return answer
 
-    def _entries(self, request: Request) -> Response | None:
-        """Return what is here; None if the partition that is asked for is elsewhere."""
-        spec, given = self._spec(request), request.query_params
-        query = query_of_range(spec, self._key_serde(spec), given)
+    def _entries(self, store: str, given: QueryParams) -> Response | Elsewhere:
+        """Return what is here, or where the partition is that is asked for."""
+        spec = self._spec(store)
+        query = query_of_range(spec, self._key_serdes[store], given)
         limit, terms = limit_of(given), terms_of(given)
         found = self._ask(spec, query, terms, terms.partition)
-        if _is_elsewhere(found):
-            return None
+        if terms.partition is not None and _is_elsewhere(found):
+            return Elsewhere(terms.partition)
         store_answers.check(found)
         partitions = store_answers.answer_of_range(spec, query, found, limit)
         elsewhere = [] if terms.partition is not None else self._elsewhere(spec, found)
@@ -100,16 +126,12 @@ class StoreQueries:
 
     # ------------------------------------------------------------------ inside
 
-    def _spec(self, request: Request) -> StoreSpec:
-        name = request.path_params["store"]
+    def _spec(self, name: str) -> StoreSpec:
         spec = self._specs.get(name)
         if spec is None:
             known = sorted(self._specs)
             raise RequestError(404, f"there is no store {name!r}; there are: {known}")
         return spec
-
-    def _key_serde(self, spec: StoreSpec) -> Serde[Any]:
-        return filled(spec.key_serde, self._streams.config.default_key_serde) or BYTES
 
     def _elsewhere(self, spec: StoreSpec, found: Answers) -> list[int]:
         """Return the partitions of a store that other processes have."""

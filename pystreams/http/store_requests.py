@@ -13,6 +13,7 @@ import orjson
 from starlette.datastructures import QueryParams
 
 from pystreams.config.guarantee import IsolationLevel
+from pystreams.http.parameters import ALWAYS, DEFAULT_LIMIT, MAX_LIMIT, MAX_NUMBER
 from pystreams.http.responses import RequestError
 from pystreams.ids import TopicPartition
 from pystreams.readable_values import bytes_of_text
@@ -31,11 +32,7 @@ from pystreams.stores.contracts.queries import (
 )
 from pystreams.stores.contracts.spec import StoreSpec
 
-_ALWAYS = frozenset({"isolation", "min_position", "partition"})
 _TIMES = frozenset({"time_from", "time_to"})
-_MAX_NUMBER = (1 << 63) - 1
-_DEFAULT_LIMIT = 100
-MAX_LIMIT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +50,17 @@ class Terms:
     position_bound: PositionBound | None
 
 
+_NO_TERMS = Terms(None, None, None)
+
+
 def terms_of(given: QueryParams) -> Terms:
     """Return how a request is to be answered.
 
     Raises:
         RequestError: It can't be read.
     """
+    if not given:
+        return _NO_TERMS
     return Terms(
         _number(given, "partition", None),
         _isolation(given.get("isolation")),
@@ -144,23 +146,23 @@ def limit_of(given: QueryParams) -> int:
     Raises:
         RequestError: It is no number, or too high.
     """
-    limit: int = _number(given, "limit", _DEFAULT_LIMIT)
+    limit: int = _number(given, "limit", DEFAULT_LIMIT)
     if not 1 <= limit <= MAX_LIMIT:
         raise RequestError(400, f"limit is 1 to {MAX_LIMIT}, not {limit}")
     return limit
 
 
 def _refuse_unknown(spec: StoreSpec, given: QueryParams, known: Any) -> None:
-    if unknown := sorted(set(given) - _ALWAYS - set(known)):
+    if given and (unknown := sorted(set(given) - set(ALWAYS) - set(known))):
         raise RequestError(
             400,
             f"{', '.join(unknown)}: not asked of {spec.kind.name} stores in this way; what is: "
-            f"{', '.join(sorted(_ALWAYS | set(known)))}",
+            f"{', '.join(sorted(set(ALWAYS) | set(known)))}",
         )
 
 
 def _times(given: QueryParams) -> tuple[int, int]:
-    return _number(given, "time_from", 0), _number(given, "time_to", _MAX_NUMBER)
+    return _number(given, "time_from", 0), _number(given, "time_to", MAX_NUMBER)
 
 
 def _bound(text: str | None) -> PositionBound | None:
@@ -197,6 +199,6 @@ def _number(given: QueryParams, name: str, default: Any) -> Any:
         number = int(text)
     except ValueError as error:
         raise RequestError(400, f"{name} is a whole number, not {text!r}") from error
-    if abs(number) > _MAX_NUMBER:
+    if abs(number) > MAX_NUMBER:
         raise RequestError(400, f"{name} is a whole number of 64 bits, not {text}")
     return number

@@ -21,6 +21,7 @@ CLIENT_GROUP = "stream-metrics"
 THREAD_GROUP = "stream-thread-metrics"
 TASK_GROUP = "stream-task-metrics"
 TOPIC_GROUP = "stream-topic-metrics"
+STATE_UPDATER_GROUP = "stream-state-updater-metrics"
 STATE_GROUP = "stream-state-metrics"
 
 STATE_ID_SUFFIX = "-state-id"
@@ -32,6 +33,7 @@ GROUP_TAGS = {
     TASK_GROUP: ("thread-id", "task-id"),
     TOPIC_GROUP: ("thread-id", "task-id", "topic-name"),
     STATE_GROUP: ("thread-id", "task-id", f"<store type>{STATE_ID_SUFFIX}"),
+    STATE_UPDATER_GROUP: ("thread-id",),
 }
 """The tags of each group's metrics, in this order."""
 
@@ -186,6 +188,12 @@ def _task() -> Iterator[MetricDefinition]:
     yield MetricDefinition(TASK_GROUP, "active-buffer-count", "Records that wait in the task.")
     yield MetricDefinition(
         TASK_GROUP,
+        "records-lag",
+        "Records known to wait for the task, on the broker or in the task; missing while nothing "
+        "is known (Kafka: of the consumer, by partition).",
+    )
+    yield MetricDefinition(
+        TASK_GROUP,
         "cache-size-bytes-total",
         "What the record caches of the task's stores hold back.",
         Unit.BYTES,
@@ -195,6 +203,21 @@ def _task() -> Iterator[MetricDefinition]:
         TASK_GROUP,
         "restore-remaining-records-total",
         "Changelog offsets still to restore, at most.",
+    )
+    yield from _counted(TASK_GROUP, "update", "Changelog records applied by a standby task")
+    yield MetricDefinition(
+        TASK_GROUP,
+        "update-remaining-records-total",
+        "Changelog offsets that a standby task is behind, at most. Not in Kafka.",
+    )
+
+
+def _state_updater() -> Iterator[MetricDefinition]:
+    yield MetricDefinition(
+        STATE_UPDATER_GROUP, "active-restoring-tasks", "Tasks that restore, or are about to."
+    )
+    yield MetricDefinition(
+        STATE_UPDATER_GROUP, "standby-updating-tasks", "Tasks kept warm for other processes."
     )
 
 
@@ -269,7 +292,14 @@ def _latencies(operation: str, what: str, level: RecordingLevel) -> Iterator[Met
         yield MetricDefinition(STATE_GROUP, name, doc, Unit.NANOSECONDS, level=level)
 
 
-DEFINITIONS = (*_client(), *_thread(), *_task(), *_topic(), *_state())
+DEFINITIONS = (
+    *_client(),
+    *_thread(),
+    *_state_updater(),
+    *_task(),
+    *_topic(),
+    *_state(),
+)
 """Every metric there is, group by group."""
 
 _BY_NAME = {(definition.group, definition.name): definition for definition in DEFINITIONS}

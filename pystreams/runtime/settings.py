@@ -90,6 +90,7 @@ class ThreadSettings:
         task_timeout_ms: How long a task may fail to make progress.
         repartition_purge_interval_ms: How often repartition topics are purged.
         log_summary_interval_ms: How often a summary is logged; below 1 for never.
+        standby_replicas: How many processes keep each task of another one warm.
     """
 
     guarantee: ProcessingGuarantee
@@ -100,6 +101,7 @@ class ThreadSettings:
     task_timeout_ms: int
     repartition_purge_interval_ms: int
     log_summary_interval_ms: int
+    standby_replicas: int = 0
 
     @classmethod
     def of(cls, config: StreamsConfig, *, global_stores: bool = False) -> ThreadSettings:
@@ -134,6 +136,7 @@ class ThreadSettings:
             task_timeout_ms=config.task_timeout_ms,
             repartition_purge_interval_ms=config.repartition_purge_interval_ms,
             log_summary_interval_ms=config.log_summary_interval_ms,
+            standby_replicas=config.num_standby_replicas,
         )
 
 

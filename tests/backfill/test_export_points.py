@@ -150,3 +150,14 @@ def test_store_without_changelog_is_refused_by_name_and_passed_over_without() ->
         changelogs_of(plan, {"in": 1}, ["local"])
     assert changelogs_of(plan, {"in": 1}) == []
     assert stores_without_changelog(plan) == ["local"]
+
+
+def test_store_that_is_restored_from_its_topic_is_refused_by_name_and_passed_over_without() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", name="rows", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+    plan = TopologyPlan(topology, "app")
+
+    with pytest.raises(TopologyError, match=r"'rows' has no changelog of its own.*read that topic"):
+        changelogs_of(plan, {"in": 1}, ["rows"])
+    assert changelogs_of(plan, {"in": 1}) == []

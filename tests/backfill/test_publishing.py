@@ -544,6 +544,24 @@ def test_topic_in_the_middle_that_others_write_to_is_refused(held: int, is_refus
         assert broker.group.offsets[TopicPartition("middle", 0)].next_offset == 3
 
 
+def test_table_is_not_restored_from_a_topic_that_has_lost_rows_of_the_history() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", **TYPES, name="rows")
+    topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+    broker = SimulatedBroker(ManualClock(), Faults(0))
+    broker.create_topic("in", 1)
+    broker.append("in", 0, [(b"k", b"v", 1, ())] * 3)
+    clients = SimulatedClients(broker, Lifeline("retention", broker.faults))
+    clients.admin().delete_records({TopicPartition("in", 0): 1})
+    history = {TopicPartition("in", 0): PartitionHistory(0, 3)}
+    tasks = [TaskResults(TaskId(0, 0), history, 0, lambda _: iter(()), lambda: iter(()))]
+    publication = Publication("b", {"in": 1}, tasks, frozenset(), frozenset())
+
+    told = refusal(Arena(broker, TopologyPlan(topology, "app"), [], publication))
+
+    assert "'rows' is restored from in-0, which begins at offset 1 by now" in told
+
+
 @pytest.mark.parametrize(
     ("partitions", "message"),
     [

@@ -163,6 +163,17 @@ def test_repartition_topic_with_a_partitioner_of_one_s_own_is_refused() -> None:
         planned(builder.build(), counts)
 
 
+def test_table_that_is_restored_from_its_topic_keeps_its_partitions() -> None:
+    builder = StreamsBuilder()
+    rows = builder.table("in", **TEXT, name="rows")
+    rows.to_stream().group_by_key().count(name="keys")
+    topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+    counts = {"in": 8, "old-keys-changelog": 4}
+
+    with pytest.raises(RescaleRefusedError, match="'rows' is restored from topic 'in'"):
+        planned(topology, counts)
+
+
 def naming() -> Topology:
     """Rows of `in` name rows of `others`."""
     builder = StreamsBuilder()

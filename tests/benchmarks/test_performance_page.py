@@ -26,6 +26,7 @@ PLACES = [
     "windows",
     "window-costs",
     "suppression",
+    "queries",
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
 
 from confluent_kafka import (
@@ -125,24 +125,35 @@ class LastNumbers:
 
 def read_all(servers: str, topic: str, *, committed: bool = True) -> list[Message]:
     """Return all records of a topic up to its present end, partition by partition."""
+    return read_topics(servers, [topic], committed=committed)[topic]
+
+
+def read_topics(
+    servers: str, topics: Collection[str], *, committed: bool = True
+) -> dict[str, list[Message]]:
+    """Return the same of several topics, with one client."""
     with reader_of(servers, committed=committed) as consumer:
-        open_ends = set(partitions_of(consumer, topic))
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in open_ends])
-        found: list[Message] = []
+        open_ends = {
+            (topic, partition) for topic in topics for partition in partitions_of(consumer, topic)
+        }
+        consumer.assign([TopicPartition(*partition, 0) for partition in open_ends])
+        found: dict[str, list[Message]] = {topic: [] for topic in topics}
 
         def ended() -> bool:
             # `consume` waits for all it was asked for; so it is asked often.
             for message in consumer.consume(10_000, _CONSUME_S):
-                error = message.error()
+                error, topic = message.error(), message.topic() or ""
                 if error is None:
-                    found.append(message)
+                    found[topic].append(message)
                     continue
                 assert error.code() == KafkaError._PARTITION_EOF, error
-                open_ends.discard(message.partition() or 0)
+                open_ends.discard((topic, message.partition() or 0))
             return not open_ends
 
-        wait_until(ended, f"the end of {topic}")
-    return sorted(found, key=lambda message: message.partition() or 0)
+        wait_until(ended, f"the ends of {', '.join(topics)}", told=lambda: f"{open_ends}")
+    for messages in found.values():
+        messages.sort(key=lambda message: message.partition() or 0)
+    return found
 
 
 def values_by_key(messages: Sequence[Message]) -> dict[bytes, list[int]]:

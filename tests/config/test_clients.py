@@ -128,11 +128,11 @@ def test_a_member_is_static_only_when_it_is_given_an_id() -> None:
     )
 
 
-def test_the_restore_consumer_notices_missing_offsets_and_is_in_no_group() -> None:
+def test_the_restore_consumer_notices_missing_offsets_and_needs_no_right_to_another_group() -> None:
     restore = clients.restore_consumer_config(config({"consumer.group.instance.id": "a"}))
 
     assert restore["auto.offset.reset"] == "error"
-    assert restore["group.id"] == "orders-restore"
+    assert restore["group.id"] == "orders"
     assert "group.instance.id" not in restore
     assert "group.protocol" not in restore
 

@@ -102,6 +102,12 @@ def several_self_joins(builder: StreamsBuilder) -> None:
     stream.join(same, _left, windows=wide, store_name="named").to("b")
 
 
+def self_join_merged_with_its_stream(builder: StreamsBuilder) -> None:
+    stream = _stream(builder, "in")
+    keyed = stream.select_key(_value)
+    keyed.join(keyed, _left, windows=TEN_MS).merge(stream)
+
+
 TOPOLOGIES: tuple[Callable[[StreamsBuilder], None], ...] = (
     several_below_one_key_change,
     one_repartition,
@@ -116,6 +122,7 @@ TOPOLOGIES: tuple[Callable[[StreamsBuilder], None], ...] = (
     self_join,
     self_join_of_new_keys,
     several_self_joins,
+    self_join_merged_with_its_stream,
 )
 
 

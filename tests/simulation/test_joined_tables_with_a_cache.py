@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from pystreams import Materialized, StreamsBuilder, Topology, serdes
+from pystreams import (
+    KStream,
+    KTable,
+    Materialized,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    serdes,
+)
 from tests.simulation.applications import Application
 
 pytestmark = pytest.mark.simulation
@@ -116,3 +125,57 @@ def test_rows_of_both_sides_that_are_deleted_in_one_commit_delete_the_row_of_the
     values = [message.message_value for message in app.broker.committed_records("out")]
     assert values[-1] is None
     assert pack(101) in values
+
+
+def latest(_before: int, value: int) -> int | None:
+    return value or None
+
+
+def windowed(stream: KStream[str, int], windows: str) -> KTable[Any, int]:
+    grouped: Any = stream.group_by_key()
+    if windows == "sessions":
+        grouped = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 10_000))
+    else:
+        grouped = grouped.windowed_by(TimeWindows.of_size_and_grace(10, 10_000))
+    table: KTable[Any, int] = grouped.reduce(latest)
+    return table
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("windows", ["windows", "sessions"])
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_both_sides_that_change_in_one_commit_end_as_without_a_cache(
+    kind: str, windows: str, seed: int, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    left = windowed(builder.stream("in", **TYPES), windows)
+    right = windowed(builder.stream("right", **TYPES), windows)
+    joined = getattr(left, kind)(right, both)
+    joined.to_stream(lambda key, _: f"{key.key}@{key.window.start}").to("out", **TYPES)
+    regrouped = joined.group_by(lambda _, number: (str(number % 7), number), **TYPES)
+    regrouped.count().to_stream().to("counts", **TYPES)
+    topology = builder.build()
+
+    results = []
+    for cache_bytes in (0, 10_000_000):
+        chance = random.Random(seed)
+        app = Application(tmp_path / str(cache_bytes), statestore_cache_max_bytes=cache_bytes)
+        app.broker.create_topic("right", 1)
+        app.broker.create_topic("counts", 1)
+        process = app.process(topology=topology)
+        process.start()
+        pack = serdes.LONG.serializer("")
+        for _ in range(12):
+            for _ in range(chance.randint(1, 12)):
+                topic, key = chance.choice(["in", "right"]), chance.choice("ab")
+                value, timestamp = chance.randint(0, 9), chance.choice([1000, 1010, 1013, 1030])
+                app.broker.produce(topic, key.encode(), pack(value), timestamp)
+            app.clock.advance_ms(150)
+            for _ in range(40):
+                process.step()
+                app.broker.settle()
+        counts = {key: count for key, count in rows_of(app, "counts").items() if count}
+        results.append((rows_of(app, "out"), counts))
+
+    assert results[0] == results[1]
+    assert results[0][0]

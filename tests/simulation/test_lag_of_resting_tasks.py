@@ -70,4 +70,6 @@ def test_lag_of_tasks_that_rest_is_told_within_a_second(
         process.step()
 
     assert thread.statistics().lag_records == TASKS
+    lags = [value for name, value in thread.metrics().items() if name.name == "records-lag"]
+    assert lags == [1] * TASKS
     process.stop()

@@ -28,6 +28,7 @@ from pystreams.metrics.definitions import (
     GROUP_TAGS,
     OPERATIONS,
     STATE_GROUP,
+    STATE_UPDATER_GROUP,
     TASK_GROUP,
     THREAD_GROUP,
     TOPIC_GROUP,
@@ -35,6 +36,7 @@ from pystreams.metrics.definitions import (
 )
 from pystreams.testing.simulation import SimulatedProcess
 from tests.simulation.applications import Application
+from tests.simulation.keeping_warm import application, keys, settle
 from tests.stores.custom import CustomStore, SqliteStore
 
 if TYPE_CHECKING:
@@ -394,11 +396,38 @@ def test_what_suppressions_hold_back_is_not_sampled_at_info(tmp_path: Path) -> N
     assert not any("suppression" in metric.name for metric in metrics_of(process))
 
 
+def run_warm(root: Path) -> SimulatedProcess:
+    """Return a process that keeps two tasks of another one warm."""
+    app = application(root)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    return second
+
+
+def test_what_standbys_apply_is_counted_and_what_they_lack_told(tmp_path: Path) -> None:
+    process = run_warm(tmp_path)
+    kept = [task for thread in process.threads for task in thread.metadata().standby_tasks]
+
+    assert total(process, STATE_UPDATER_GROUP, "standby-updating-tasks") == 2
+    assert total(process, STATE_UPDATER_GROUP, "active-restoring-tasks") == 0
+    assert total(process, TASK_GROUP, "update-total") == process.restored_records() > 0
+    assert total(process, TASK_GROUP, "update-remaining-records-total") == 0
+    assert [(str(task.task_id), task.state, task.lag_records) for task in kept] == [
+        ("0_0", "standby", 0),
+        ("0_1", "standby", 0),
+    ]
+    assert [*kept[0].stores] == ["counts"]
+
+
 def test_what_is_defined_is_measured_and_nothing_else(tmp_path: Path) -> None:
     process = run_busy(tmp_path / "busy", "DEBUG")
     suppressing = run_suppressing(tmp_path / "suppressing", "DEBUG")
+    warm = run_warm(tmp_path / "warm")
 
-    found = {**metrics_of(process), **metrics_of(suppressing)}
+    found = {**metrics_of(process), **metrics_of(suppressing), **metrics_of(warm)}
     measured = {(name.group, name.name) for name in found}
     defined = {
         (metric.group, metric.name) for metric in DEFINITIONS if metric.group != CLIENT_GROUP

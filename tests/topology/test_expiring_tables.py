@@ -369,6 +369,16 @@ REFUSED: dict[str, Callable[[StreamsBuilder], Any]] = {
     "a builder of 0 ms": lambda _: Stores.key_value_store_builder(
         Stores.in_memory_key_value_store("s"), ttl_ms=0
     ),
+    "a global store of a topology": lambda _: Topology().add_global_store(
+        expiring_builder(), "source", "topic", "keep", Processor
+    ),
+    "a global store": lambda b: (
+        b.add_global_store(expiring_builder(), "topic", Processor, **TEXT),
+        b.build(),
+    ),
+    "a read-only store": lambda _: Topology().add_read_only_state_store(
+        expiring_builder(), "source", "topic", "keep", Processor
+    ),
 }
 
 
@@ -376,3 +386,22 @@ REFUSED: dict[str, Callable[[StreamsBuilder], Any]] = {
 def test_a_time_to_live_is_refused_where_rows_can_t_expire(what: str) -> None:
     with pytest.raises(TopologyError, match="ttl_ms"):
         REFUSED[what](StreamsBuilder())
+
+
+def expiring_builder() -> Any:
+    return Stores.key_value_store_builder(
+        Stores.in_memory_key_value_store("s"), serdes.STRING, serdes.STRING, ttl_ms=TTL_MS
+    )
+
+
+def test_an_optimized_table_that_expires_rows_keeps_its_changelog() -> None:
+    builder = StreamsBuilder()
+    builder.table("rows", **TEXT, materialized=kept()).to_stream().to("out")
+    builder.table("others", **TEXT, materialized=Materialized(name="others")).to_stream().to(
+        "out-2"
+    )
+
+    topology = builder.build({"topology.optimization": "reuse.ktable.source.topics"})
+
+    assert topology.source_changelogs.keys() == {"others"}
+    assert topology.stores["kept"].logging

@@ -21,9 +21,6 @@ from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.kafka_streams import KafkaStreams
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
-PAGE_PATHS = ("/", "/page.css", "/page.js")
-"""What is there without a token: with one, the page asks for it, and shows nothing before."""
-
 _STOPPED = {State.NOT_RUNNING.value, State.ERROR.value}
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -36,10 +33,10 @@ _HEADERS = {
 }
 
 
-def page_routes(
+def page_endpoints(
     streams: KafkaStreams, snapshots: Snapshots, *, asks_for_token: bool
-) -> list[tuple[str, Callable[[Request], Any]]]:
-    """Return paths and what answers them.
+) -> dict[str, Callable[[Request], Any]]:
+    """Return what answers, by the names of operations.
 
     Args:
         streams: The application.
@@ -48,12 +45,12 @@ def page_routes(
     """
     page = _Page(streams, snapshots, asks_for_token=asks_for_token)
     watchers = Watchers(page.frame)
-    return [
-        ("/", page.whole),
-        ("/page.css", _asset("page.css", "text/css")),
-        ("/page.js", _asset("page.js", "text/javascript")),
-        ("/v1/events", watchers.events),
-    ]
+    return {
+        "page": page.whole,
+        "style": _asset("page.css", "text/css"),
+        "script": _asset("page.js", "text/javascript"),
+        "events": watchers.events,
+    }
 
 
 class _Page:

@@ -88,11 +88,11 @@ def restore(now: Snapshot) -> Markup:
 
 def tasks(now: Snapshot) -> Markup:
     """Return the table of tasks."""
-    rows = now["tasks"]
+    rows = [*map(_task, now["tasks"]), *map(_standby_task, now["standby_tasks"])]
     if not rows:
         return element("p", _no_tasks(now["state"]), class_="empty")
     titles = ("Task", "State", "Lag", "Rate", "Processed", "Stream time", "Thread", "Reads")
-    return _table(titles, [_task(row) for row in rows], numeric=(2, 3, 4))
+    return _table(titles, rows, numeric=(2, 3, 4))
 
 
 def stores(now: Snapshot, specs: Sequence[StoreSpec], *, linked: bool) -> Markup:
@@ -235,10 +235,28 @@ def _task(row: dict[str, Any]) -> tuple[str, ...]:
         per_second(row["processed_per_s"]),
         count(row["processed_records"]),
         UNKNOWN if stream_time < 0 else moment(stream_time),
-        # What it has before that is the same for all threads of a process.
-        row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :],
+        _thread(row),
         ", ".join(row["partitions"]),
     )
+
+
+def _standby_task(row: dict[str, Any]) -> tuple[str, ...]:
+    behind = row["lag_records"]
+    return (
+        row["task"],
+        "standby, warm" if behind == 0 else f"standby, {count(behind)} behind",
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        UNKNOWN,
+        _thread(row),
+        "",
+    )
+
+
+def _thread(row: dict[str, Any]) -> str:
+    """Return a thread's name without what is the same for all of a process."""
+    return str(row["thread"][max(row["thread"].rfind("StreamThread-"), 0) :])
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int]) -> Markup:

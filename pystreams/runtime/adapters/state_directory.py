@@ -5,6 +5,7 @@
       kafka-streams-process-metadata-<n>    the same for further ones, n = 1, 2, ...
       0_1/.lock  0_1/...                    one directory a task
       0_1.removed-<uuid>/                   one that is being removed
+      0_1.asked-for                         a task waits for one that a standby holds
       global/                               global stores of the first process
       global-<n>/                           the same of further ones: each has all of them
 
@@ -43,6 +44,7 @@ GLOBAL = "global"
 
 _DIRECTORY_MODE = 0o750
 _REMOVED = ".removed-"
+_ASKED_FOR = ".asked-for"
 _SLOTS_MAX = 1000
 _CURES = {
     errno.EACCES: "give this user write access, or set another state.dir",
@@ -118,7 +120,20 @@ class StateDirectory:
                 raise TaskLockedError(task_id, str(directory))
             lock.stamp()
             self._held[task_id] = (lock, threading.get_ident())
+        self._attempt(partial(self._wish(task_id).unlink, missing_ok=True))
         return directory
+
+    def ask_for(self, task_id: TaskId) -> None:
+        """Ask whoever keeps a task warm in its directory to give that up, in any process.
+
+        Raises:
+            StateDirectoryError: The wish can't be written.
+        """
+        self._attempt(self._wish(task_id).touch)
+
+    def is_asked_for(self, task_id: TaskId) -> bool:
+        """Return whether somebody asks for a directory that is held here."""
+        return self._wish(task_id).exists()
 
     def unlock_task(self, task_id: TaskId) -> None:
         """Give a task's directory up; safe to call when it is not held."""
@@ -251,6 +266,9 @@ class StateDirectory:
                 return slot, lock
         message = f"{self.directory} is used by {_SLOTS_MAX} processes: set another state.dir"
         raise StateDirectoryError(message)
+
+    def _wish(self, task_id: TaskId) -> Path:
+        return self.directory / f"{task_id}{_ASKED_FOR}"
 
     def _process_file(self, slot: int) -> Path:
         return self.directory / (f"{PROCESS_FILE}-{slot}" if slot else PROCESS_FILE)

@@ -25,6 +25,7 @@ from pystreams.runtime.loop.thread_metadata import ThreadMetadata
 from pystreams.runtime.ports import AdminPort
 from pystreams.runtime.topics.application_topics import TopicManager
 from pystreams.serdes import BYTES, Serde, filled
+from pystreams.stores.contracts.spec import StoreSpec
 from pystreams.topology.graph.nodes import StreamPartitioner
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
 from pystreams.topology.plan.topology_plan import TopologyPlan
@@ -66,7 +67,7 @@ class Discovery:
         self._admin = admin
         self._topics = topics
         self._clock = clock
-        self._topic_of: dict[str, str] = {}
+        self._written_by: dict[str, tuple[str, Serde[Any]]] = {}
         self._lock = threading.Lock()
         self._look: _Look | None = None
         self._asked: Future[GroupDescription] | None = None
@@ -129,21 +130,18 @@ class Discovery:
         spec, count = self._plan.spec_of(store), self._topics.num_partitions_of_store(store)
         if not count:
             return None
-        topic = self._topic_of.get(store)
-        if topic is None:
-            topic = min((partition.topic for partition in self._inputs(store, 0)), default="")
-            self._topic_of[store] = topic
+        topic, own = self._written_by.get(store) or self._find_writer(store, spec)
         if partitioner is not None:
             chosen = partitioner(topic, key, None, count)
             if isinstance(chosen, int):
                 return chosen
             if chosen is not None:
                 raise ValueError(f"the key {key!r} has not one partition but {sorted(chosen)}")
-        own = serde or filled(spec.key_serde, self._config.default_key_serde) or BYTES
+        writer = serde or own
         try:
-            return partition_of(own.serializer(topic)(key), count)
+            return partition_of(writer.serializer(topic)(key), count)
         except Exception as error:  # A serde may raise anything.
-            raise ValueError(f"the key {key!r} does not fit {own!r}: {error}") from error
+            raise ValueError(f"the key {key!r} does not fit {writer!r}: {error}") from error
 
     def owner(self, store: str, number: int, *, afresh: bool = False) -> HostInfo | None:
         """Return where the instance answers that has a partition of a store; None if none does.
@@ -168,7 +166,9 @@ class Discovery:
         Raises:
             StreamsError: The broker does not answer.
         """
-        tasks = [task for thread in threads for task in thread.active_tasks]
+        tasks = [
+            task for thread in threads for task in (*thread.active_tasks, *thread.standby_tasks)
+        ]
         positions: Mapping[TopicPartition, int | None] = {
             changelog: None if task.state == _RUNNING else task.restored_offsets.get(changelog, 0)
             for task in tasks
@@ -184,6 +184,13 @@ class Discovery:
         return lags
 
     # ------------------------------------------------------------------ inside
+
+    def _find_writer(self, store: str, spec: StoreSpec) -> tuple[str, Serde[Any]]:
+        """Return the topic that a store's keys are partitioned in, and what writes them."""
+        topic = min((partition.topic for partition in self._inputs(store, 0)), default="")
+        serde = filled(spec.key_serde, self._config.default_key_serde) or BYTES
+        self._written_by[store] = topic, serde
+        return topic, serde
 
     def _inputs(self, store: str, number: int) -> frozenset[TopicPartition]:
         """Return what the task reads that has a partition of a store."""

@@ -17,12 +17,14 @@ class GroupMember:
         client_id: Its name.
         host: Where it runs, as the broker sees it.
         partitions: What it was given last; it may have died since.
+        group_instance_id: What makes it a static member; None for others.
     """
 
     member_id: str
     client_id: str
     host: str
     partitions: frozenset[TopicPartition]
+    group_instance_id: str | None = None
 
     def __str__(self) -> str:
         """Return who it is and which topics it reads, for a log."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pystreams.errors import StateStoreCorruptedError
 from pystreams.ids import TaskId, TopicPartition
-from pystreams.record import ConsumedMessage, OutputBuffer, PresentRecord, TaskTime
+from pystreams.record import ConsumedMessage, OutputBuffer
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.lifecycle import TaskEvent, TaskState, next_state
 from pystreams.runtime.core.operator_context import OperatorContext
@@ -29,12 +29,11 @@ from pystreams.runtime.core.partition_group import PartitionGroup
 from pystreams.runtime.core.record_queue import Item, RecordQueue
 from pystreams.runtime.core.record_run import Run
 from pystreams.runtime.core.source_queue import source_queue
-from pystreams.runtime.core.source_records import sources_of_stores
 from pystreams.runtime.core.store_damage import tells_damage
 from pystreams.runtime.core.task_counts import TaskCounts
 from pystreams.runtime.core.task_settings import TaskSettings
+from pystreams.runtime.core.task_state import StateOfTask, state_of_task
 from pystreams.runtime.core.uncommitted_growth import GrowthEstimate
-from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.topology.contracts.processor import PunctuationType
 from pystreams.topology.graph.subtopologies import Subtopology
 from pystreams.topology.plan.compiler import CompiledSource, compile_subtopology
@@ -50,6 +49,7 @@ class StreamTask:
         partitions: The partitions it reads.
         settings: What all tasks share.
         known_lag: See `PartitionGroup`.
+        state: Its state, open, if a standby has kept that.
 
     Attributes:
         record: The record being processed.
@@ -71,24 +71,18 @@ class StreamTask:
         partitions: Sequence[TopicPartition],
         settings: TaskSettings,
         known_lag: Callable[[TopicPartition], int | None],
+        state: StateOfTask | None = None,
     ) -> None:
+        self._was_kept = state is not None
+        state = state or state_of_task(task_id, plan, subtopology, partitions, settings)
         self.task_id = task_id
-        self.record, self.time = PresentRecord(), TaskTime()
-        self.partitions = tuple(sorted(partitions))
+        self.record, self.time, self.partitions = state.record, state.time, state.partitions
         self.growth = GrowthEstimate(len(subtopology.stores))
         self.state = TaskState.CREATED
         self.damage: StateStoreCorruptedError | None = None
         self._plan, self._subtopology = plan, subtopology
         self._settings, self._known_lag = settings, known_lag
-        self.state_manager = ProcessorStateManager(
-            task_id,
-            plan.stores_of(subtopology),
-            settings.stores,
-            plan.stores_fed_by_stores(subtopology),
-            self.record,
-            lambda: self.time.stream_time,
-            sources_of_stores(plan, subtopology, task_id, self.partitions, settings),
-        )
+        self.state_manager = state.manager
         self._group = PartitionGroup([], max_task_idle_ms=0, known_lag=known_lag)
         self._operators = self._new_context()
         self.held = self._operators.held
@@ -103,12 +97,13 @@ class StreamTask:
     # ------------------------------------------------------------------ life
 
     def open(self, task_directory: Path) -> None:
-        """Open the stores; the task then restores.
+        """Open the stores, unless they are; the task then restores.
 
         Raises:
             StateStoreError: A store can't be opened.
         """
-        self.state_manager.open(task_directory)
+        if not self._was_kept:
+            self.state_manager.open(task_directory)
         self._move(TaskEvent.OPEN)
 
     @tells_damage

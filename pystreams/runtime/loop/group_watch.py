@@ -43,6 +43,7 @@ from pystreams.topology.plan.partition_plan import partitions_of_tasks
 _log = get_logger("pystreams.thread")
 
 _EVERY_MS = 30_000
+_EVERY_WITH_STANDBYS_MS = 5_000
 _SOON_MS = 1_000
 _AGAIN_MS = 5_000
 _WAITING_AFTER_MS = 2_500
@@ -102,6 +103,7 @@ class GroupWatch:
         self._consumer = consumer
         self._absence = absence
         self._join = join
+        self._every_ms = _EVERY_WITH_STANDBYS_MS if parts.settings.standby_replicas else _EVERY_MS
         self._spread_ms = self._spread(0)
         self._identity = IdentityGuard(parts.clock)
         self._asked: Future[GroupDescription] | None = None
@@ -150,7 +152,7 @@ class GroupWatch:
         if asked is None or not asked.done():
             return
         self._asked = None
-        self._look_in(_EVERY_MS + self._spread_ms)
+        self._look_in(self._every_ms + self._spread_ms)
         try:
             group = asked.result()
         except StreamsError as error:
@@ -207,6 +209,7 @@ class GroupWatch:
             return
         self._met = 0
         self.ready = True
+        self._manager.standbys.place(group, self._consumer().member_id())
         if again:
             self._look_in(_AGAIN_MS + self._spread_ms)
             return

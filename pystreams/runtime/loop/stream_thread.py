@@ -51,7 +51,7 @@ from pystreams.runtime.tasks.committer import CommitFailure, Committer
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.failing_tasks import FailingTasks
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
-from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.restorer import restorer_of_thread
 from pystreams.runtime.tasks.standstill_guard import Membership
 from pystreams.runtime.tasks.task_manager import TaskManager
 from pystreams.runtime.tasks.thread_parts import ThreadParts
@@ -96,12 +96,7 @@ class StreamThread:
             client_id=self.name,
             membership=Membership(parts.clock, parts.settings, lambda: self._consumer),
         )
-        self._restorer = Restorer(
-            lambda: parts.clients.restore_consumer(f"{self.name}-restore-consumer"),
-            parts.admin,
-            parts.clock,
-            parts.restore_listener,
-        )
+        self._restorer = restorer_of_thread(self.name, parts)
         self._side_by_side = SideBySide(parts.make_waiting_pool)
         self._manager = TaskManager(
             parts, lambda: self._consumer, self._producers, self._side_by_side, self._restorer
@@ -170,11 +165,12 @@ class StreamThread:
             silent_ms=self._report.silent_ms(),
             max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
             active_tasks=self._report.tasks(),
+            standby_tasks=self._report.standby_tasks(),
         )
 
     def metrics(self) -> Metrics:
         """Return its metrics, its tasks' and its stores', as they are now."""
-        return self._metrics.read(self._group.unread_partitions)
+        return self._metrics.read(self._group.unread_partitions, self._report.lags())
 
     # ------------------------------------------------------------------ the loop
 
@@ -211,8 +207,9 @@ class StreamThread:
         now_ms = self._clock.now_ms()
         paused = self._parts.paused.is_set()
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
-        waiting = busy or (self._restorer.active and not paused)
-        timeout_s = 0.0 if waiting else self._input.poll_timeout_s(self._pace, now_ms)
+        moving = self._restorer.active or self._manager.standbys.catching_up
+        at_once = busy or (moving and not paused)
+        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._pace, now_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
@@ -224,6 +221,8 @@ class StreamThread:
         if self._restorer.active and not paused:
             self._report.publish_if_due()
             self._manager.restore(0.0 if busy else self._settings.polls.poll_ms / 1000)
+        elif not paused:
+            self._manager.standbys.follow(busy=busy)
         now_ms = self._clock.now_ms()
         processed = 0
         while True:
@@ -366,6 +365,7 @@ class StreamThread:
             self._last_commit,
             self._abort_all,
             self._manager.close_all,
+            self._manager.standbys.close,
             self._report.publish,
             lambda: self._consumer.close(leave=self._leaves),
             self._restorer.close,

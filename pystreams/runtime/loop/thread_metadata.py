@@ -10,18 +10,20 @@ from pystreams.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMetadata:
-    """One active task, at one moment.
+    """One task, active or standby, at one moment.
 
     Attributes:
         task_id: The task.
-        state: Where it is in its life: "restoring", "running", ...
-        partitions: What it reads.
+        state: Where it is in its life: "restoring", "running", ...; "standby" for one that is
+            kept warm.
+        partitions: What it reads, or would read.
         processed_records: Records processed since it is here.
-        lag_records: Records known to wait; None when nothing is known.
+        lag_records: Records known to wait; None when nothing is known. Of a standby the offsets
+            of its changelogs that it is behind, at most.
         stream_time_ms: The highest timestamp it has seen (ms), -1 for none.
         stores: Its stores' names.
         changelogs: The stores that have changelogs, by these.
-        restored_offsets: The next offsets to restore of those that restore.
+        restored_offsets: The next offsets to restore of those that restore, or are kept warm.
     """
 
     task_id: TaskId
@@ -44,9 +46,11 @@ class ThreadMetadata:
         silent_ms: How long ago it last went round its loop (ms).
         max_poll_interval_ms: After how long the group gives its partitions to others (ms).
         active_tasks: Its tasks.
+        standby_tasks: What it keeps warm for other processes.
     """
 
     thread_name: str
     silent_ms: float
     max_poll_interval_ms: int
     active_tasks: tuple[TaskMetadata, ...]
+    standby_tasks: tuple[TaskMetadata, ...] = ()

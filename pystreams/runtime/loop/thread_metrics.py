@@ -13,13 +13,15 @@ Source: Kafka Streams' `ThreadMetrics`, `TaskMetrics`, `StateStoreMetrics`, `Top
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from pystreams.ids import TaskId
 from pystreams.kernel.clock import Clock
 from pystreams.metrics import MetricName, MetricValue, Recording, SampledValues, TotalsHistory
 from pystreams.metrics.definitions import (
     STATE_GROUP,
     STATE_ID_SUFFIX,
+    STATE_UPDATER_GROUP,
     TASK_GROUP,
     THREAD_GROUP,
     TOPIC_GROUP,
@@ -76,15 +78,17 @@ class ThreadMetrics:
         """Record a commit of tasks, from its start to its end."""
         self._commits.record(ended_ms - started_ms, ended_ms)
 
-    def read(self, unread_partitions: int) -> Metrics:
+    def read(self, unread_partitions: int, lags: Mapping[TaskId, int]) -> Metrics:
         """Return all metrics as they are now; callable from any thread.
 
         Args:
             unread_partitions: How many of the topology's partitions nobody in the group reads.
+            lags: Records that wait, by task; without those of which nothing is known.
         """
         now_ms = self._clock.monotonic_ms()
         metrics: Metrics = dict(self._thread(now_ms))
         metrics[MetricName("unread-partitions", THREAD_GROUP, self._tags)] = unread_partitions
+        metrics.update(self._state_updater())
         for name, total in self._totals().items():
             metrics[name] = total
             rate = name._replace(name=f"{name.name.removesuffix('-total')}-rate")
@@ -92,6 +96,9 @@ class ThreadMetrics:
         remaining = self._restorer.remaining_records()
         for task in self._tasks():
             metrics.update(self._task(task, remaining.get(task.task_id, 0)))
+            if task.task_id in lags:
+                lag = MetricName("records-lag", TASK_GROUP, self._task_tags(task))
+                metrics[lag] = lags[task.task_id]
             for store, meters in task.state_manager.meters().items():
                 state_id = (f"{meters.store_type}{STATE_ID_SUFFIX}", store)
                 metrics.update(_store((*self._task_tags(task), state_id), meters))
@@ -113,6 +120,10 @@ class ThreadMetrics:
             MetricName("task-created-total", THREAD_GROUP, self._tags): manager.created_tasks,
             MetricName("task-closed-total", THREAD_GROUP, self._tags): manager.closed_tasks,
         }
+        for task_id, standby in list(manager.standbys.kept.items()):
+            tags = (*self._tags, ("task-id", str(task_id)))
+            updated = standby.state.manager.restored_records
+            totals[MetricName("update-total", TASK_GROUP, tags)] = updated
         for task in tasks:
             tags = self._task_tags(task)
             restored = task.state_manager.restored_records
@@ -134,6 +145,21 @@ class ThreadMetrics:
         yield named("commit-rate"), commits.rate
         yield named("commit-latency-avg"), commits.average
         yield named("commit-latency-max"), commits.maximum
+
+    def _state_updater(self) -> Iterator[tuple[MetricName, MetricValue]]:
+        """Yield what is restored and kept warm."""
+        manager = self._manager
+        restoring = len(manager.tasks) - len(manager.running())
+        lags = manager.standbys.lags()
+        for name, value in (
+            ("active-restoring-tasks", restoring),
+            ("standby-updating-tasks", len(lags)),
+        ):
+            yield MetricName(name, STATE_UPDATER_GROUP, self._tags), value
+        for task_id, lag in lags.items():
+            tags = (*self._tags, ("task-id", str(task_id)))
+            if lag is not None:
+                yield MetricName("update-remaining-records-total", TASK_GROUP, tags), lag
 
     def _task(
         self, task: StreamTask, remaining_records: int

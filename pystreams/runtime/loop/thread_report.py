@@ -11,6 +11,7 @@ from itertools import islice
 from math import ceil
 from typing import NamedTuple
 
+from pystreams.ids import TaskId
 from pystreams.kernel.clock import Clock
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -20,6 +21,7 @@ from pystreams.runtime.loop.thread_metadata import TaskMetadata
 from pystreams.runtime.ports import ConsumerPort
 from pystreams.runtime.tasks.committer import Committer
 from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.standby_tasks import StandbyTask
 from pystreams.runtime.tasks.task_manager import TaskManager
 
 _PUBLISH_EVERY_MS = 100
@@ -76,6 +78,29 @@ class ThreadReport:
     def tasks(self) -> tuple[TaskMetadata, ...]:
         """Return what the tasks are doing; from any thread."""
         return tuple(self._metadata(task) for task in list(self._manager.tasks.values()))
+
+    def lags(self) -> dict[TaskId, int]:
+        """Return the records that are known to wait, by task; from any thread."""
+        return {task.task_id: told.lag for task, told in self._asked.copy().items() if told.known}
+
+    def standby_tasks(self) -> tuple[TaskMetadata, ...]:
+        """Return what is kept warm; from any thread."""
+        kept = list(self._manager.standbys.kept.items())
+        return tuple(self._metadata_of_standby(task_id, standby) for task_id, standby in kept)
+
+    def _metadata_of_standby(self, task_id: TaskId, standby: StandbyTask) -> TaskMetadata:
+        state = standby.state.manager
+        return TaskMetadata(
+            task_id=task_id,
+            state="standby",
+            partitions=standby.state.partitions,
+            processed_records=0,
+            lag_records=standby.lag_records,
+            stream_time_ms=-1,
+            stores=tuple(state.stores()),
+            changelogs={changelog: state.store_of(changelog) for changelog in state.changelogs()},
+            restored_offsets=self._restorer.next_offsets(task_id),
+        )
 
     def _metadata(self, task: StreamTask) -> TaskMetadata:
         asked = self._asked.get(task, _NOTHING)

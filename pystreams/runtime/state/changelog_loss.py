@@ -108,6 +108,34 @@ class ChangelogCheck:
             forget_decision(directory, store)
         return held.beginning
 
+    def first_offset_to_follow(self, held: OffsetRange) -> int:
+        """Return where a store goes on that is kept for others, who decide what becomes of it.
+
+        Args:
+            held: What the broker holds of its changelog.
+
+        Raises:
+            RetriableClientError: The store's last transaction can't be read yet; ask again.
+            ChangelogLossError: The changelog can't continue it, or somebody has decided about it.
+        """
+        managed = self.managed
+        if managed.from_source:
+            return self._first_of_source(held)
+        position, store = managed.next_offset(), managed.builder.name
+        decision = read_decision(self.directory, store)
+        if decision is not None:
+            raise self._last_copy(f"it was decided ({decision.value})", held)
+        if position is None:
+            return held.beginning
+        reason = self._why_not_continued(position, held)
+        if reason is None:
+            return max(position, held.beginning)
+        if not managed.expires or position >= held.beginning:
+            raise self._last_copy(reason, held)
+        self.rebuild()
+        self._tell_rebuilt(reason)
+        return held.beginning
+
     def _first_of_source(self, held: OffsetRange) -> int:
         """Return where a store is restored from a source topic: it is what that topic is now."""
         position = self.managed.next_offset()
@@ -187,7 +215,7 @@ class ChangelogCheck:
             if held.high_watermark > held.beginning
             else "nothing any more"
         )
-        return ChangelogLossError(
+        error = ChangelogLossError(
             managed.builder.name,
             f"task {self.task_id}: it holds all up to offset {last_offset} of {managed.changelog}, "
             f"which holds {found}; {reason}. The store is the last copy of what is missing there, "
@@ -197,6 +225,8 @@ class ChangelogCheck:
             "changelog holds; --choose empty starts empty. Then start again. Or start once with "
             "changelog.loss.policy=keep, restore or empty, for all such stores",
         )
+        error.changelog = managed.changelog
+        return error
 
     def _command(self, decision: ChangelogLossPolicy) -> str:
         return (

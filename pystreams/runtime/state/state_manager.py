@@ -32,7 +32,6 @@ from pystreams.record import (
     OutputBuffer,
     PresentRecord,
 )
-from pystreams.runtime.cluster.committed_offsets import OffsetRange
 from pystreams.runtime.state.bytes_ledger import StoreBytes
 from pystreams.runtime.state.changelog_loss import ChangelogCheck
 from pystreams.runtime.state.checkpointed_offsets import holds_state
@@ -165,16 +164,10 @@ class ProcessorStateManager:
         """Take note of the id of the topic that is a changelog now; None if it has none."""
         self._by_changelog[changelog].identity.is_now(topic_id)
 
-    def first_offset_to_restore(self, changelog: TopicPartition, held: OffsetRange) -> int:
-        """Return where a store is restored from, given what the broker holds of its changelog.
-
-        Raises:
-            RetriableClientError: The store's last transaction can't be read yet; ask again.
-            ChangelogLossError: The store is the last copy, and nobody has decided about it.
-        """
+    def check_of(self, changelog: TopicPartition) -> ChangelogCheck:
+        """Return what tells whether a changelog can continue its store, and from where."""
         managed, rebuild = self._by_changelog[changelog], partial(self.rebuild, changelog)
-        check = ChangelogCheck(self.task_id, self.directory, self.settings, managed, rebuild)
-        return check.first_offset_to_restore(held)
+        return ChangelogCheck(self.task_id, self.directory, self.settings, managed, rebuild)
 
     def is_source(self, changelog: TopicPartition) -> bool:
         """Return whether what a store is restored from is input: it is, as far as committed."""

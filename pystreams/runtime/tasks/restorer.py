@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from pystreams.errors import (
@@ -33,26 +32,12 @@ from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
 from pystreams.runtime.state.state_manager import ProcessorStateManager
 from pystreams.runtime.tasks.changelog_restore import ChangelogRestore, offset_of
 from pystreams.runtime.tasks.restore_listener import StateRestoreListener
+from pystreams.runtime.tasks.restore_progress import ProgressLog, RestoreProgress
+from pystreams.runtime.tasks.thread_parts import ThreadParts
 
 _log = get_logger("pystreams.restore")
 
 _BATCH_RECORDS = 10_000
-_LOG_EVERY_MS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreProgress:
-    """How far the restore of a thread is.
-
-    Attributes:
-        changelogs: Changelogs still restoring.
-        restored_records: Records applied since the thread started.
-        remaining_records: Offsets still to go, at most.
-    """
-
-    changelogs: int
-    restored_records: int
-    remaining_records: int
 
 
 class Restorer:
@@ -63,6 +48,9 @@ class Restorer:
         admin: Tells what changelogs hold.
         clock: For rates in the log.
         listener: Told of what is restored to the end, or None.
+
+    Attributes:
+        followed_records: Records applied to what is followed since the thread started.
     """
 
     def __init__(
@@ -76,16 +64,13 @@ class Restorer:
         self._make_consumer = consumer
         self._consumer: RestoreConsumerPort | None = None
         self._admin = admin
-        self._clock = clock
         self._restores: dict[TopicPartition, ChangelogRestore] = {}
         self._followed: dict[TopicPartition, ChangelogRestore] = {}
         self._expected_topics: set[str] = set()
         self._topic_ids: dict[str, str | None] = {}
+        self.followed_records = 0
         self._restored_records = 0
-        self._restored_before = 0
-        self._started_ms = 0.0
-        self._logged_ms = 0.0
-        self._logged: RestoreProgress | None = None
+        self._told = ProgressLog(clock)
 
     @property
     def active(self) -> bool:
@@ -110,15 +95,17 @@ class Restorer:
         return remaining
 
     def next_offsets(self, task_id: TaskId) -> dict[TopicPartition, int]:
-        """Return how far the changelogs of a task are that restore; from any thread."""
+        """Return how far the changelogs of a task are that are read now; from any thread."""
         return {
             changelog: restore.next_offset
-            for changelog, restore in list(self._restores.items())
+            for changelog, restore in [*self._restores.items(), *self._followed.items()]
             if restore.state.task_id == task_id
         }
 
     def lags(self) -> dict[TopicPartition, int]:
         """Ask how many offsets the followed changelogs are ahead of their stores, at most.
+
+        May be called from any thread.
 
         Raises:
             RetriableClientError: No answer in time.
@@ -163,8 +150,7 @@ class Restorer:
         if not found:
             return True
         if not self._restores:
-            self._started_ms = self._logged_ms = self._clock.monotonic_ms()
-            self._restored_before = self._restored_records
+            self._told.begins(self._restored_records)
         self._restores.update(found)
         self._assign()
         for changelog, restore in found.items():
@@ -190,9 +176,9 @@ class Restorer:
 
         Raises:
             RetriableClientError: The broker did not tell what the changelogs hold; call again.
-            ChangelogLossError: A store holds more than its changelog.
+            ChangelogLossError: A store holds more than its changelog; nothing was done about it.
         """
-        found = self._look_at(state, {})
+        found = self._look_at(state, {}, follows=True)
         self._followed.update(
             {changelog: restore for changelog, restore in found.items() if restore.limit is None}
         )
@@ -238,7 +224,8 @@ class Restorer:
             self._consumer.assign({})
         if finished or rebuilt:
             self._assign()
-        self._log_progress()
+        if self._restores:
+            self._told.log_if_due(self.progress(), self._restores)
         busy = {restore.state.task_id for restore in self._restores.values()}
         return [task_id for task_id in finished if task_id not in busy]
 
@@ -273,7 +260,11 @@ class Restorer:
         return self._restores or self._followed
 
     def _look_at(
-        self, state: ProcessorStateManager, committed: Mapping[TopicPartition, int]
+        self,
+        state: ProcessorStateManager,
+        committed: Mapping[TopicPartition, int],
+        *,
+        follows: bool = False,
     ) -> dict[TopicPartition, ChangelogRestore]:
         """Return from where to where a task's changelogs are to be read; nothing reads them yet."""
         self.forget(state)
@@ -284,7 +275,9 @@ class Restorer:
         for changelog in changelogs:
             held = ranges[changelog]
             state.identify(changelog, ids[changelog.topic])
-            next_offset = state.first_offset_to_restore(changelog, held)
+            check = state.check_of(changelog)
+            first = check.first_offset_to_follow if follows else check.first_offset_to_restore
+            next_offset = first(held)
             restore = ChangelogRestore(
                 state, held.beginning, next_offset, held.high_watermark, state.is_empty(changelog)
             )
@@ -309,16 +302,25 @@ class Restorer:
         whether its changelog can still continue it.
         """
         restore = self._reading().get(error.partition)
-        if restore is not None:
-            with contextlib.suppress(RetriableClientError):  # Then the error comes again.
-                held = self._admin.offset_ranges([error.partition])[error.partition]
-                if restore.anew:
-                    restore.state.rebuild(error.partition)
-                restore.next_offset = restore.state.first_offset_to_restore(error.partition, held)
-                restore.now_ends_at(held)
-        # What came together with the error was not applied: all are read again from where they are.
-        consumer.assign({})
-        self._assign()
+        try:
+            if restore is not None:
+                with contextlib.suppress(RetriableClientError):  # Then the error comes again.
+                    held = self._admin.offset_ranges([error.partition])[error.partition]
+                    if restore.anew:
+                        restore.state.rebuild(error.partition)
+                    check = restore.state.check_of(error.partition)
+                    first = (
+                        check.first_offset_to_restore
+                        if self._restores
+                        else check.first_offset_to_follow
+                    )
+                    restore.next_offset = first(held)
+                    restore.now_ends_at(held)
+        finally:
+            # What came together with the error was not applied: all are read again from where
+            # they are.
+            consumer.assign({})
+            self._assign()
 
     def _apply(
         self, changelog: TopicPartition, restore: ChangelogRestore, messages: list[ConsumedMessage]
@@ -339,17 +341,18 @@ class Restorer:
             self._restored_records += len(messages)
             store = restore.state.store_of(changelog)
             self._listener.on_batch_restored(changelog, store, last_offset, len(messages))
+        else:
+            self.followed_records += len(messages)
         return True
 
     def _finish(self, changelog: TopicPartition, restore: ChangelogRestore) -> None:
         del self._restores[changelog]
-        seconds = (self._clock.monotonic_ms() - self._started_ms) / 1000
         _log.info(
             "restored",
             task=str(restore.state.task_id),
             changelog=str(changelog),
             records=restore.restored,
-            seconds=round(seconds, 3),
+            seconds=round(self._told.seconds(), 3),
         )
         store = restore.state.store_of(changelog)
         self._listener.on_restore_end(changelog, store, restore.restored)
@@ -361,25 +364,12 @@ class Restorer:
             {changelog: restore.next_offset for changelog, restore in self._reading().items()}
         )
 
-    def _log_progress(self) -> None:
-        now = self._clock.monotonic_ms()
-        if not self._restores or now - self._logged_ms < _LOG_EVERY_MS:
-            return
-        self._logged_ms = now
-        progress, before = self.progress(), self._logged
-        self._logged = progress
-        if progress == before:
-            positions = {
-                str(changelog): restore.next_offset for changelog, restore in self._restores.items()
-            }
-            _log.warning("restore stands still", next_offsets=positions)
-            return
-        restored = progress.restored_records - self._restored_before
-        rate = restored / max((now - self._started_ms) / 1000, 1e-3)
-        _log.info(
-            "still restoring",
-            changelogs=progress.changelogs,
-            records_per_s=round(rate),
-            remaining_records=progress.remaining_records,
-            seconds_left=round(progress.remaining_records / max(rate, 1)),
-        )
+
+def restorer_of_thread(name: str, parts: ThreadParts) -> Restorer:
+    """Return the restorer of a thread."""
+    return Restorer(
+        lambda: parts.clients.restore_consumer(f"{name}-restore-consumer"),
+        parts.admin,
+        parts.clock,
+        parts.restore_listener,
+    )

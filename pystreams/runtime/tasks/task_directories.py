@@ -18,6 +18,12 @@ class TaskDirectories(Protocol):
             TaskLockedError: Somebody else holds it.
         """
 
+    def ask_for(self, task_id: TaskId) -> None:
+        """Ask whoever keeps a task warm in its directory to give that up, in any process."""
+
+    def is_asked_for(self, task_id: TaskId) -> bool:
+        """Return whether somebody asks for a directory that is held here."""
+
     def global_directory(self) -> Path:
         """Return the directory of the process's global stores, made if needed.
 

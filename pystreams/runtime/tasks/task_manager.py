@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pystreams.errors import (
     RetriableClientError,
@@ -38,6 +39,7 @@ from pystreams.runtime.tasks.changelog_rewrite import Relogging
 from pystreams.runtime.tasks.concurrent_calls import SideBySide
 from pystreams.runtime.tasks.producers import StreamsProducer, TaskProducers
 from pystreams.runtime.tasks.restorer import Restorer
+from pystreams.runtime.tasks.standby_tasks import StandbyTasks
 from pystreams.runtime.tasks.start_positions import start_positions
 from pystreams.runtime.tasks.thread_parts import ThreadParts
 from pystreams.topology.plan.partition_plan import partitions_of_tasks
@@ -66,6 +68,7 @@ class TaskManager:
         closed_records: Records processed by tasks that are gone.
         created_tasks: Tasks made so far.
         closed_tasks: Tasks closed so far.
+        standbys: What it keeps warm for others.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class TaskManager:
         read_cache_max_bytes = parts.settings.memory.read_cache_max_bytes
         self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
         self.ledger = self._settings.stores.ledger
+        self.standbys = StandbyTasks(parts, self._settings, restorer)
         self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
@@ -282,6 +286,7 @@ class TaskManager:
             if self._pending[task.task_id] == 0.0:
                 _log.warning("task waits for its directory", task=str(task.task_id), why=str(error))
             self._pending[task.task_id] = now + _RETRY_AFTER_MS
+            self._directories.ask_for(task.task_id)
             return False
         task.open(directory)
         return True
@@ -302,7 +307,10 @@ class TaskManager:
         committed = self._input_topics.of_present_topics(committed)
         self._committed[task.task_id] = committed
         next_offsets = {partition: offset.next_offset for partition, offset in committed.items()}
-        if self._restorer.begin(task.state_manager, next_offsets):
+        at_end = self._restorer.begin(task.state_manager, next_offsets)
+        left = 0 if at_end else self._restorer.remaining_records().get(task.task_id, 0)
+        self.standbys.taken_over(task.task_id, left)
+        if at_end:
             self._start(task)
 
     def _start(self, task: StreamTask) -> None:
@@ -312,7 +320,8 @@ class TaskManager:
             self._relogging.write_some(task)
             return
         committed = self._committed[task.task_id]
-        self._input_topics.check_offsets(task, committed)
+        present = partial(self._consumer().committed, task.partitions)
+        self._input_topics.check_offsets(task, committed, present)
         # This may fail for now and be tried again; a task starts once.
         self._consumer().start_at(
             start_positions(
@@ -350,6 +359,7 @@ class TaskManager:
                 present_ms=self._clock.now_ms,
             ),
             lambda partition: self._consumer().known_lag(partition),
+            self.standbys.promote(task_id, partitions),
         )
         self.tasks[task_id] = task
         self.created_tasks += 1

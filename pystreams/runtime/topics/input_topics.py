@@ -19,9 +19,9 @@ Spec: KIP-516 (topic ids). Differs from Kafka Streams, which reads on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from pystreams.errors import FatalStreamsError
+from pystreams.errors import FatalStreamsError, RetriableClientError
 from pystreams.ids import TaskId, TopicPartition
 from pystreams.kernel.loggers import get_logger
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, encode_entries
@@ -138,14 +138,35 @@ class InputTopics:
         return present
 
     def check_offsets(
-        self, task: StreamTask, committed: Mapping[TopicPartition, CommittedOffset]
+        self,
+        task: StreamTask,
+        committed: Mapping[TopicPartition, CommittedOffset],
+        present: Callable[[], Mapping[TopicPartition, CommittedOffset]],
     ) -> None:
         """Look whether a restored task has state of input that it would read again.
 
+        Args:
+            committed: What was committed before it was restored.
+            present: Asks what is committed now.
+
         Raises:
             FatalStreamsError: It has, of a partition without a committed offset.
-            RetriableClientError: No answer in time.
+            RetriableClientError: No answer in time; or the first offset was committed while it
+                restored, by whoever had its partitions when this thread stood still.
         """
+        try:
+            self._check_offsets(task, committed)
+        except FatalStreamsError:
+            if self.of_present_topics(present()).keys() <= committed.keys():
+                raise
+            message = f"task {task.task_id}: its first offset was committed while it restored"
+            raise RetriableClientError(message) from None
+
+    # ------------------------------------------------------------------ inside
+
+    def _check_offsets(
+        self, task: StreamTask, committed: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
         without = [partition for partition in task.partitions if partition not in committed]
         if not without:
             return
@@ -164,8 +185,6 @@ class InputTopics:
         )
         if restored and len(without) == len(task.partitions) and self._holds_records(without):
             self._refuse_or_tell_restored(task.task_id, without, sorted(stores))
-
-    # ------------------------------------------------------------------ inside
 
     def _refuse_or_tell(
         self, task_id: TaskId, partition: TopicPartition, holding: Mapping[str, int]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pystreams.kernel.loggers import get_logger
 from pystreams.record import DroppedRecords
-from pystreams.stores.contracts.spec import Retention, StoreKind, StoreSpec
+from pystreams.stores.contracts.spec import Retention, RowLookup, StoreKind, StoreSpec
 from pystreams.stores.dirty_map.dumping import dumped
 from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.time_segments.segments import Segments, segment_id_of, segment_prefix
@@ -132,6 +132,13 @@ class SegmentedKind(StoreKind):
         """Return the store's type in the tags of its metrics, as in `rocksdb-window`."""
         return f"{super().metrics_scope(spec)}-{self.name}"
 
+    def sent_row_lookup(self, store: Any) -> RowLookup:
+        """Return the function that looks up the row of a windowed key as it was sent downstream."""
+        if not getattr(store, "caches", False):
+            return self.row_lookup(store)
+        lookup: RowLookup = store.sent_with_timestamp
+        return lookup
+
 
 class SegmentedStateStore(TypedStateStore[K, R]):
     """A typed store whose stored keys begin with their segment.
@@ -184,6 +191,11 @@ class SegmentedStateStore(TypedStateStore[K, R]):
     def segment_interval_ms(self) -> int:
         """What goes away at once, in stream time."""
         return self._segments.interval_ms
+
+    @property
+    def caches(self) -> bool:
+        """Whether a record cache holds changes back until a flush; known once it is open."""
+        return self._buffer.caches
 
     def keep_from(self, time: int) -> None:
         """Keep what is of a time (ms) or later until told otherwise, however old it becomes.
@@ -251,6 +263,11 @@ class SegmentedStateStore(TypedStateStore[K, R]):
         if self._buffer.is_open:  # Else the write refuses.
             write_entry(self._buffer, order.entry(segment, key), present=stored is not None)
         self._write(order.stored(segment, key), stored, plain, timestamp, self._record)
+
+    def _sent(self, key: bytes, time: int) -> bytes | None:
+        """Return what is stored under a key of a time (ms), without what the cache holds back."""
+        segment, order = _PREFIX_OF(time // self._segments.interval_ms), self._order
+        return self._buffer.get_sent(segment + key if order is None else order.stored(segment, key))
 
     def _newest_segment(self) -> int | None:
         """Return the newest segment of which the engine holds something."""

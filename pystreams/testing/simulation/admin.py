@@ -33,6 +33,8 @@ class SimulatedAdmin:
     def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
         """Return what identifies topics; those that do not exist are left out."""
         self._lifeline.pulse("topic_ids")
+        if self._broker.away:
+            raise RetriableClientError("topic_ids: no answer in time (simulated)")
         ids = self._broker.topic_ids()
         return {topic: ids[topic] for topic in topics if topic in ids}
 
@@ -78,14 +80,14 @@ class SimulatedAdmin:
     ) -> dict[TopicPartition, OffsetRange]:
         """Return what partitions hold."""
         self._lifeline.pulse("offset_ranges")
-        if self._broker.faults.happens(self._broker.faults.rates.no_answer):
+        if self._broker.gives_no_answer():
             raise RetriableClientError("offset_ranges: no answer in time (simulated)")
         return {partition: self._broker.offset_range(partition) for partition in partitions}
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete records; a scripted failure is nobody's error, as in the real client."""
         self._lifeline.pulse("delete_records")
-        if self._broker.faults.scripted("delete_records") is not None:
+        if self._broker.away or self._broker.faults.scripted("delete_records") is not None:
             return
         for partition, offset in before.items():
             self._broker.log(partition).delete_before(offset)
@@ -108,7 +110,7 @@ class SimulatedAdmin:
         error = self._broker.faults.scripted("describe_group")
         if error is not None:
             answer.set_exception(error)
-        elif self._broker.faults.happens(self._broker.faults.rates.no_answer):
+        elif self._broker.gives_no_answer():
             answer.set_exception(RetriableClientError("describe_group: no answer (simulated)"))
         else:
             answer.set_result(self._broker.group.describe())

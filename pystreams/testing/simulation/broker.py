@@ -2,8 +2,8 @@
 
 Topics with partitions and offsets, transactions with markers that take offsets and come late,
 one consumer group with generations, timeouts of sessions and transactions, deletion and compaction
-of records. Nothing happens by itself: `tick` does a little of what a broker does in the
-background, and every poll of a consumer ticks.
+of records. It may be away for a while, as in a restart. Nothing happens by itself: `tick` does a
+little of what a broker does in the background, and every poll of a consumer ticks.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class SimulatedBroker:
         self._topic_ids: dict[str, str] = {}
         self.topic_settings: dict[str, dict[str, str]] = {}
         self._created = 0
+        self._back_ms = 0.0
+        self._was_away = False
         self._background: list[Callable[[], None]] = []
         self.group = GroupCoordinator(
             lambda topic: len(self._topics[topic]),
@@ -175,6 +177,26 @@ class SimulatedBroker:
         """Compact all partitions of a topic; return how many entries went."""
         return sum(log.compact() for log in self._topics[topic])
 
+    # ------------------------------------------------------------------ absence
+
+    def go_away(self, duration_ms: float) -> None:
+        """Answer nothing for a while: a restart, or coordinators that move."""
+        self._back_ms = self.clock.monotonic_ms() + duration_ms
+        self._was_away = True
+
+    @property
+    def away(self) -> bool:
+        """Whether it answers nothing now."""
+        return self.clock.monotonic_ms() < self._back_ms
+
+    def wait_until_back(self) -> None:
+        """Let the time pass in which it answers nothing."""
+        self.clock.advance_ms(max(self._back_ms - self.clock.monotonic_ms(), 0))
+
+    def gives_no_answer(self) -> bool:
+        """Return whether a request gets none in time: it is away, or the draw says so."""
+        return self.away or self.faults.happens(self.faults.rates.no_answer)
+
     # ------------------------------------------------------------------ what happens by itself
 
     def in_background(self, action: Callable[[], None]) -> None:
@@ -183,6 +205,11 @@ class SimulatedBroker:
 
     def tick(self) -> None:
         """Do a little of what brokers and clients do in the background."""
+        if self.away:
+            return
+        if self._was_away:  # Coordinators that have just begun give every member a whole session.
+            self._was_away = False
+            self.group.touch_all()
         for action in self._background:
             action()
         if self.faults.happens(self.faults.rates.background):

@@ -78,7 +78,11 @@ class SimulatedProducer:
         self._sent_ms = self._broker.clock.monotonic_ms()
         self._queue.append((output, list(output.records)))
         output.records.clear()
-        while self._queue and self._faults.happens(self._faults.rates.background):
+        while (
+            self._queue
+            and not self._broker.away
+            and self._faults.happens(self._faults.rates.background)
+        ):
             self._deliver_first()
 
     def flush(self) -> None:
@@ -86,8 +90,9 @@ class SimulatedProducer:
         self._pulse("flush")
         self._refuse_if_broken()
         self._maybe_fail("flush")
-        if self._queue and self._faults.happens(self._faults.rates.no_answer):
-            self._deliver_first()
+        if self._queue and self._broker.gives_no_answer():
+            if not self._broker.away:
+                self._deliver_first()
             raise RetriableClientError("flush: not all was acknowledged in time (simulated)")
         if self._queue:
             self._maybe_break("flush")
@@ -99,6 +104,7 @@ class SimulatedProducer:
 
     def _deliver_late(self) -> None:
         late = self._broker.clock.monotonic_ms() - self._sent_ms >= _LINGER_MS
+        late = late and not self._broker.away
         while self._lifeline.alive and late and self._queue:
             self._deliver(*self._queue.pop(0))
 
@@ -142,6 +148,9 @@ class SimulatedProducer:
         self._refuse_if_broken()
         identity = self._identity
         assert identity is not None, "a transaction was begun"
+        if self._broker.away:  # It is asked again until there is an answer.
+            self._broker.wait_until_back()
+            self.in_doubt = True
         while self._queue:
             self._deliver_first()
         self._maybe_fail("commit_transaction")
@@ -153,6 +162,8 @@ class SimulatedProducer:
             except TaskMigratedError as error:
                 self._broken = True
                 raise TransactionAbortableError(str(error)) from error
+            if self._is_repeated("add_offsets"):
+                transactions.begin_late(*identity)
             transactions.add_offsets(*identity, offsets)
             if self._is_repeated("send_offsets"):
                 transactions.add_offsets_late(*identity, offsets)
@@ -191,7 +202,7 @@ class SimulatedProducer:
             return
         self._closed = True
         self._queue.clear()
-        if not self._in_transaction or self._faults.happens(self._faults.rates.no_answer):
+        if not self._in_transaction or self._broker.gives_no_answer():
             return
         try:
             assert self._identity is not None, "a transaction was begun"
@@ -234,7 +245,7 @@ class SimulatedProducer:
         return repeated
 
     def _maybe_no_answer(self, call: str) -> None:
-        if self._faults.happens(self._faults.rates.no_answer):
+        if self._broker.gives_no_answer():
             raise RetriableClientError(f"{call}: no answer in time (simulated)")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class ManualClock:
-    """A `Clock` that a test moves; wall clock and monotonic clock go together.
+    """A `Clock` that a test moves; wall clock and monotonic clock go together, but for jumps.
 
     Args:
         now_ms: Where the wall clock starts (ms).
@@ -31,6 +31,10 @@ class ManualClock:
         """Move on; time never goes back."""
         assert advance_ms >= 0, "time never goes back"
         self._elapsed_ms += advance_ms
+
+    def jump_ms(self, jump_ms: int) -> None:
+        """Put the wall clock alone forward or back, as NTP or an administrator does."""
+        self._start_ms += jump_ms
 
 
 class ManualEvent(threading.Event):

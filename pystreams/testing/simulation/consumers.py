@@ -13,6 +13,9 @@ from pystreams.testing.simulation.broker import SimulatedBroker
 from pystreams.testing.simulation.faults import Lifeline
 from pystreams.testing.simulation.group import NO_MEMBER, GroupMetadata, Member
 
+_GLANCE_MS = 10
+"""How long a poll takes that would not wait, where nobody answers."""
+
 
 class SimulatedConsumer:
     """Implements `ConsumerPort`; reads what is committed, from the earliest offset if none is set.
@@ -60,6 +63,9 @@ class SimulatedConsumer:
         self._lifeline.pulse(f"{self._client_id} poll")
         assert not self._closed, "poll of a closed consumer"
         self._broker.tick()
+        if self._broker.away:
+            self._broker.clock.advance_ms(max(timeout_s * 1000, _GLANCE_MS))
+            return []
         if self._polls_heard != 0:
             self._polls_heard -= 1
             self._follow_group(self._told())
@@ -241,7 +247,7 @@ class SimulatedConsumer:
     def read_to_end(self, partitions: Sequence[TopicPartition]) -> bool:
         """Return whether nothing lies beyond the positions; an answer may be lost."""
         self._lifeline.pulse(f"{self._client_id} read_to_end {_listed(partitions)}")
-        if self._faults.happens(self._faults.rates.no_answer):
+        if self._broker.gives_no_answer():
             return False
         return all(
             self._positions.get(partition) == self._broker.log(partition).stable_end
@@ -287,7 +293,7 @@ class SimulatedConsumer:
         error = self._faults.scripted(call)
         if error is not None:
             raise error
-        if self._faults.happens(self._faults.rates.no_answer):
+        if self._broker.gives_no_answer():
             raise RetriableClientError(f"{call}: no answer in time (simulated)")
 
 
@@ -325,6 +331,9 @@ class SimulatedRestoreConsumer:
         """Return records; tells the end of a partition once, and again when it has moved."""
         self._lifeline.pulse(f"{self._client_id} poll")
         self._broker.tick()
+        if self._broker.away:
+            self._broker.clock.advance_ms(max(timeout_s * 1000, _GLANCE_MS))
+            return []
         batches: list[ChangelogBatch] = []
         left = max_records
         if self._faults.happens(self._faults.rates.short_poll):

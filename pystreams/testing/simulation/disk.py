@@ -10,11 +10,17 @@ good at once, as column families are: a crash may take that batch back and never
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pystreams.errors import StateStoreError, StoreNotAvailableError, TaskLockedError
+from pystreams.errors import (
+    StateStoreCorruptedError,
+    StateStoreError,
+    StoreNotAvailableError,
+    TaskLockedError,
+)
 from pystreams.ids import TaskId
 from pystreams.stores.contracts.key_value import KeyValueIterator, RocksDBConfigSetter
 from pystreams.testing.simulation.faults import Faults, Lifeline
@@ -35,6 +41,7 @@ class StoreFiles:
         metadata: Offsets as of the last commit.
         is_open: Whether an engine has it open.
         dropped_below: Keys below this one were dropped at some time; empty if none were.
+        damaged: Whether whoever reads or writes meets damage; so it stays until it is removed.
     """
 
     def __init__(self) -> None:
@@ -42,6 +49,7 @@ class StoreFiles:
         self.metadata: dict[bytes, bytes] = {}
         self.is_open = False
         self.dropped_below = b""
+        self.damaged = False
         self._flushed: tuple[dict[bytes, bytes], dict[bytes, bytes]] = ({}, {})
         self._unflushed: list[Commit] = []
 
@@ -87,6 +95,9 @@ class SimulatedDisk:
     Args:
         root: An empty directory for what must be a directory.
         faults: Decides when stores are flushed, and what a crash leaves.
+
+    Attributes:
+        asked_for: Tasks that wait for directories which others hold.
     """
 
     def __init__(self, root: Path, faults: Faults) -> None:
@@ -94,6 +105,7 @@ class SimulatedDisk:
         self._faults = faults
         self._stores: dict[Path, StoreFiles] = {}
         self._locks: dict[TaskId, str] = {}
+        self.asked_for: set[TaskId] = set()
 
     # ------------------------------------------------------------------ stores
 
@@ -109,6 +121,12 @@ class SimulatedDisk:
         for directory, files in self._stores.items():
             if directory.exists() and directory.parent.parent != self.global_directory():
                 yield TaskId.parse(directory.parent.parent.name), directory.name, files
+
+    def wipe(self) -> None:
+        """Lose all: the process comes back on another machine."""
+        shutil.rmtree(self._root, ignore_errors=True)
+        self._stores.clear()
+        self._locks.clear()
 
     def crash(self) -> None:
         """Lose what is not flushed, and all locks."""
@@ -127,6 +145,7 @@ class SimulatedDisk:
         directory = self._root / str(task_id)
         if self._locks.setdefault(task_id, owner) != owner:
             raise TaskLockedError(task_id, str(directory))
+        self.asked_for.discard(task_id)
         return directory
 
     def global_directory(self) -> Path:
@@ -151,6 +170,15 @@ class SimulatedDirectories:
         """Lock a task's directory."""
         self._lifeline.pulse(f"{self._owner} lock {task_id}")
         return self._disk.lock(task_id, self._owner)
+
+    def ask_for(self, task_id: TaskId) -> None:
+        """Ask for a directory that another thread holds."""
+        self._lifeline.pulse(f"{self._owner} ask for {task_id}")
+        self._disk.asked_for.add(task_id)
+
+    def is_asked_for(self, task_id: TaskId) -> bool:
+        """Return whether another thread asks for a directory."""
+        return task_id in self._disk.asked_for
 
     def global_directory(self) -> Path:
         """Return the directory of the global stores."""
@@ -205,7 +233,7 @@ class SimulatedEngine:
 
     def get(self, key: bytes) -> bytes | None:
         """Return a value or None."""
-        return self._open().data.get(key)
+        return self._whole().data.get(key)
 
     def range(
         self, start: bytes | None, end: bytes | None, *, reverse: bool = False
@@ -213,7 +241,7 @@ class SimulatedEngine:
         """Iterate over a snapshot."""
         entries = [
             (key, value)
-            for key, value in sorted(self._open().data.items(), reverse=reverse)
+            for key, value in sorted(self._whole().data.items(), reverse=reverse)
             if (start is None or key >= start) and (end is None or key < end)
         ]
         return (entry for entry in entries)
@@ -228,9 +256,10 @@ class SimulatedEngine:
         """Apply one batch, then drop segments; the process may die before, between or after.
 
         Raises:
-            StreamsError: The write was scripted to fail; nothing is applied.
+            StreamsError: The write was scripted to fail, or the store is damaged; nothing is
+                applied.
         """
-        files = self._open()
+        files = self._whole()
         self._lifeline.pulse(f"write {self._name} {len(changes)} keys")
         error = self._faults.scripted("write")
         if error is not None:
@@ -262,6 +291,12 @@ class SimulatedEngine:
         self._lifeline.pulse(f"close {self._name}")
         files.flush()
         files.is_open = False
+
+    def _whole(self) -> StoreFiles:
+        files = self._open()
+        if files.damaged:
+            raise StateStoreCorruptedError(self._name, "a block's checksum is wrong (simulated)")
+        return files
 
     def _open(self) -> StoreFiles:
         if self._files is None:

@@ -7,6 +7,7 @@ whatever the dying code still tries has no effect and raises again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
@@ -111,6 +112,8 @@ class Lifeline:
         self._faults = faults
         self._crash_at: int | None = None
         self._crash_at_call: str | None = None
+        self._stands_still_at: int | str = 0
+        self._meanwhile: Callable[[], None] | None = None
 
     def crash_in(self, pulses: int | None) -> None:
         """Crash at the call after this many others; None takes that back."""
@@ -119,6 +122,16 @@ class Lifeline:
     def crash_at(self, call: str) -> None:
         """Crash at the next call whose line in the trace contains this text."""
         self._crash_at_call = call
+
+    def stand_still(self, where: int | str, meanwhile: Callable[[], None] | None) -> None:
+        """Stand still once, as if stopped by a signal.
+
+        Args:
+            where: After how many calls, or at a call whose line in the trace contains this text.
+            meanwhile: What others do until it goes on; None takes that back.
+        """
+        self._stands_still_at = where if isinstance(where, str) else self.pulses + where
+        self._meanwhile = meanwhile
 
     def pulse(self, call: str) -> None:
         """Pass one call, or crash.
@@ -135,3 +148,12 @@ class Lifeline:
             raise SimulatedCrash(self.name)
         self.pulses += 1
         self._faults.note(f"{self.name} {call}")
+        if self._meanwhile is not None and self._stands_still(call):
+            meanwhile, self._meanwhile = self._meanwhile, None
+            self._faults.note(f"{self.name} stands still")
+            meanwhile()
+            self._faults.note(f"{self.name} goes on")
+
+    def _stands_still(self, call: str) -> bool:
+        where = self._stands_still_at
+        return where in call if isinstance(where, str) else self.pulses > where

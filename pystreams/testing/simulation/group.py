@@ -149,6 +149,7 @@ class GroupCoordinator:
                 member.member_id.rpartition("-")[0],
                 "simulated",
                 frozenset(member.owned if self.incremental else self._target.get(member_id, ())),
+                member.instance_id,
             )
             for member_id, member in sorted(self._members.items())
         )
@@ -163,6 +164,11 @@ class GroupCoordinator:
     def touch(self, member: Member) -> None:
         """Note that a member polls."""
         member.seen_ms = self._clock.monotonic_ms()
+
+    def touch_all(self) -> None:
+        """Let every member's session begin anew."""
+        for member in self._members.values():
+            self.touch(member)
 
     def expire(self) -> list[str]:
         """Throw out members that have not polled for a session; return their ids."""
@@ -273,6 +279,11 @@ class GroupCoordinator:
 
     # ------------------------------------------------------------------ inside
 
+    def _rank(self, name: str) -> tuple[bool, str]:
+        """Return where a member comes in the order of range: static ones by their instance id."""
+        instance_id = self._members[name].instance_id
+        return instance_id is None, name if instance_id is None else instance_id
+
     def _range(self) -> dict[str, list[TopicPartition]]:
         """Return Kafka's range assignment: topic by topic, contiguous partitions in member order.
 
@@ -281,9 +292,8 @@ class GroupCoordinator:
         shares: dict[str, list[TopicPartition]] = {name: [] for name in self._members}
         topics = sorted({topic for member in self._members.values() for topic in member.topics})
         for topic in topics:
-            readers = sorted(
-                name for name, member in self._members.items() if topic in member.topics
-            )
+            reading = (name for name, member in self._members.items() if topic in member.topics)
+            readers = sorted(reading, key=self._rank)
             turn = self._rotation % len(readers)
             readers = readers[turn:] + readers[:turn]
             count = self._partition_count(topic)

@@ -134,6 +134,14 @@ class PartitionLog:
         """Return all records a read_committed reader sees."""
         return self.read(self.beginning, len(self._entries) + 1)[0]
 
+    def last_committed_offset(self) -> int | None:
+        """Return the offset of the last record a read_committed reader sees."""
+        end = self.stable_end
+        for entry in reversed(self._entries):
+            if entry.offset < end and self._readable(entry):
+                return entry.offset
+        return None
+
     def compacted(self, end: int | None = None) -> dict[bytes, bytes]:
         """Return the last committed value of each key, below an offset if one is given."""
         values: dict[bytes, bytes] = {}

@@ -184,6 +184,16 @@ class SimulatedProcess:
         """Crash at the next call whose line in the trace contains this text."""
         self._lifeline.crash_at(call)
 
+    def stand_still(self, where: int | str, meanwhile: Callable[[], None] | None) -> None:
+        """Stand still once, as if stopped by a signal.
+
+        Args:
+            where: After how many calls, or at a call whose line in the trace contains this text.
+            meanwhile: What others do until it goes on, and not to this process; None takes it
+                back.
+        """
+        self._lifeline.stand_still(where, meanwhile)
+
     def crash(self) -> None:
         """Crash now, between two calls."""
         self._lifeline.alive = False

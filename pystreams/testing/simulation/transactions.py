@@ -143,7 +143,20 @@ class TransactionCoordinator:
         if entry.state is TransactionState.ONGOING:
             self._prepare(entry, commit=commit)
 
+    def fence(self, name: str) -> None:
+        """Do what a producer of the same id does that begins elsewhere."""
+        if name in self._ids:
+            self._faults.note(f"broker fences {name}")
+            self.init(name)
+
     # ------------------------------------------------------------------ late requests
+
+    def begin_late(self, name: str, epoch: int) -> None:
+        """Meet later, once more, the request that a transaction is to have offsets.
+
+        It begins one if there is none then, which hangs until somebody ends it.
+        """
+        self._late.append(lambda: self._begin(self._checked(name, epoch)))
 
     def add_offsets_late(
         self, name: str, epoch: int, offsets: Mapping[TopicPartition, CommittedOffset]
@@ -204,6 +217,10 @@ class TransactionCoordinator:
             for partition in [known for known in entry.offsets if known.topic == topic]:
                 del entry.offsets[partition]
 
+    def ids(self) -> list[str]:
+        """Return all transactional ids that were ever used."""
+        return list(self._ids)
+
     def pending_offsets(self) -> set[TopicPartition]:
         """Return partitions whose committed offset may still change by an open transaction."""
         return {partition for entry in self._ids.values() for partition in entry.offsets}
@@ -229,12 +246,15 @@ class TransactionCoordinator:
     def _begun(self, name: str, epoch: int) -> TransactionalId:
         entry = self._checked(name, epoch)
         self.complete(entry)  # A client waits for the markers of its last transaction.
+        self._begin(entry)
+        return entry
+
+    def _begin(self, entry: TransactionalId) -> None:
         if entry.state is TransactionState.EMPTY:
             self._last_number += 1
             entry.state = TransactionState.ONGOING
             entry.number = self._last_number
             entry.started_ms = self._clock.monotonic_ms()
-        return entry
 
     def _prepare(self, entry: TransactionalId, *, commit: bool) -> None:
         state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT

@@ -121,12 +121,11 @@ class GraphLinks:
         del self._parents[node], self._children[node], self._priorities[node]
 
     def replace(self, node: GraphNode, by: GraphNode) -> None:
-        """Put a new node into the place of another one."""
+        """Put a new node into the place of another one, among parents and children too."""
         self.stands_for[by] = self.stands_for.get(node, node)
-        self._parents[by], self._children[by] = {}, {}
-        self._priorities[by] = self._priorities[node]
-        for parent in self.parents(node):
-            self.link(parent, by)
-        for child in self.children(node):
-            self.link(by, child)
-        self.remove(node)
+        self._priorities[by] = self._priorities.pop(node)
+        for links in (self._parents, self._children):
+            links[by] = links.pop(node)
+            for linked, neighbours in links.items():
+                if node in neighbours:
+                    links[linked] = {by if each is node else each: None for each in neighbours}

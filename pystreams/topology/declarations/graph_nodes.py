@@ -69,10 +69,11 @@ class TableSourceNode(TableNode):
     def write(self, topology: Topology, place: Place) -> None:
         """Add the source, then the table below it."""
         _add_source(topology, self.source_name, (self.topic,), None, self.consumed)
-        if not (place.keeps_store and place.reuses_topics):
+        reuses_topic = place.keeps_store and place.reuses_topics
+        # Rows that have expired are in the topic still, and would come back.
+        if self.store is None or not reuses_topic or self.store.store_kind.expires_rows:
             self.write_below(topology, place, (self.source_name,))
             return
-        assert self.store is not None, f"table {self.name} keeps a store"
         unlogged = replace(self, store=without_changelog(self.store))
         unlogged.write_below(topology, place, (self.source_name,))
         topology.restore_from_source(self.store.name, self.source_name)

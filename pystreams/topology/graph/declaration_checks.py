@@ -64,6 +64,20 @@ def check_store_builder(builder: object, operation: str) -> None:
     check_name(builder.name, "a state store")
 
 
+def refuse_expiring(builder: StoreBuilder, topic: str) -> None:
+    """Refuse rows that expire in a store that is restored from a topic which others write.
+
+    Raises:
+        TopologyError: The store has a time to live.
+    """
+    if builder.store_kind.expires_rows:
+        raise TopologyError(
+            f"store {builder.name!r} has a ttl_ms and is restored from topic {topic!r}, where rows "
+            "that it has let expire still are, and would come back: leave ttl_ms out, or let a "
+            "table(...) expire rows into a topic that this reads"
+        )
+
+
 def _is_serde(value: object) -> bool:
     return callable(getattr(value, "serializer", None)) and callable(
         getattr(value, "deserializer", None)

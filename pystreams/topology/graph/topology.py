@@ -25,6 +25,7 @@ from pystreams.topology.contracts.user_functions import KEY_VALUE, checked, chec
 from pystreams.topology.graph.declaration_checks import (
     check_store_builder,
     check_values,
+    refuse_expiring,
     stores_brought_by,
 )
 from pystreams.topology.graph.description import TopologyDescription, describe
@@ -227,6 +228,7 @@ class Topology(NodeGraph):
             TopologyError: A name is taken, the topic is read already, or an argument is wrong.
         """
         check_store_builder(store_builder, "add_read_only_state_store")
+        refuse_expiring(store_builder, topic)
         self.add_source(
             source_name,
             topic,
@@ -351,6 +353,7 @@ class Topology(NodeGraph):
             operator: What that does.
             store: The store's builder.
         """
+        refuse_expiring(store, source.topics[0])
         self._check_new(source.name)
         self._check_new(name)
         if name == source.name:

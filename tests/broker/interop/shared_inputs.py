@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Producer
 
 from pystreams.kernel import partitioner
-from tests.broker.interop.topologies import INPUTS
+from tests.broker.interop.topologies import GLOBAL, INPUTS
 from tests.broker.waiting import DEADLINE_S
 
 PARTITIONS = 2
@@ -18,6 +18,7 @@ _KEYS = {
     "right": ("a", "b", "ab", "d"),
     "rows": ("a", "b", "ab", "d"),
     "named": ("k0", "k1", "k2"),
+    GLOBAL: ("k0", "k1", "a", "b"),
 }
 _WEIGHTS = (5, 3, 4, 2)
 _NEVER_DELETED = "left"
@@ -46,6 +47,12 @@ class SharedInputs:
         self._producer = Producer(
             {"bootstrap.servers": self.servers, "enable.idempotence": True, "linger.ms": 0}
         )
+
+    def change_places(self) -> None:
+        """Write a row of each key of the global table."""
+        for key in _KEYS[GLOBAL]:
+            self.time_ms += 1
+            self._write(GLOBAL, key, self.time_ms)
 
     def steps(self, count: int) -> Iterator[None]:
         """Write a record a step.

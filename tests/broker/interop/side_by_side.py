@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from pystreams import KafkaStreams, State
 from tests.broker.interop.java_applications import JavaApplications
 from tests.broker.interop.shared_inputs import PARTITIONS
-from tests.broker.interop.topologies import INPUTS, OUTPUTS, topologies
-from tests.broker.reading import read_all
+from tests.broker.interop.topologies import GLOBAL, INPUTS, OUTPUTS, topologies
+from tests.broker.reading import read_topics
 from tests.broker.waiting import DEADLINE_S, wait_until
 from tests.parity.generated.answer import DUPLICATES, OLDEST, Answer, _duplicates, shown
 from tests.parity.generated.build import CaseTopology
@@ -114,7 +114,7 @@ class SideBySide:
 
     def create_topics(self) -> None:
         """Create inputs, and the outputs of both sets."""
-        names = [f"{self.name}-{topic}" for topic in INPUTS]
+        names = [f"{self.name}-{topic}" for topic in (*INPUTS, GLOBAL)]
         for first in "jp":
             for topology in self.names():
                 names += [f"{self.application(first, topology)}-{topic}" for topic in OUTPUTS]
@@ -180,10 +180,14 @@ class SideBySide:
     def differences(self) -> list[str]:
         """Return how what Java's set has written differs from ours, as lines."""
         lines = []
-        topics = list(self.admin.list_topics(timeout=DEADLINE_S).topics)
+        written = tuple(f"{self.name}-{first}-" for first in "jp")
+        topics = self.admin.list_topics(timeout=DEADLINE_S).topics
+        records = read_topics(
+            self.servers, [topic for topic in topics if topic.startswith(written)]
+        )
         for topology in self.names():
-            java = self._answers("j", topology, topics)
-            ours = self._answers("p", topology, topics)
+            java = self._answers("j", topology, records)
+            ours = self._answers("p", topology, records)
             for partition in range(PARTITIONS):
                 found = differences(java[partition], ours[partition])
                 lines += [f"{topology}, partition {partition}:", *found] if found else []
@@ -261,7 +265,9 @@ class SideBySide:
         inside = topic not in {f"{self.name}-{each}" for each in INPUTS}
         return int(inside and self.guarantee != "at_least_once")
 
-    def _answers(self, first: str, topology: str, topics: list[str]) -> list[Answer]:
+    def _answers(
+        self, first: str, topology: str, records: Mapping[str, Sequence[Message]]
+    ) -> list[Answer]:
         """Return what stands in each partition of all topics of an application."""
         prefix = f"{self.application(first, topology)}-"
         built = CaseTopology(self._steps(first, topology)).builder.build()
@@ -277,13 +283,13 @@ class SideBySide:
             }
             for _ in range(PARTITIONS)
         ]
-        for topic in topics:
+        for topic, messages in records.items():
             if not topic.startswith(prefix):
                 continue
             name = f"app-{topic.removeprefix(prefix)}"
             for answer in answers:
                 answer["topics"][name] = []
-            for message in read_all(self.servers, topic):
+            for message in messages:
                 if message.key() is None:  # Whichever partition the client chooses.
                     answers[0]["topics"].setdefault(f"{name}, no key", []).append(
                         _shown(name, message)

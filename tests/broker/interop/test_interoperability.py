@@ -67,18 +67,21 @@ def run(side_by_side: SideBySide, seed: int, records: int) -> None:
         found = side_by_side.differences()
         assert not found, "\n".join([f"{what}:", *found])
 
+    inputs.change_places()
     side_by_side.start("java", "j", "java", names)
     side_by_side.start("python", "p", "python", names)
     feed_and_compare("each on its own")
 
     side_by_side.stop("java", "j", names)
     side_by_side.stop("python", "p", both_ways)
+    inputs.change_places()
     side_by_side.start("python", "j", "python-on-javas", names)
     side_by_side.start("java", "p", "java-on-pythons", both_ways)
     feed_and_compare("each restored from what the other wrote")
 
     side_by_side.stop("java", "p", both_ways)
     side_by_side.stop("python", "j", both_ways)
+    inputs.change_places()
     side_by_side.start("java", "j", "java", both_ways)
     side_by_side.start("python", "p", "java-on-pythons", both_ways)
     feed_and_compare("Java behind, Python in the directories of Java")

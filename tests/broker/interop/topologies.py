@@ -1,6 +1,6 @@
 """The topologies that both sides run: steps, as `tests.parity.generated.build` reads them.
 
-All read the same four topics of texts: `left`, `right`, `rows` and `named`, the last with the keys
+All read the same topics of texts: `left`, `right`, `rows`, and `named` and `places`, with the keys
 that values lead to. Each writes to topics of its own, whose names begin with its application's id.
 """
 
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from tests.parity.generated.options import Step
 
 INPUTS = ("left", "right", "rows", "named")
+GLOBAL = "places"
+"""Of a global table: written while no application runs, since nobody tells what they have read."""
 OUTPUTS = ("out", "out-2", "out-3")
 
 Steps = list[Step]
@@ -158,6 +160,14 @@ def _joined_streams(name: str) -> dict[str, Steps]:
             _join("inner", "left", "rows", "found"),
             *_sent("found", table=False),
             _join("left", "left", "rows", "all") | {"with_key": True, "fn": "with_key"},
+            *_sent("all", table=False, to="out-2"),
+        ],
+        "stream-global": [
+            sides[0],
+            {"op": "global_table", "topic": f"{name}-{GLOBAL}", "out": "places"},
+            _join("inner", "left", "places", "found") | {"selector": "by_value"},
+            *_sent("found", table=False),
+            _join("left", "left", "places", "all") | {"selector": "of_rows"},
             *_sent("all", table=False, to="out-2"),
         ],
         "stream-history": [

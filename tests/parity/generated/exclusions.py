@@ -28,6 +28,8 @@ class Exclusion:
 # Operations that make a table of another, row by row.
 _DERIVING = frozenset(("filter", "filter_not", "map_values", "transform_values"))
 
+# Operations that make a table with a store of its own.
+_KEEPING = frozenset(("table", "to_table", "count", "reduce", "aggregate"))
 
 _OF_ONE_RECORD = frozenset(
     ("filter", "filter_not", "map_values", "flat_map_values", "process_values", "peek", "split")
@@ -200,6 +202,31 @@ def _repartitions_that_are_merged_past_more(case: dict[str, Any], java: Answer) 
     return False
 
 
+def _joined_tables_of_one_input_with_a_cache(case: dict[str, Any], _java: Answer) -> bool:
+    # What a record of an input changes in one commit, and the caches that let go of it.
+    inputs: dict[str, set[str]] = {}
+    caches: dict[str, set[str]] = {}
+    for step in case["steps"]:
+        above = [step[part] for part in ("from", "other") if part in step]
+        of_tables = bool(above) and all(each in caches for each in above)
+        joined = step["op"] == "join" and of_tables and "foreign_key" not in step
+        if joined and inputs[above[0]] & inputs[above[1]] and caches[above[0]] != caches[above[1]]:
+            return True
+        read = {*step.get("topics", ()), step.get("topic", "")} - {""}
+        for out in outs(step):
+            inputs[out] = read.union(*(inputs.get(each, set()) for each in above))
+            if of_tables and (step["op"] == "group_by" or "foreign_key" in step):
+                inputs[out] = {out}  # It comes back by a topic of its own.
+            if step["op"] in _KEEPING or "materialized" in step:
+                kept = step.get("materialized", {})
+                history = kept.get("supplier", {}).get("kind", "").startswith("versioned")
+                cached = case["caching"] and kept.get("caching", True) and not history
+                caches[out] = {out} if cached else set()
+            elif of_tables and step["op"] in {"join", "suppress", *_DERIVING}:
+                caches[out] = set[str]().union(*(caches[each] for each in above))
+    return False
+
+
 def _foreign_keys_into_the_table_itself(case: dict[str, Any], _java: Answer) -> bool:
     sources: dict[str, set[str]] = {}
     for step in case["steps"]:
@@ -214,6 +241,7 @@ def _foreign_keys_into_the_table_itself(case: dict[str, Any], _java: Answer) -> 
 EXCLUSIONS = (
     Exclusion("repartitions that are merged past more", _repartitions_that_are_merged_past_more),
     Exclusion("foreign keys into the table itself", _foreign_keys_into_the_table_itself),
+    Exclusion("joined tables of one input, with a cache", _joined_tables_of_one_input_with_a_cache),
     Exclusion("self-joins that are not inner", _self_joins_that_are_not_inner),
     Exclusion("late records of final sessions", _late_records_of_final_sessions),
     Exclusion("changes of a suppressed table", _changes_of_a_suppressed_table),

@@ -62,6 +62,7 @@ def _ours(found: ConsumerGroupDescription) -> GroupDescription:
             str(member.client_id),
             str(member.host).removeprefix("/"),
             frozenset(map(ours, member.assignment.topic_partitions)),
+            member.group_instance_id or None,
         )
         for member in found.members
     )

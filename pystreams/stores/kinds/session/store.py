@@ -72,6 +72,7 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         "find_sessions_range": "fetch",
         "put": "put",
         "remove": "remove",
+        "sent_with_timestamp": "fetch",
         "sessions_near": "fetch",
     }
 
@@ -118,6 +119,22 @@ class TypedSessionStore(SessionReads[K, V], SegmentedStateStore[K, V]):
         prefix = self._live_prefix(end)
         if prefix is not None:
             self._write_in_segment(prefix, raw_session, None, None, self._record.timestamp)
+
+    def sent_with_timestamp(self, session: Windowed[K]) -> tuple[V | None, int]:
+        """Return (aggregate, end in ms) of a session as it was sent, without what the cache holds.
+
+        (None, -1) when there is none.
+        """
+        raw_session, end = self._raw(session)
+        stored = None
+        if end >= self._reader.oldest_readable():
+            stored = self._sent(raw_session, end)
+        if stored is None:
+            return None, -1
+        try:
+            return self._decode(stored), end
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
 
     def sessions_near(
         self, key: K, earliest_end: int, latest_start: int

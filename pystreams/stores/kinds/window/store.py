@@ -36,6 +36,7 @@ from pystreams.stores.kinds.window.keys import (
     bounds_of_key,
     sequence_of,
     start_of,
+    window_key,
 )
 from pystreams.stores.kinds.window.reads import WindowReads
 from pystreams.stores.time_segments.segmented import SegmentedStateStore
@@ -244,6 +245,7 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
         "put_row": "put",
         "put_with_timestamp": "put",
         "rows_latest_first": "fetch",
+        "sent_with_timestamp": "fetch",
     }
 
     def row_key(self, key: K) -> bytes:
@@ -269,6 +271,21 @@ class TypedTimestampedWindowStore(_WindowStateStore[K, ValueAndTimestamp[V]]):
             return self._deserialize_value(stored), UNKNOWN_TIMESTAMP
         except Exception as error:  # noqa: BLE001 - a serde may raise anything
             self._raise_undecodable(error, stored)
+
+    def sent_with_timestamp(self, windowed: Windowed[K]) -> tuple[V | None, int]:
+        """Return the same as it was sent downstream, without what the record cache holds back."""
+        key, (start, _) = windowed
+        row_key = self._key_bytes(key)
+        stored = None
+        if start >= self._reader.oldest_readable():
+            stored = self._sent(window_key(row_key, start), start)
+        if stored is None:
+            return None, UNKNOWN_TIMESTAMP
+        try:
+            row = self._decode(stored)
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything
+            self._raise_undecodable(error, stored)
+        return row.value, row.timestamp
 
     def rows_latest_first(
         self, row_key: bytes, time_from: int, time_to: int

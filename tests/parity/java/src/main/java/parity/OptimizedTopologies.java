@@ -56,6 +56,7 @@ public final class OptimizedTopologies {
         all.put("self_join", OptimizedTopologies::selfJoin);
         all.put("self_join_of_new_keys", OptimizedTopologies::selfJoinOfNewKeys);
         all.put("several_self_joins", OptimizedTopologies::severalSelfJoins);
+        all.put("self_join_merged_with_its_stream", OptimizedTopologies::selfJoinMergedWithItsStream);
         final List<Object> written = new ArrayList<>();
         for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : all.entrySet()) {
             final Map<String, Object> one = new LinkedHashMap<>();
@@ -189,6 +190,12 @@ public final class OptimizedTopologies {
         joined.join(stream, (left, right) -> left, JoinWindows.ofTimeDifferenceWithNoGrace(TEN)).to("a");
         stream.join(same, (left, right) -> left, JoinWindows.ofTimeDifferenceAndGrace(TEN, TEN),
             StreamJoined.as("named")).to("b");
+    }
+
+    private static void selfJoinMergedWithItsStream(final StreamsBuilder builder) {
+        final KStream<String, String> stream = builder.stream("in");
+        final KStream<String, String> keyed = stream.selectKey((key, value) -> value);
+        keyed.join(keyed, (left, right) -> left, JoinWindows.ofTimeDifferenceWithNoGrace(TEN)).merge(stream);
     }
 
     /** What a join of a stream with itself makes of records that are late, without keys, without values. */

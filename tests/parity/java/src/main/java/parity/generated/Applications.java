@@ -48,13 +48,14 @@ public final class Applications {
                 if (request.get("do").asText().equals("start")) {
                     applications.start(id, request);
                 } else {
-                    applications.stop(id);
+                    applications.close(id);
+                    applications.running.remove(id);
                 }
             } catch (final RuntimeException error) {
                 applications.tell(id, "ERROR", error);
             }
         }
-        applications.running.keySet().forEach(id -> applications.running.get(id).close());
+        applications.running.keySet().forEach(applications::close);
     }
 
     private void start(final String id, final JsonNode request) {
@@ -84,11 +85,13 @@ public final class Applications {
         streams.start();
     }
 
-    private void stop(final String id) {
-        final boolean closed = running.remove(id).close(
+    /** Closes one in a thread of its own, so that several stop side by side. */
+    private void close(final String id) {
+        final KafkaStreams streams = running.get(id);
+        final CloseOptions leaving =
             CloseOptions.groupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP)
-                .withTimeout(CLOSED_WITHIN));
-        tell(id, closed ? "STOPPED" : "STUCK", null);
+                .withTimeout(CLOSED_WITHIN);
+        new Thread(() -> tell(id, streams.close(leaving) ? "STOPPED" : "STUCK", null)).start();
     }
 
     private void tell(final String id, final String state, final Throwable error) {

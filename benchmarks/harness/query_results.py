@@ -1,0 +1,56 @@
+"""The table of questions over HTTP."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.harness import results
+
+COLUMNS = ("", "count left alone", "asked meanwhile", "asked at rest")
+
+Row = Mapping[str, Any]
+
+
+def lines(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the lines of the table."""
+    (row,) = rows
+    answered = [
+        [f"answered in, p{of} (ms)", "", _text(row[f"p{of}_ms"]), _text(row[f"quiet_p{of}_ms"])]
+        for of in (50, 99)
+    ]
+    stream = [_text(row[f"{when}_us_per_record"]) for when in ("alone", "asked")]
+    server = [_text(row[f"{when}_us_per_question"], 0) for when in ("server", "quiet")]
+    alone, asked = (_text(row[f"{when}_records_per_s"], 0) for when in ("alone", "asked"))
+    return [
+        ["records/s", alone, f"{asked} ({_text(row['kept'], 2)} of it)", ""],
+        ["CPU of the stream thread, us a record", *stream, ""],
+        ["CPU of the server, us a question", "", *server],
+        *answered,
+    ]
+
+
+def tables(content: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of the page's place."""
+    settings, (row,) = content["settings"], content["rows"]
+    about = (
+        f"{settings['rate']:,} questions a second over {settings['connections']} connections, "
+        f"{settings['keys']:,} keys, {settings['guarantee']}; medians of {row['turns']} turns of "
+        f"{settings['turn_s']:g} s each way; beside it the median of each turn's rate and that of "
+        "the turn before it."
+    )
+    return {"queries": f"{results.markdown_table(COLUMNS, lines(content['rows']))}\n\n{about}"}
+
+
+TABLES = {"queries": tables}
+
+
+def percentile_ms(latencies_s: Sequence[float], of: int) -> float:
+    """Return the latency that so many of a hundred do not exceed (ms)."""
+    ordered = sorted(latencies_s)
+    return ordered[max(math.ceil(len(ordered) * of / 100) - 1, 0)] * 1000
+
+
+def _text(figure: float | None, decimals: int = 1) -> str:
+    return "unknown" if figure is None else f"{figure:,.{decimals}f}"

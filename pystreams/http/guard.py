@@ -1,0 +1,69 @@
+"""Who is answered: who has the token, or asks from this machine by its own name."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pystreams.http.api import OPERATIONS
+from pystreams.http.responses import RequestError, as_problem
+
+MAX_ADDRESS_BYTES = 8192
+MAX_HEADER_BYTES = 32_768
+
+_LOOPBACK = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])?(:\d+)?")
+_OPEN_PATHS = frozenset(operation.path for operation in OPERATIONS if operation.is_open)
+
+
+class Guard:
+    """Lets requests through that may ask, and are no longer than need be.
+
+    Args:
+        inside: What answers them.
+        token: What they must carry; None for nothing.
+    """
+
+    def __init__(self, inside: ASGIApp, token: str | None) -> None:
+        self._inside = inside
+        self._expected = None if token is None else f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        answer = self._inside if refusal is None else as_problem(refusal)
+        await answer(scope, receive, send)
+
+    def refusal_of(self, headers: Mapping[bytes, bytes]) -> RequestError | None:
+        """Return why who asks with these headers (names in lower case) is refused, None if not."""
+        if self._expected is None:
+            return _refused_host(headers.get(b"host", b"").decode("latin-1"))
+        if hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
+            return None
+        return RequestError(401, "send the token: `Authorization: Bearer TOKEN`")
+
+    def _refusal(self, scope: Scope) -> RequestError | None:
+        if len(scope["query_string"]) + len(scope["raw_path"]) > MAX_ADDRESS_BYTES:
+            return RequestError(414, f"the address is longer than {MAX_ADDRESS_BYTES} bytes")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+            return RequestError(431, f"the headers are longer than {MAX_HEADER_BYTES} bytes")
+        if self._expected is not None and scope["path"] in _OPEN_PATHS:
+            return None
+        return self.refusal_of(dict(scope["headers"]))
+
+
+def _refused_host(host: str) -> RequestError | None:
+    """Return why a request by some name is refused, where there is no token.
+
+    Only this machine is listened to then. A page from elsewhere could still ask in a browser here,
+    once its own name leads to this address: it would ask by that name.
+    """
+    if _LOOPBACK.fullmatch(host):
+        return None
+    return RequestError(
+        421, f"asked as {host!r}: without --http-token-file only localhost is answered"
+    )

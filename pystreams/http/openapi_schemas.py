@@ -1,0 +1,134 @@
+"""The schemas of answers, as `/v1/openapi.json` has them (JSON Schema 2020-12).
+
+They say what is always there, and of what type; more may be added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer"}
+_NUMBER: Schema = {"type": "number"}
+_YES_OR_NO: Schema = {"type": "boolean"}
+
+
+def _object(**properties: Schema) -> Schema:
+    """Return the schema of an object that always has these."""
+    return {"type": "object", "required": sorted(properties), "properties": properties}
+
+
+def _list(of: Schema) -> Schema:
+    return {"type": "array", "items": of}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def _with_optional(schema: Schema, **properties: Schema) -> Schema:
+    return {**schema, "properties": schema["properties"] | properties}
+
+
+_HEALTH: Schema = {"type": "string", "description": "The reason, if not; else empty."}
+_WINDOW = _object(start=_COUNT, end=_COUNT)
+_WHERE: dict[str, Schema] = {
+    "partition": {**_or_null(_COUNT), "description": "null: the whole of a global store."},
+    "position": _ref("Position"),
+}
+_ENTRY = _with_optional(
+    _object(value={}),
+    key={},
+    timestamp={**_COUNT, "description": "Of the value (ms)."},
+    valid_to={**_or_null(_COUNT), "description": "Of a version: when the next one begins (ms)."},
+    window=_WINDOW,
+)
+
+SCHEMAS: dict[str, Schema] = {
+    "Problem": {
+        **_with_optional(
+            _object(status=_COUNT, detail=_TEXT),
+            reason={**_TEXT, "description": "Why a partition did not answer, as KIP-796 has it."},
+            partition=_or_null(_COUNT),
+            position=_ref("Position"),
+            owner={**_TEXT, "description": "host:port of the process that has the partition."},
+        ),
+        "description": "What went wrong, and what to do (RFC 9457).",
+    },
+    "Alive": _object(alive=_YES_OR_NO, why=_HEALTH),
+    "Ready": _object(ready=_YES_OR_NO, why=_HEALTH),
+    "Description": {"type": "object", "required": ["openapi", "paths"]},
+    "Topology": _object(description=_TEXT),
+    "Config": {"type": "object", "description": "Values by the keys' names."},
+    "Tasks": _list(_ref("Task")),
+    "Task": _object(
+        task=_TEXT,
+        thread=_TEXT,
+        state=_TEXT,
+        partitions=_list(_TEXT),
+        processed_records=_COUNT,
+        processed_per_s=_NUMBER,
+        lag_records=_or_null(_COUNT),
+        stream_time_ms=_COUNT,
+        stores=_list(_TEXT),
+    ),
+    "Status": _object(
+        application_id=_TEXT,
+        version=_TEXT,
+        state=_TEXT,
+        error=_or_null(_TEXT),
+        uptime_s=_NUMBER,
+        guarantee=_TEXT,
+        threads=_COUNT,
+        processed_records=_COUNT,
+        processed_per_s=_NUMBER,
+        dropped_records=_COUNT,
+        lag_records=_or_null(_COUNT),
+        unread_partitions=_COUNT,
+        commits=_COUNT,
+        commit_interval_ms=_COUNT,
+        uncommitted_bytes=_COUNT,
+        uncommitted_max_bytes=_COUNT,
+        restore=_object(
+            tasks=_COUNT,
+            restored_records=_COUNT,
+            remaining_records=_COUNT,
+            records_per_s=_NUMBER,
+            left_s=_or_null(_NUMBER),
+        ),
+        topics=_list(_object(topic=_TEXT, direction=_TEXT, records=_NUMBER, records_per_s=_NUMBER)),
+        tasks=_ref("Tasks"),
+        subtopologies=_list({"type": "object"}),
+        stores=_list(_object(store=_TEXT, task=_TEXT)),
+    ),
+    "Stores": _list(
+        _object(store=_TEXT, kind=_TEXT, engine=_TEXT, logged=_YES_OR_NO, asked_by=_list(_TEXT))
+    ),
+    "Position": {
+        "type": "object",
+        "description": "The last offset, by topic and partition.",
+        "additionalProperties": {"type": "object", "additionalProperties": _COUNT},
+    },
+    "Entry": _ENTRY,
+    "Value": {
+        "description": "The value of a key; of a key in windows, sessions or versions its entries.",
+        "anyOf": [
+            _with_optional(
+                _object(key={}, value={}, **_WHERE),
+                timestamp=_COUNT,
+                valid_to=_or_null(_COUNT),
+            ),
+            _object(key={}, entries=_list(_ref("Entry")), more=_YES_OR_NO, **_WHERE),
+        ],
+    },
+    "Range": _object(
+        partitions=_list(_object(entries=_list(_ref("Entry")), more=_YES_OR_NO, **_WHERE)),
+        elsewhere=_list(_COUNT),
+    ),
+}

@@ -1,0 +1,78 @@
+"""The benchmark of questions over HTTP: it runs, and no wrong answer gets past it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.harness.output_check import WrongOutputError
+from benchmarks.queries import Asked
+
+ROOT = Path(__file__).resolve().parents[2]
+SHORT = (
+    *("--records=200000", "--keys=500", "--turns=1", "--turn-s=0.2"),
+    *("--rate=50", "--connections=2"),
+)
+
+
+def queries_benchmark(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "benchmarks" / "queries.py"), *SHORT, *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=500)
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(900)
+def test_it_asks_a_running_count_and_tells_what_that_costs(tmp_path: Path) -> None:
+    file = tmp_path / "results.json"
+    done = queries_benchmark(f"--json={file}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (row,) = json.loads(file.read_text("utf-8"))["rows"]
+    assert row["quiet_us_per_question"] > 0
+    assert row["quiet_p50_ms"] <= row["quiet_p99_ms"]
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(900)
+def test_a_wrong_answer_ends_with_exit_code_1_and_no_number() -> None:
+    done = queries_benchmark("--tamper")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "wrong output: key" in done.stdout
+    assert "answered in" not in done.stdout
+
+
+def answer(value: int, key: str = "a") -> bytes:
+    return json.dumps({"key": key, "value": value}).encode()
+
+
+def test_counts_that_rise_up_to_the_truth_pass() -> None:
+    asked = Asked({"a": 3})
+    asked.check("/v1/stores/counts/a", 404, b"{}")
+    for value in (1, 1, 3):
+        asked.check("/v1/stores/counts/a", 200, answer(value))
+    asked.is_over = True
+    asked.check("/v1/stores/counts/a", 200, answer(3))
+    asked.check("/v1/stores/counts/absent", 404, b"{}")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_over"),
+    [
+        (200, answer(1), False),
+        (404, b"{}", False),
+        (200, answer(4), False),
+        (200, answer(2), True),
+        (200, answer(3, "b"), False),
+        (503, b"{}", False),
+    ],
+    ids=["falls", "gone", "above", "short at the end", "another key", "refused"],
+)
+def test_wrong_answers_are_found(status: int, body: bytes, is_over: bool) -> None:
+    asked = Asked({"a": 3})
+    asked.check("/v1/stores/counts/a", 200, answer(2))
+    asked.is_over = is_over
+    with pytest.raises(WrongOutputError):
+        asked.check("/v1/stores/counts/a", status, body)

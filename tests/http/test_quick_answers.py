@@ -1,0 +1,217 @@
+"""What is answered where it is read is answered as all else is: byte by byte the same."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pystreams.http.server import HttpOptions, HttpServer
+from tests.broker.waiting import DEADLINE_S
+from tests.http.conftest import Served
+
+HOST = b"Host: localhost\r\n"
+ORDINARILY = b"TE: trailers\r\n"
+"""A header that makes a request go the ordinary way, and changes nothing."""
+
+
+class Raw:
+    """A connection over which bytes go as they are."""
+
+    def __init__(self, url: str) -> None:
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        self._socket = socket.create_connection(address, DEADLINE_S)
+        self._read = b""
+
+    def send(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def answer(self) -> bytes:
+        """Return the next answer, without its date; nothing at the connection's end."""
+        while b"\r\n\r\n" not in self._read:
+            if not self._more():
+                return b""
+        head, _, rest = self._read.partition(b"\r\n\r\n")
+        found = re.search(rb"content-length: (\d+)", head)
+        length = int(found[1]) if found else 0
+        while len(rest) < length:
+            if not self._more():
+                break
+            rest = self._read.partition(b"\r\n\r\n")[2]
+        self._read = rest[length:]
+        return _without_date(head) + b"\r\n\r\n" + rest[:length]
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _more(self) -> bool:
+        read = b""
+        with contextlib.suppress(ConnectionError):
+            read = self._socket.recv(1 << 16)
+        self._read += read
+        return read != b""
+
+
+def _without_date(head: bytes) -> bytes:
+    return b"\r\n".join(
+        sorted(line for line in head.split(b"\r\n") if not line.startswith(b"date: "))
+    )
+
+
+@pytest.fixture
+def connection(filed: Served) -> Iterator[Raw]:
+    with contextlib.closing(Raw(filed.url)) as raw:
+        yield raw
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        b"counts/a",
+        b"counts/%61",
+        b"%63ounts/a",
+        b"counts%2Fa",
+        b"counts/a?",
+        b"counts/a?isolation=read_committed",
+        b"counts/a?isolation=READ_UNCOMMITTED&partition=0",
+        b"counts/a?isolation=unknown",
+        b"counts/a?nothing=such",
+        b"counts/a?min_position=%7B%22x%22%3A%7B%220%22%3A5%7D%7D",
+        b"counts/a?partition=99",
+        b"counts/nobody",
+        b"counts/a%2Fb",
+        b"counts/%FF",
+        b"counts/%zz",
+        b"counts/a%0A",
+        b"counts/%0Aa",
+        b"/a",
+        b"counts/",
+        b"counts//",
+        b"counts",
+        b"counts?limit=2",
+        b"absent/a",
+        b"by-length/2",
+        b"by-length/two",
+        b"windows/a",
+        b"windows/a?time_from=1000000&time_to=1000000",
+        b"versions/a?as_of=1000005",
+        b"versions/a",
+        b"sessions/a",
+        b"places/here",
+        b"plain/a",
+    ],
+)
+def test_both_ways_answer_the_same(connection: Raw, target: bytes) -> None:
+    request = b"GET /v1/stores/" + target + b" HTTP/1.1\r\n" + HOST
+    connection.send(request + ORDINARILY + b"\r\n")
+    ordinary = connection.answer()
+    for _ in range(2):  # The second time its headers are known.
+        connection.send(request + b"\r\n")
+        assert connection.answer() == ordinary
+    assert ordinary.count(b"content-length") == 1
+
+
+ASKED = b"GET /v1/stores/counts/a HTTP/1.1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        pytest.param(ASKED + b"\r\n", b"400", id="no host"),
+        pytest.param(ASKED + HOST + HOST + b"\r\n", b"400", id="two hosts"),
+        pytest.param(ASKED + b"Host: evil.example\r\n\r\n", b"421", id="another host"),
+        pytest.param(ASKED + HOST + b"No Header\r\n\r\n", b"400", id="no header"),
+        pytest.param(ASKED + HOST + b"X: a\x00b\r\n\r\n", b"400", id="nul"),
+        pytest.param(ASKED.replace(b"/a", b"/a b") + HOST + b"\r\n", b"400", id="space"),
+        pytest.param(ASKED.replace(b"/a", b"/\xff") + HOST + b"\r\n", b"400", id="no ASCII"),
+        pytest.param(ASKED.replace(b"1.1", b"one") + HOST + b"\r\n", b"400", id="version"),
+        pytest.param(ASKED + HOST + b"X: %b\r\n\r\n" % (b"y" * 9000), b"200", id="long header"),
+        pytest.param(ASKED.replace(b"GET", b"POST") + HOST + b"\r\n", b"405", id="method"),
+    ],
+)
+def test_what_is_out_of_the_ordinary_is_decided_as_ever(
+    connection: Raw, request_bytes: bytes, status: bytes
+) -> None:
+    connection.send(request_bytes)
+    (line,) = (line for line in connection.answer().split(b"\r\n") if line.startswith(b"HTTP/"))
+    assert line.split(b" ")[1] == status
+
+
+def test_requests_that_come_in_pieces_or_together_are_answered_in_order(connection: Raw) -> None:
+    """Pieces meet the parser of the ordinary way, and so does what follows them at once."""
+    expected = []
+    for key in b"abc":
+        connection.send(b"GET /v1/stores/counts/%c HTTP/1.1\r\n%b\r\n" % (key, HOST))
+        expected.append(connection.answer())
+    requests = [b"GET /v1/stores/counts/%c HTTP/1.1\r\n%b\r\n" % (key, HOST) for key in b"abc"]
+    connection.send(b"".join(requests))
+    assert [connection.answer() for _ in requests] == expected
+    for request in requests:
+        for byte in request:
+            connection.send(bytes([byte]))
+    assert [connection.answer() for _ in requests] == expected
+
+
+def test_a_body_is_not_taken_for_the_next_request(connection: Raw) -> None:
+    inner = b"GET /v1/stores/counts/b HTTP/1.1\r\n" + HOST + b"\r\n"
+    head = b"GET /v1/stores/counts/a HTTP/1.1\r\n" + HOST
+    connection.send(head + b"Content-Length: %d\r\n\r\n" % len(inner))
+    assert b'"key":"a"' in connection.answer()
+    connection.send(inner)
+    connection.send(b"GET /v1/stores/counts/c HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert b'"key":"c"' in connection.answer()
+
+
+def test_who_asks_to_close_is_closed(connection: Raw) -> None:
+    connection.send(b"GET /v1/stores/counts/a HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+    assert b'"key":"a"' in connection.answer()
+    assert connection.answer() == b""
+
+
+def test_a_token_is_asked_for_with_each_request_of_a_connection(filed: Served) -> None:
+    good = b"Authorization: Bearer secret\r\n"
+    with (
+        HttpServer(filed.streams, HttpOptions(port=0, token="secret")) as server,
+        contextlib.closing(Raw(server.url)) as raw,
+    ):
+        for header, status in (
+            (b"", b"401"),
+            (good, b"200"),
+            (good, b"200"),
+            (b"Authorization: Bearer wrong\r\n", b"401"),
+            (b"", b"401"),
+            (good, b"200"),
+        ):
+            raw.send(ASKED + HOST + header + b"\r\n")
+            assert b"HTTP/1.1 " + status in raw.answer(), (header, status)
+
+
+def test_a_connection_on_which_keys_are_asked_for_is_not_idle(filed: Served) -> None:
+    """Another one is closed meanwhile."""
+    idle_s = 0.5
+    with (
+        HttpServer(filed.streams, HttpOptions(port=0, idle_timeout_s=idle_s)) as server,
+        contextlib.closing(Raw(server.url)) as used,
+        contextlib.closing(Raw(server.url)) as left,
+    ):
+        left.send(ASKED + HOST + b"\r\n")
+        assert left.answer()
+        waiting = threading.Thread(target=left.answer)
+        waiting.start()
+        longest_s, last_s = 0.0, time.monotonic()
+        while waiting.is_alive():
+            used.send(ASKED + HOST + b"\r\n")
+            answer = used.answer()
+            now_s = time.monotonic()
+            longest_s, last_s = max(longest_s, now_s - last_s), now_s
+            # On a machine that gave this test no time it was idle indeed.
+            assert answer or longest_s > idle_s
+            if not answer:
+                break
+        waiting.join(DEADLINE_S)
+        assert not waiting.is_alive()
