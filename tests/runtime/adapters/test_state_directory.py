@@ -61,6 +61,22 @@ def _wait_for(process: subprocess.Popen[str]) -> list[str]:
     raise AssertionError("the process has ended")
 
 
+def test_nobody_else_may_look_into_directories_that_are_made_whatever_the_umask(
+    tmp_path: Path,
+) -> None:
+    before = os.umask(0)
+    try:
+        made = StateDirectory(tmp_path / "state", "app")
+        task = made.lock_task(TaskId(0, 0))
+        shared = made.global_directory()
+    finally:
+        os.umask(before)
+
+    directories = [tmp_path / "state", made.directory, task, shared]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in directories] == [0o750] * 4
+    made.close()
+
+
 def test_an_identity_survives_restarts(tmp_path: Path) -> None:
     first = StateDirectory(tmp_path, "app")
     process_id = first.process_id
