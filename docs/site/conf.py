@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from importlib.metadata import version as version_of
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
 
 project = "pystreams"
 author = "the authors of pystreams"
@@ -49,7 +52,7 @@ pygments_dark_style = "native"
 def setup(app: Sphinx) -> None:
     """Tell Sphinx of the functions below."""
     app.connect("autodoc-process-docstring", _blocks_of_code)
-    app.connect("html-page-context", _shallow_navigation, priority=400)  # Before furo's at 500.
+    app.connect("html-page-context", _navigation, priority=400)  # Before furo's at 500.
 
 
 def _blocks_of_code(*event: Any) -> None:
@@ -61,10 +64,23 @@ def _blocks_of_code(*event: Any) -> None:
             lines[number] = line + ":"
 
 
-def _shallow_navigation(*event: Any) -> None:
-    """Give pages no more navigation than they need: it is made anew for each, of all headings."""
-    _, name, _, context, _ = event
-    if "toctree" in context:
-        whole = context["toctree"]
-        depth = 2 if name.startswith(("adr/", "reference/api/")) else 1
-        context["toctree"] = lambda **options: whole(**options | {"maxdepth": depth})
+def _navigation(*event: Any) -> None:
+    """Make the navigation once, not for every page anew of all headings: half of a build."""
+    app, name, _, context, _ = event
+    if "toctree" not in context:
+        return
+    up = "../" * name.count("/")
+    html = re.sub(r'(?<= href=")(?!https?:)', up, _whole_navigation(app))
+    for current in (name, name.rpartition("/")[0] + "/index"):
+        link = f'"><a class="reference internal" href="{up}{current}.html"'
+        html = html.replace(link, " current" + link)
+    context["toctree"] = lambda **_: html
+
+
+@functools.cache
+def _whole_navigation(app: Sphinx) -> str:
+    tree = global_toctree_for_doc(
+        app.env, root_doc, app.builder, tags=app.tags, includehidden=True, titles_only=True
+    )
+    builder: Any = app.builder  # The one for HTML.
+    return str(builder.render_partial(tree)["fragment"])
