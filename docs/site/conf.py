@@ -29,6 +29,7 @@ myst_heading_anchors = 6
 default_role = "code"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_class_signature = "separated"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
@@ -46,22 +47,33 @@ html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": True}
 pygments_style = "friendly"
-pygments_dark_style = "native"
+pygments_dark_style = "github-dark"
+
+_told: dict[str, list[str]] = {}
+"""Docstrings as they are written, by what they are of."""
 
 
 def setup(app: Sphinx) -> None:
     """Tell Sphinx of the functions below."""
-    app.connect("autodoc-process-docstring", _blocks_of_code)
+    app.connect("autodoc-process-docstring", _blocks_of_code, priority=400)  # napoleon's is 500.
+    app.connect("autodoc-process-docstring", _sentences, priority=600)
     app.connect("html-page-context", _navigation, priority=400)  # Before furo's at 500.
 
 
 def _blocks_of_code(*event: Any) -> None:
     """Let what is indented behind a colon in a docstring be code."""
     lines: list[str] = event[5]
+    _told[event[2]] = list(lines)
     for number, (line, empty, code) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
         spaces = len(line) - len(line.lstrip())
         if line.endswith(":") and not empty.strip() and code.startswith(" " * (spaces + 4)):
             lines[number] = line + ":"
+
+
+def _sentences(*event: Any) -> None:
+    """Let a colon in an attribute's docstring be one: napoleon takes what is before for a type."""
+    if event[1] in {"attribute", "data", "property"}:
+        event[5][:] = _told[event[2]]
 
 
 def _navigation(*event: Any) -> None:
