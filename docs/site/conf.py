@@ -20,7 +20,7 @@ source_suffix = {".md": "markdown"}
 root_doc = "index"
 # A block without a language is what a program prints, or a picture.
 highlight_language = "none"
-smartquotes = False
+smartquotes_action = "D"  # Dashes; quotes and ellipses stay as they are written.
 
 # Headings of all depths are anchors, named as a forge names them.
 myst_heading_anchors = 6
