@@ -106,3 +106,17 @@ def test_an_application_runs_restores_and_is_looked_after(
     assert "alice\t2" in way.ran("consume", str(way.topology), f"{name}-out")
     way.ran("dlq", "list", f"{name}-dead")
     assert f"{name}-counts-changelog" in way.ran("reset", str(way.topology))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["SCRAM-SHA-512"], indirect=True)
+def test_workers_of_a_backfill_read_and_write_with_the_same_credentials(
+    secured: SecuredBroker, way: Secured, tmp_path: Path
+) -> None:
+    name = way.application.id
+    produce(secured.plaintext, f"{name}-in", [(b"a", b"1"), (b"a", b"2")])
+
+    words = ("backfill", str(way.topology), "--master", "local[1]", "--publish-outputs")
+    way.ran(*words, "--output", str(tmp_path / "staged"))
+
+    assert counted(secured, name)[-1] == 2
