@@ -340,3 +340,21 @@ def test_global_stores_of_a_process_are_removed_unless_it_runs(tmp_path: Path) -
     assert first.global_directories() == []
     assert first.task_ids() == []
     first.close()
+
+
+def test_who_waits_for_a_task_asks_for_its_directory_until_it_has_it(tmp_path: Path) -> None:
+    """A standby of another process may hold it."""
+    holder, waiting = StateDirectory(tmp_path, "app"), StateDirectory(tmp_path, "app")
+    holder.lock_task(TaskId(0, 1))
+    with pytest.raises(TaskLockedError):
+        waiting.lock_task(TaskId(0, 1))
+    waiting.ask_for(TaskId(0, 1))
+    asked = [holder.is_asked_for(TaskId(0, number)) for number in range(2)]
+    holder.unlock_task(TaskId(0, 1))
+    waiting.lock_task(TaskId(0, 1))
+
+    assert asked == [False, True]
+    assert not holder.is_asked_for(TaskId(0, 1))
+    assert waiting.task_ids() == [TaskId(0, 1)]
+    holder.close()
+    waiting.close()

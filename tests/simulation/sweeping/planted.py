@@ -204,6 +204,21 @@ def _read_anything(log: PartitionLog, position: int, limit: int) -> tuple[list[S
 
 
 @plant
+def standbys_read_uncommitted() -> Iterator[None]:
+    """What follows a changelog, and nothing else, reads all there is."""
+    poll = Restorer.poll
+
+    def uncommitted(self: Restorer, timeout_s: float) -> Any:
+        if self._restores:
+            return poll(self, timeout_s)
+        with PLANTS["restore_reads_uncommitted"]():
+            return poll(self, timeout_s)
+
+    with replaced(Restorer, "poll", uncommitted):
+        yield
+
+
+@plant
 def restore_ends_before_what_is_undecided() -> Iterator[None]:
     """A restore goes to the last stable offset, and not to the end of the log."""
     look_at = Restorer._look_at
