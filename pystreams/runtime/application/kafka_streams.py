@@ -30,6 +30,7 @@ from pystreams.runtime.application.client_state import State
 from pystreams.runtime.application.discovering import DiscoveringClient
 from pystreams.runtime.application.discovery import Discovery
 from pystreams.runtime.application.global_state import GlobalState
+from pystreams.runtime.application.watchdog import Trouble, Watchdog
 from pystreams.runtime.core.error_handlers import handler_of, log_and_fail
 from pystreams.runtime.core.lifecycle import TaskState
 from pystreams.runtime.core.task import StreamTask
@@ -105,6 +106,7 @@ class KafkaStreams(DiscoveringClient):
         self._supervisor = threading.Thread(target=self._supervise, name="pystreams-supervisor")
         self._stop = threading.Event()
         self._error: StreamsError | None = None
+        self._watchdog = Watchdog(self._clock, self._paused)
 
     @property
     def config(self) -> StreamsConfig:
@@ -120,6 +122,11 @@ class KafkaStreams(DiscoveringClient):
     def error(self) -> StreamsError | None:
         """What stopped the application, or None."""
         return self._error
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What stands still, as it was seen last, at most seconds ago."""
+        return self._watchdog.troubles
 
     @property
     def state(self) -> State:
@@ -269,6 +276,7 @@ class KafkaStreams(DiscoveringClient):
             state=(state.value, list(State).index(state)),
             alive_threads=sum(running.is_alive() for running in self._running_threads),
             failed_threads=sum(thread.error is not None for thread in threads),
+            watchdog=self._watchdog,
         )
         for thread in threads:
             metrics.update(thread.metrics())
@@ -372,6 +380,7 @@ class KafkaStreams(DiscoveringClient):
         ]
         for thread in running:
             thread.start()
+        self._watchdog.start(self._threads, self._finished)
         if self._stop.is_set():
             self.close(0)
         if self._global.is_all:
