@@ -18,7 +18,7 @@ from sphinx.cmd.build import build_main
 
 from docs.site import llms
 from docs.site.generated import generated_pages
-from docs.site.pages import DECISIONS, FRONT, ROOT, as_in_site, pages, sections
+from docs.site.pages import DECISIONS, FILES, FRONT, ROOT, as_in_site, pages, sections
 
 PLACE = ROOT / "build" / "docs"
 _GENERATED = "<!-- In the site: the API, the command line, the examples. -->"
@@ -32,8 +32,9 @@ _PICTURES = (".svg", ".png")
 def put_together(place: Path) -> dict[str, str]:
     """Write what Sphinx is given into a directory, and return the pages by their places."""
     places = pages()
+    files: set[Path] = set()
     written = {
-        place: as_in_site(path, places).replace(_GENERATED, _GENERATED_LINES)
+        place: as_in_site(path, places, files).replace(_GENERATED, _GENERATED_LINES)
         for path, place in places.items()
     } | generated_pages()
     shutil.rmtree(place, ignore_errors=True)
@@ -49,10 +50,15 @@ def put_together(place: Path) -> dict[str, str]:
     docs = ROOT / "docs"
     for picture in docs.rglob("*"):
         if picture.suffix in _PICTURES:
-            copied = place / picture.relative_to(docs)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(picture, copied)
+            _copy(picture, place / picture.relative_to(docs))
+    for file in files:
+        _copy(file, place / FILES / file.relative_to(ROOT))
     return written
+
+
+def _copy(path: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, to)
 
 
 def _navigation(front: str, found: Collection[str]) -> Iterator[str]:
@@ -93,6 +99,8 @@ def build(place: Path) -> int:
         str(place / "cache"),
     ]
     failed: int = build_main([*strict, "-c", conf, str(place / "pages"), str(place / "site")])
+    if (place / "pages" / FILES).is_dir():  # For the links of the Markdown.
+        shutil.copytree(place / "pages" / FILES, place / "site" / FILES)
     for name, text in llms.files(written).items():
         _write(place / "site" / name, text)
     return failed

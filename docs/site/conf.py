@@ -17,6 +17,7 @@ source_suffix = {".md": "markdown"}
 root_doc = "index"
 # A block without a language is what a program prints, or a picture.
 highlight_language = "none"
+smartquotes = False
 
 # Headings of all depths are anchors, named as a forge names them.
 myst_heading_anchors = 6
@@ -46,14 +47,22 @@ pygments_dark_style = "native"
 
 
 def setup(app: Sphinx) -> None:
-    """Give pages no more navigation than they need.
-
-    It is made of all headings anew for every page, which is most of what a build takes.
-    """
+    """Tell Sphinx of the functions below."""
+    app.connect("autodoc-process-docstring", _blocks_of_code)
     app.connect("html-page-context", _shallow_navigation, priority=400)  # Before furo's at 500.
 
 
+def _blocks_of_code(*event: Any) -> None:
+    """Let what is indented behind a colon in a docstring be code."""
+    lines: list[str] = event[5]
+    for number, (line, empty, code) in enumerate(zip(lines, lines[1:], lines[2:], strict=False)):
+        spaces = len(line) - len(line.lstrip())
+        if line.endswith(":") and not empty.strip() and code.startswith(" " * (spaces + 4)):
+            lines[number] = line + ":"
+
+
 def _shallow_navigation(*event: Any) -> None:
+    """Give pages no more navigation than they need: it is made anew for each, of all headings."""
     _, name, _, context, _ = event
     if "toctree" in context:
         whole = context["toctree"]

@@ -16,11 +16,9 @@ ROOT = Path(__file__).parents[2]
 FRONT = ROOT / "docs" / "README.md"
 DECISIONS = ROOT / "docs" / "adr" / "README.md"
 EXAMPLES = "examples.md"
+FILES = "files"
 
 _ELSEWHERE = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "benchmarks.md",
     "tests/KIPS.md": "kips.md",
     "tests/UPSTREAM.md": "upstream.md",
@@ -46,13 +44,18 @@ class Entry:
 def pages() -> dict[Path, str]:
     """Return each file that is a page, with its place in the site."""
     docs = ROOT / "docs"
-    found = {ROOT / name: place for name, place in _ELSEWHERE.items()}
+    found = {path: path.name.lower() for path in ROOT.glob("*.md") if path.name != "README.md"}
+    found |= {ROOT / name: place for name, place in _ELSEWHERE.items()}
     found |= {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))}
     return found | {FRONT: "index.md", DECISIONS: "adr/index.md"}
 
 
-def as_in_site(path: Path, places: dict[Path, str]) -> str:
-    """Return the text of a page with its links as the site has them."""
+def as_in_site(path: Path, places: dict[Path, str], files: set[Path]) -> str:
+    """Return the text of a page with its links as the site has them.
+
+    Args:
+        files: Gets what is linked to and is no page: a manifest, a dashboard.
+    """
     place = places[path]
 
     def link(found: re.Match[str]) -> str:
@@ -68,6 +71,9 @@ def as_in_site(path: Path, places: dict[Path, str]) -> str:
             return relative(places[other], place) + mark + anchor
         if (ROOT / "docs") in other.parents and other.is_file():
             return relative(other.relative_to(ROOT / "docs").as_posix(), place)
+        if ROOT in other.parents and other.is_file() and other.suffix != ".md":
+            files.add(other)
+            return relative(f"{FILES}/{other.relative_to(ROOT).as_posix()}", place)
         raise DeadLinkError(f"{path.name}: {found['target']} is no page of the site")
 
     return outside_of_blocks(path.read_text("utf-8"), lambda line: _LINK.sub(link, line))

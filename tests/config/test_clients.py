@@ -262,3 +262,12 @@ def test_keys_of_the_java_clients_are_refused_with_the_cure(key: str, cure: str)
 def test_numbers_of_the_clients_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"producer\.linger\.ms = '5s' is not a number"):
         config({"producer.linger.ms": "5s"})
+
+
+def test_a_mechanism_of_tokens_is_refused_that_nothing_would_get_one_for() -> None:
+    token = {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_SSL"}
+
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.method = oidc"):
+        config(token)
+
+    assert config({**token, "sasl.oauthbearer.method": "oidc"})

@@ -7,14 +7,16 @@ import doctest
 import importlib
 import inspect
 import json
+import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from pystreams.config import StreamsConfig
 from pystreams.config.files import parse_properties
 from tests.docs.blocks import (
     PAGES,
@@ -46,10 +48,21 @@ ONLY_CHECKED = {
 IN_CLONES_OF_OTHERS = {"tests/parity/README.md"}
 """Pages whose paths begin in the folder that they describe."""
 
+
+def read_dockerfile(text: str) -> None:
+    for line in re.sub(r"\\\n", " ", text).splitlines():
+        assert not line or line.split()[0] in {"FROM", "COPY", "RUN", "CMD", "ENV", "USER", "#"}
+
+
+def read_configuration(values: Mapping[str, Any]) -> None:
+    StreamsConfig.of({"application.id": "page", "bootstrap.servers": "broker:9092", **values})
+
+
 READERS: dict[str, Callable[[str], object]] = {
+    "dockerfile": read_dockerfile,
     "json": json.loads,
-    "properties": lambda text: list(parse_properties(text)),
-    "toml": tomllib.loads,
+    "properties": lambda text: read_configuration(dict(parse_properties(text))),
+    "toml": lambda text: read_configuration(tomllib.loads(text)),
     "yaml": lambda text: list(yaml.safe_load_all(text)),
 }
 UNCHECKED = {"text": "what programs print, and pictures", "java": "Kafka Streams' own language"}

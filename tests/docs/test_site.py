@@ -146,4 +146,4 @@ def test_a_link_to_what_is_no_page_is_refused(tmp_path: Path) -> None:
     page.write_text("[gone](gone.md)\n")
 
     with pytest.raises(DeadLinkError, match=re.escape("gone.md is no page of the site")):
-        as_in_site(page, {page: "page.md"})
+        as_in_site(page, {page: "page.md"}, set())

@@ -88,7 +88,7 @@ class TaskManager:
         read_cache_max_bytes = parts.settings.memory.read_cache_max_bytes
         self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
         self.ledger = self._settings.stores.ledger
-        self.standbys = StandbyTasks(parts, self._settings, restorer)
+        self.standbys = StandbyTasks(parts, self._settings, restorer, self.tasks)
         self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
