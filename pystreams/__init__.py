@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         PunctuationType,
         ValueTransformerWithKey,
     )
+    from pystreams.topology.contracts.retry import Retry
     from pystreams.topology.contracts.windowed_serdes import (
         session_windowed_serde,
         time_windowed_serde,
@@ -276,6 +277,7 @@ _HOMES = {
         "ValueTransformerWithKey",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.contracts.retry": ("Retry",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
@@ -357,6 +359,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Record",
     "RecordMetadata",
     "Repartitioned",
+    "Retry",
     "SchemaRegistryError",
     "Serde",
     "SerializationError",

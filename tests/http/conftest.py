@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,17 @@ def served(
             yield Served(streams, server.url, ())
         finally:
             streams.close(DEADLINE_S)
+
+
+def certificate_of(directory: Path) -> tuple[Path, Path]:
+    """Make a certificate for 127.0.0.1, and its key."""
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    made = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=IP:127.0.0.1 -out certificate.pem -keyout key.pem"
+    )
+    subprocess.run(made.split(), cwd=directory, check=True, capture_output=True)
+    return certificate, key
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,11 @@ from pystreams.serdes import STRING
 
 
 def topology() -> Topology:
+    return counting(os.environ["HTTP_TOPIC"])
+
+
+def counting(topic: str) -> Topology:
     builder = StreamsBuilder()
-    stream = builder.stream(os.environ["HTTP_TOPIC"], key_serde=STRING, value_serde=STRING)
+    stream = builder.stream(topic, key_serde=STRING, value_serde=STRING)
     stream.group_by_key().count(name="counts")
     return builder.build()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import socket
+import time
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from tests.http.asking import Answer, ask
 from tests.http.conftest import Topics
 
 PARTITIONS = 12
+_log = logging.getLogger(__name__)
 KEYS = [f"key-{number}" for number in range(36)]
 EACH = 3
 COMMITTED = {"isolation": "read_committed"}
@@ -29,6 +33,7 @@ class Process:
     def __init__(self, application: Application, number: int) -> None:
         with socket.create_server(("127.0.0.1", 0)) as found:
             self.server = f"127.0.0.1:{found.getsockname()[1]}"
+        self.topic = application.id
         self._application = application
         self._directory = application.directory / f"state-{number}"
         self.running = self.start()
@@ -36,6 +41,10 @@ class Process:
     def start(self) -> Running:
         self.running = self._application.start("--http", self.server, state_dir=self._directory)
         return self.running
+
+    def is_up(self) -> bool:
+        """Return whether it was seen to be served, and was not killed since."""
+        return self.running.alive() and bool(self.running.lines("served over HTTP"))
 
     def ask(self, path: str, **parameters: Any) -> Answer:
         return ask(f"http://{self.server}", path, **parameters)
@@ -111,6 +120,72 @@ def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process
         return False
 
     wait_until(all_again, "all keys again", told=killed.running.tail)
+
+
+def test_what_is_counted_meanwhile_is_never_seen_to_fall(
+    processes: list[Process], topics: Topics
+) -> None:
+    """Committed counts, each asked for no earlier than the last answer, while one is killed."""
+    wait_until(lambda: all(_all_answer(process) for process in processes), "all keys everywhere")
+    topic = processes[0].topic
+    asked = Asked(processes, topic)
+    for number in range(EACH, EACH + 6):
+        if number == EACH + 2:
+            processes[1].running.kill()
+        if number == EACH + 4:
+            processes[1].start()
+        topics.write(topic, [(key, "x", number) for key in KEYS])
+        asked.written += 1
+        for _ in range(3):
+            asked.ask_all()
+
+    def all_counted() -> bool:
+        asked.ask_all()
+        return all(asked.counts[key] == asked.written for key in KEYS)
+
+    wait_until(all_counted, "all is counted", told=lambda: str(asked.counts))
+    taken_s = sorted(asked.taken_s)
+    per_s, p99_s = len(taken_s) / sum(taken_s), taken_s[len(taken_s) * 99 // 100]
+    _log.info("%d requests, %.0f a second, p99 %.1f ms", len(taken_s), per_s, p99_s * 1000)
+
+
+class Asked:
+    """Asks processes in turn for all keys, and remembers the last answers.
+
+    Attributes:
+        written: How many records each key has.
+        counts: The last count of each key.
+        taken_s: How long each answer took (s).
+    """
+
+    def __init__(self, processes: list[Process], topic: str) -> None:
+        self._turns = cycle(processes)
+        self._topic = topic
+        self._positions: dict[str, dict[str, Any]] = {}
+        self.written = EACH
+        self.counts = dict.fromkeys(KEYS, 0)
+        self.taken_s: list[float] = []
+
+    def ask_all(self) -> None:
+        for key in KEYS:
+            process = next(self._turns)
+            began_s = time.monotonic()
+            try:
+                answer = process.ask(
+                    f"/v1/stores/counts/{key}",
+                    min_position=json.dumps(self._positions.get(key, {})),
+                    **COMMITTED,
+                )
+            except OSError:
+                assert not process.is_up()
+                continue
+            self.taken_s.append(time.monotonic() - began_s)
+            assert answer.status in (200, 503), answer.body
+            if answer.status == 200:
+                found = answer.json()
+                assert self.counts[key] <= found["value"] <= self.written, (key, found)
+                self.counts[key] = found["value"]
+                self._positions[key] = found["position"]
 
 
 def test_a_request_that_was_forwarded_is_not_forwarded_again(processes: list[Process]) -> None:

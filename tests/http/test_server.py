@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import subprocess
 import urllib.error
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from pystreams.http.server import HttpOptions, HttpServer
 from pystreams.serdes import STRING
 from tests.broker.waiting import DEADLINE_S
 from tests.http.asking import ask
+from tests.http.conftest import certificate_of
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_an_address_that_others_reach_asks_for_a_token(created: KafkaStreams) ->
 
 
 def test_it_is_served_over_tls(created: KafkaStreams, tmp_path: Path) -> None:
-    certificate, key = _certificate(tmp_path)
+    certificate, key = certificate_of(tmp_path)
     options = HttpOptions(port=0, certificate=certificate, private_key=key)
     with HttpServer(created, options) as server:
         assert server.url.startswith("https://127.0.0.1:")
@@ -171,13 +171,3 @@ def test_headers_that_are_too_long_are_refused(created: KafkaStreams) -> None:
     with HttpServer(created, HttpOptions(port=0)) as server:
         assert ask(server.url, "/livez", headers={"X-Long": "x" * 40_000}).status in (400, 431)
         assert ask(server.url, "/livez").status == 200
-
-
-def _certificate(directory: Path) -> tuple[Path, Path]:
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    made = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=IP:127.0.0.1 -out certificate.pem -keyout key.pem"
-    )
-    subprocess.run(made.split(), cwd=directory, check=True, capture_output=True)
-    return certificate, key

@@ -164,7 +164,7 @@ SPELLED: dict[str, str] = {
 """Methods that do not follow the rules, and how to say them; names in backticks are checked."""
 
 _ACTIVE = (
-    "not needed: always so; there are no standby tasks, and a partition that restores or moves "
+    "not needed: always so; standby tasks are not asked, and a partition that restores or moves "
     "answers `FailureReason.NOT_ACTIVE`"
 )
 _REQUEST = "not needed: a request is the arguments of `KafkaStreams.query`, and no object"

@@ -122,7 +122,7 @@ class Processing:
         return processed
 
     def go_on(self, now_ms: int) -> None:
-        """Let operators send on the records whose answers have come."""
+        """Let operators send on the records whose answers have come, or whose time."""
         for task in self._active.awaiting():
             held = len(task.held)
             task.time.now_ms = now_ms
@@ -130,6 +130,8 @@ class Processing:
                 task.go_on()
             if held > len(task.held):
                 self.send(task)
+            if task.held.commit_put_off and task.held.retry_at_ms is None:
+                task.request_commit()
             self._active.note(task)
 
     def punctuate(self, now_ms: int) -> int:

@@ -1,0 +1,122 @@
+"""Asking the owner of a key over TLS, with a token, and again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pystreams.broker import DevelopmentBroker
+from pystreams.client import Client, HttpQueryError
+from pystreams.http.owner_connections import OwnerConnections
+from pystreams.http.server import HttpOptions
+from pystreams.runtime.cluster.streams_metadata import HostInfo
+from tests.broker.waiting import wait_until
+from tests.http.conftest import Served, Topics, certificate_of, served
+from tests.http.counting import counting
+
+KEYS = "abcdefgh"
+TOKEN = "secret"
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    return certificate_of(tmp_path)
+
+
+@pytest.fixture
+def two(
+    broker: DevelopmentBroker, topics: Topics, tmp_path: Path, certificate: tuple[Path, Path]
+) -> Iterator[list[Served]]:
+    """Two instances of an application, served over TLS to who has the token."""
+    topic = topics.make("owned", 4)
+    topics.write(topic, [(key, "x", 0) for key in KEYS])
+    with contextlib.ExitStack() as stack:
+        started = []
+        for number in range(2):
+            with socket.create_server(("127.0.0.1", 0)) as found:
+                port = found.getsockname()[1]
+            options = HttpOptions(
+                port=port, token=TOKEN, certificate=certificate[0], private_key=certificate[1]
+            )
+            application = stack.enter_context(
+                served(
+                    broker,
+                    counting(topic),
+                    tmp_path / str(number),
+                    options,
+                    application_id=f"{topic}-app",
+                    application_server=f"127.0.0.1:{port}",
+                )
+            )
+            application.streams.start()
+            started.append(application)
+        yield started
+
+
+def test_owners_are_asked_over_tls_with_the_token_of_the_request(
+    two: list[Served], certificate: tuple[Path, Path]
+) -> None:
+    tls = ssl.create_default_context(cafile=str(certificate[0]))
+    clients = [Client(application.url, token=TOKEN, tls=tls) for application in two]
+
+    def all_answer() -> bool:
+        with contextlib.suppress(HttpQueryError):
+            shares = [client.status()["tasks"] for client in clients]
+            answers = [client.get("counts", key) for client in clients for key in KEYS]
+            return all(shares) and all(found and found["value"] == 1 for found in answers)
+        return False
+
+    wait_until(all_answer, "all keys of both", told=lambda: _told(clients))
+    with pytest.raises(HttpQueryError, match="send the token"):
+        Client(two[0].url, token="wrong", tls=tls).get("counts", "a")
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """Answers with the number of connections so far; says nothing of a connection's end."""
+
+    protocol_version = "HTTP/1.1"
+    accepted = 0
+    hangs_up = False
+
+    def setup(self) -> None:
+        type(self).accepted += 1
+        super().setup()
+
+    def do_GET(self) -> None:
+        body = str(self.accepted).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.close_connection = self.hangs_up
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_a_connection_to_an_owner_is_used_again_unless_it_has_ended(hangs_up: bool) -> None:
+    handler = type("Answers", (_Answers,), {"hangs_up": hangs_up})
+    with (
+        ThreadingHTTPServer(("127.0.0.1", 0), handler) as server,
+        contextlib.closing(OwnerConnections(None)) as connections,
+    ):
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        owner = HostInfo("127.0.0.1", server.server_port)
+        answers = [connections.get(owner, "/", {}).body for _ in range(5)]
+        server.shutdown()
+        thread.join()
+        connections.close()
+    assert answers == [b"1", b"2", b"3", b"4", b"5"] if hangs_up else [b"1"] * 5
+
+
+def _told(clients: list[Client]) -> str:
+    return str([client.status()["tasks"] for client in clients])
