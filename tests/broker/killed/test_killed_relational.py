@@ -116,8 +116,9 @@ class Readers:
             self._produce("article", self.articles, key, None if goes else article)
         else:
             key = draw.randrange(COMMENTS)
-            comment = {"article": draw.randrange(ARTICLES), "text": text}
-            self.written.setdefault(key, set()).add((comment["article"], text))
+            article_key = draw.randrange(ARTICLES)
+            comment = {"article": article_key, "text": text}
+            self.written.setdefault(key, set()).add((article_key, text))
             self._produce("comment", self.comments, key, None if goes else comment)
 
     def _produce(self, topic: str, rows: Rows, key: int, row: dict[str, Any] | None) -> None:
@@ -157,7 +158,10 @@ class Arena:
     def results(self, topic: str) -> list[tuple[int, dict[str, Any] | None]]:
         """Return what a read_committed reader gets."""
         return [
-            (int.from_bytes(message.key() or b"", "big"), value and orjson.loads(value))
+            (
+                int.from_bytes(message.key() or b"", "big"),
+                None if value is None else orjson.loads(value),
+            )
             for message in read_all(self.servers, f"{self.name}-{topic}")
             for value in (message.value(),)
         ]
