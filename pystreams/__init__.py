@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pystreams.record import Headers, Record, RecordMetadata
     from pystreams.runtime.application.client_state import State
     from pystreams.runtime.application.kafka_streams import KafkaStreams
+    from pystreams.runtime.application.uncaught_errors import StreamThreadExceptionResponse
     from pystreams.runtime.core.dead_letters import DeadLetterRecord, dead_letter_record
     from pystreams.runtime.core.error_context import ErrorContext
     from pystreams.runtime.core.error_handlers import (
@@ -120,6 +121,7 @@ if TYPE_CHECKING:
         PunctuationType,
         ValueTransformerWithKey,
     )
+    from pystreams.topology.contracts.retry import Retry
     from pystreams.topology.contracts.windowed_serdes import (
         session_windowed_serde,
         time_windowed_serde,
@@ -186,6 +188,7 @@ _HOMES = {
     "pystreams.metrics": ("MetricName",),
     "pystreams.record": ("Headers", "Record", "RecordMetadata"),
     "pystreams.runtime.application.kafka_streams": ("KafkaStreams",),
+    "pystreams.runtime.application.uncaught_errors": ("StreamThreadExceptionResponse",),
     "pystreams.runtime.application.client_state": ("State",),
     "pystreams.runtime.core.dead_letters": ("DeadLetterRecord", "dead_letter_record"),
     "pystreams.runtime.core.error_context": ("ErrorContext",),
@@ -276,6 +279,7 @@ _HOMES = {
         "ValueTransformerWithKey",
     ),
     "pystreams.topology.options.stream_joined": ("StreamJoined",),
+    "pystreams.topology.contracts.retry": ("Retry",),
     "pystreams.topology.options.suppressed": ("BufferConfig", "Suppressed"),
     "pystreams.topology.options.table_joined": ("TableJoined",),
     "pystreams.topology.dsl.streams_and_tables": (
@@ -357,6 +361,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "Record",
     "RecordMetadata",
     "Repartitioned",
+    "Retry",
     "SchemaRegistryError",
     "Serde",
     "SerializationError",
@@ -380,6 +385,7 @@ __all__ = [  # noqa: RUF022 - constants are sorted among the other names
     "StoreNotAvailableError",
     "Stores",
     "StreamJoined",
+    "StreamThreadExceptionResponse",
     "StreamsBuilder",
     "StreamsConfig",
     "StreamsError",

@@ -292,7 +292,7 @@ BY_NAME: dict[str, Serde[Any]] = {
     "uuid": UUID,
     "json": JSON,
 }
-"""The serdes a configuration file can name (`default.key.serde: string`)."""
+"""The serdes a configuration file can name (`default.key.serde=string`)."""
 
 
 def lasting_type(serde: Serde[Any]) -> type | None:

@@ -120,6 +120,19 @@ def override_problem(name: str, value: object, *, exactly_once: bool) -> str | N
     return f"can't be overridden: {fixed[bare]}" if bare in fixed else None
 
 
+def token_problem(overrides: Mapping[str, Any]) -> str | None:
+    """Say why clients would wait for a token for ever; None when they would not."""
+    mechanism = overrides.get("sasl.mechanism", overrides.get("sasl.mechanisms"))
+    method = overrides.get("sasl.oauthbearer.method")
+    if str(mechanism).upper() != "OAUTHBEARER" or str(method).lower() == "oidc":
+        return None
+    return (
+        "needs sasl.oauthbearer.method = oidc, with sasl.oauthbearer.client.id, "
+        "sasl.oauthbearer.client.secret and sasl.oauthbearer.token.endpoint.url: nothing else "
+        "gets a token"
+    )
+
+
 def is_shared(name: str) -> bool:
     """Whether a key without a prefix is passed on to every client."""
     return name in SHARED_KEYS or name.startswith(SHARED_PREFIXES)

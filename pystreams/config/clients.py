@@ -72,11 +72,12 @@ def restore_consumer_config(
 ) -> dict[str, Any]:
     """Return librdkafka's configuration of a consumer that reads changelogs, by `assign`.
 
-    It joins no group, but librdkafka wants a `group.id`; nothing is ever committed under it. An
-    offset that is out of range is an error to notice, never a reason to jump.
+    It joins no group, but librdkafka wants a `group.id`, and asks for its coordinator: so it is the
+    application's, which its user may read. An offset that is out of range is an error to notice,
+    never a reason to jump.
     """
     own = translated(config.overrides, "consumer.", "restore.consumer.")
-    return _without_group(config, client_id, own, "restore")
+    return _without_group(config, client_id, own)
 
 
 def global_consumer_config(
@@ -84,7 +85,7 @@ def global_consumer_config(
 ) -> dict[str, Any]:
     """Return librdkafka's configuration of a consumer that reads global topics, by `assign`."""
     own = translated(config.overrides, "consumer.", "global.consumer.")
-    return _without_group(config, client_id, own, "global")
+    return _without_group(config, client_id, own)
 
 
 def history_consumer_config(
@@ -95,7 +96,7 @@ def history_consumer_config(
     It reads what is committed, whatever the guarantee: its bounds are ends of what is.
     """
     own = main_consumer(config.overrides)
-    result = _without_group(config, client_id, own, "history")
+    result = _without_group(config, client_id, own)
     return result | {"isolation.level": "read_committed"}
 
 
@@ -142,13 +143,13 @@ def admin_config(config: StreamsConfig, *, client_id: str | None = None) -> dict
 
 
 def _without_group(
-    config: StreamsConfig, client_id: str | None, own: dict[str, Any], purpose: str
+    config: StreamsConfig, client_id: str | None, own: dict[str, Any]
 ) -> dict[str, Any]:
     result = _shared(config, client_id) | _fetching(config) | own
     for name in ("group.instance.id", "max.poll.interval.ms"):
         result.pop(name, None)
     result["auto.offset.reset"] = "error"
-    result["group.id"] = f"{config.application_id}-{purpose}"
+    result["group.id"] = config.application_id
     return result | _reading_rules(config, result)
 
 

@@ -27,7 +27,15 @@ from pystreams.errors import ConfigError
 if TYPE_CHECKING:
     from pystreams.config.definitions import KeyDefinition
 
-SECRET_WORDS = ("password", "secret", "credentials", "user.info", "oauthbearer.config", ".pem")
+SECRET_WORDS = (
+    "password",
+    "passphrase",
+    "secret",
+    "credentials",
+    "user.info",
+    "oauthbearer.config",
+    ".pem",
+)
 """What names of keys have whose values are never shown."""
 _LONGEST_SHOWN = 60
 
@@ -215,6 +223,9 @@ def _check_overrides(
         problem = client_overrides.override_problem(name, value, exactly_once=exactly_once)
         if problem is not None:
             findings.refuse(entries[name], problem)
+    problem = client_overrides.token_problem(findings.overrides)
+    if problem is not None:
+        findings.problems.append(f"sasl.mechanism = OAUTHBEARER {problem}")
 
 
 def _check_transaction_timeout(interval_ms: int, findings: _Findings) -> None:

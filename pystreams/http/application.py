@@ -84,7 +84,8 @@ def application_of(
         return as_json(snapshots.latest())
 
     def tasks(_: Request) -> Response:
-        return as_json(snapshots.latest()["tasks"])
+        now = snapshots.latest()
+        return as_json([*now["tasks"], *now["standby_tasks"]])
 
     async def described(_: Request) -> Response:
         return as_json(openapi_of(asks_for_token=token is not None))

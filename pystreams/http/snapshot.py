@@ -68,8 +68,7 @@ class Snapshots:
 
     def _make(self) -> dict[str, Any]:
         streams = self._streams
-        metrics = streams.metrics()
-        threads = streams.metadata_for_local_threads()
+        metrics, threads = streams.metrics(), streams.metadata_for_local_threads()
         tasks = [(thread, task) for thread in threads for task in thread.active_tasks]
         numbers = streams.statistics()
         look = _Look(
@@ -102,6 +101,7 @@ class Snapshots:
             "dropped_records": numbers.dropped_records,
             "lag_records": numbers.lag_records,
             "unread_partitions": numbers.unread_partitions,
+            "troubles": _troubles(streams),
             "commits": numbers.commits,
             "commit_interval_ms": config.commit_interval_ms,
             "commit_latency_max_ms": _highest(metrics, "commit-latency-max", "thread"),
@@ -150,6 +150,13 @@ class Snapshots:
         return looks[0]
 
 
+def _troubles(streams: KafkaStreams) -> list[dict[str, str]]:
+    return [
+        {"trouble": trouble.kind.value, "of": trouble.of, "why": trouble.text}
+        for trouble in streams.troubles
+    ]
+
+
 def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
     return {
         "task": str(task.task_id),
@@ -164,7 +171,11 @@ def _task(thread_name: str, task: TaskMetadata) -> dict[str, Any]:
 
 
 def _standby_tasks(threads: Sequence[ThreadMetadata]) -> list[dict[str, Any]]:
-    return [_task(thread.thread_name, task) for thread in threads for task in thread.standby_tasks]
+    return [
+        {**_task(thread.thread_name, task), "processed_per_s": 0.0}
+        for thread in threads
+        for task in thread.standby_tasks
+    ]
 
 
 def _restore(numbers: Statistics, records_per_s: float) -> dict[str, Any]:

@@ -133,6 +133,24 @@ def _client() -> Iterator[MetricDefinition]:
     )
     yield gauge("alive-stream-threads", "Stream threads that run.")
     yield gauge("failed-stream-threads", "Stream threads that an error has ended.")
+    yield gauge(
+        "blocked-stream-threads",
+        "Stream threads that have not gone round their loop for 10 s. Not in Kafka.",
+    )
+    yield gauge(
+        "stalled-tasks", "Tasks that records wait for, and that took none for 60 s. Not in Kafka."
+    )
+    yield gauge(
+        "stalled-standby-tasks",
+        "Standbys that are behind, and have read nothing for 60 s. Not in Kafka.",
+    )
+    yield MetricDefinition(
+        CLIENT_GROUP,
+        "troubles-total",
+        "How often the watchdog found a thread, a task or a standby standing still. Not in Kafka.",
+        Unit.COUNT,
+        Kind.COUNTER,
+    )
     yield gauge("recording-level", "Level metrics are recorded at: 0 INFO, 1 DEBUG, 2 TRACE.")
     shared = "all RocksDB stores of the process together (Kafka: one store)"
     yield gauge(

@@ -214,7 +214,7 @@ def global_task_settings(config: StreamsConfig, settings: TaskSettings) -> TaskS
 
 
 def _operator_settings(config: StreamsConfig) -> OperatorSettings:
-    max_call_ms, key = max_poll_interval_ms(config.overrides), "max.poll.interval.ms"
+    max_call_ms, key = max_poll_interval_ms(config.overrides), "consumer.max.poll.interval.ms"
     if config.processing_guarantee.exactly_once and config.transaction_timeout_ms < max_call_ms:
         max_call_ms, key = config.transaction_timeout_ms, "producer.transaction.timeout.ms"
     return OperatorSettings(

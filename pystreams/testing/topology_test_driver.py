@@ -38,6 +38,7 @@ from pystreams.stores.contracts.key_value import StateStore, TimestampedKeyValue
 from pystreams.stores.contracts.session import SessionStore
 from pystreams.stores.contracts.versioned import VersionedKeyValueStore
 from pystreams.stores.contracts.window import TimestampedWindowStore
+from pystreams.testing.driver_moments import moments
 from pystreams.testing.driver_settings import driver_config, driver_task_settings
 from pystreams.testing.driver_stores import DriverStores, restore_stores
 from pystreams.testing.driver_topics import TestInputTopic, TestOutputTopic
@@ -188,13 +189,15 @@ class TopologyTestDriver:
     # ------------------------------------------------------------------ time, stores, end
 
     def advance_wall_clock_ms(self, advance_ms: int) -> None:
-        """Move the wall clock on (ms) and fire the punctuations that makes due."""
-        self._now_ms += advance_ms
-        for task in self._tasks:
-            task.time.now_ms = self._now_ms
-            task.punctuate_wall_clock(self._now_ms)
-            self._commit(task)
-        self._run()
+        """Move the wall clock on (ms): punctuations and retries are due that it makes due."""
+        for now_ms in moments(self._tasks, self._now_ms, advance_ms):
+            self._now_ms = now_ms
+            for task in self._tasks:
+                task.time.now_ms = self._now_ms
+                task.go_on()
+                task.punctuate_wall_clock(self._now_ms)
+                self._commit(task)
+            self._run()
 
     def get_state_store(self, name: str) -> Any:
         """Return a store by name, or None when the topology has none of that name.
@@ -362,10 +365,7 @@ class TopologyTestDriver:
             progress = False
             for task in self._tasks:
                 waits = task.unfinished or task.buffered_records()
-                if not waits or not task.ready(self._now_ms):
-                    continue
-                run = task.next_run(1)
-                if run is None:
+                if not waits or not task.ready(self._now_ms) or not (run := task.next_run(1)):
                     continue
                 task.process(run)
                 task.punctuate_stream_time()
@@ -374,8 +374,9 @@ class TopologyTestDriver:
 
     def _commit(self, task: StreamTask) -> None:
         task.settle()
-        self._capture_all(task.outputs())
-        task.post_commit()
+        if task.held.retry_at_ms is None:
+            self._capture_all(task.outputs())
+            task.post_commit()
 
     def _capture_all(self, outputs: Sequence[OutputBuffer]) -> None:
         for output in outputs:

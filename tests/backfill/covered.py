@@ -18,6 +18,7 @@ from pystreams import (
     ProcessorContext,
     PunctuationType,
     Record,
+    Retry,
     StoreEngine,
     Stores,
     StreamsBuilder,
@@ -329,7 +330,7 @@ def held_values() -> Topology:
         max_batch=7,
     )
     answered = scored.map_values_async(asked, max_in_flight=5)
-    answered.to("answers", **TEXT)
+    answered.map_values(str.strip, retry=Retry(on=OSError)).to("answers", **TEXT)
     again = answered.map_values_async(asked, max_in_flight=3).map_values_batch(lambda found: found)
     joined = again.group_by_key(**TEXT).reduce(lambda a, b: (a + b)[-200:], name="joined")
     joined.to_stream().to("joined", **TEXT)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pystreams.cli.commands.dlq import dlq
@@ -17,11 +20,21 @@ from pystreams.runtime.core.dead_letters import (
     HEADER_EXCEPTION,
     HEADER_MESSAGE,
     HEADER_OFFSET,
+    HEADER_OUTPUT_TOPIC,
+    HEADER_PARTITION,
     HEADER_TOPIC,
 )
+from pystreams.runtime.maintenance.redrive import HEADER_REDRIVE_ATTEMPT, HEADER_REDRIVE_ID
+from tests.broker.reading import read_all
+from tests.broker.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pystreams.broker import DevelopmentBroker
+
+FIRST_MS = int(time.time() * 1000) - 60_000
+"""Late enough for no topic to delete the records."""
 
 _numbers = itertools.count(1)
 
@@ -63,7 +76,7 @@ def test_causes_are_counted(queue: Queue) -> None:
 
     assert answer.exit_code == 0, answer.output
     _, *rows = [line.split() for line in answer.stdout.splitlines()]
-    assert sorted(rows) == [["orders", "KeyError", "1"], ["orders", "ValueError", "1"]]
+    assert sorted(rows) == [["orders", "KeyError", "1", "0"], ["orders", "ValueError", "1", "0"]]
 
 
 def test_dead_letters_are_shown_with_their_cause(queue: Queue) -> None:
@@ -86,3 +99,168 @@ def test_queue_that_does_not_exist_is_named(queue: Queue) -> None:
 
     assert answer.exit_code == 1
     assert "there is no topic 'none-such'" in answer.output
+
+
+class Source:
+    """A topic of two partitions, and a queue with letters of it: `total` 0, 1, 2, ..."""
+
+    def __init__(self, servers: str, letters: int) -> None:
+        number = next(_numbers)
+        self.servers = servers
+        self.topic = f"orders-{os.getpid()}-{number}"
+        self.queue = f"orders-dead-{os.getpid()}-{number}"
+        admin = AdminClient({"bootstrap.servers": servers})
+        for made in admin.create_topics(
+            [NewTopic(self.topic, 2), NewTopic(self.queue, 2)]
+        ).values():
+            made.result(30)
+        self.fail(range(letters))
+
+    def fail(self, totals: Iterable[int], **more: str) -> None:
+        """Write a letter for each record."""
+        producer = Producer({"bootstrap.servers": self.servers})
+        for total in totals:
+            told = {
+                "own": "1",
+                HEADER_EXCEPTION: "TimeoutError" if total % 2 else "ValueError",
+                HEADER_TOPIC: self.topic,
+                HEADER_PARTITION: str(total % 2),
+                HEADER_OFFSET: str(total),
+            } | more
+            headers = [(name, text.encode()) for name, text in told.items()]
+            value = json.dumps({"total": total}).encode()
+            producer.produce(
+                self.queue,
+                value,
+                b"k%d" % total,
+                total % 2,
+                timestamp=FIRST_MS + total,
+                headers=list(headers),
+            )
+        producer.flush(30)
+
+    def redrive(self, *arguments: str) -> str:
+        words = ["redrive", self.queue, *arguments, "-c", f"bootstrap.servers={self.servers}"]
+        answer = CliRunner().invoke(dlq, words)
+        assert answer.exit_code == 0, answer.output
+        return answer.stdout
+
+    def records(self) -> list[Message]:
+        return sorted(read_all(self.servers, self.topic), key=lambda record: record.timestamp()[1])
+
+    def totals(self) -> list[int]:
+        return [json.loads(record.value() or b"")["total"] for record in self.records()]
+
+
+def test_letters_go_back_as_the_records_they_were(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 3)
+
+    told = source.redrive()
+
+    assert told == f"Redrove 3 records to {source.topic}\n"
+    for number, record in enumerate(source.records()):
+        headers = dict(record.headers() or [])
+        assert (record.key(), record.partition()) == (b"k%d" % number, number % 2)
+        assert record.timestamp()[1] == FIRST_MS + number
+        assert headers == {
+            "own": b"1",
+            HEADER_REDRIVE_ID: f"{source.topic}-{number % 2}-{number}".encode(),
+            HEADER_REDRIVE_ATTEMPT: b"1",
+        }
+
+
+def test_each_letter_goes_back_once_whatever_was_meant_before(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 6)
+
+    assert "Would redrive 2 records" in source.redrive("--where", "data['total'] > 3", "--dry-run")
+    assert source.totals() == []
+    source.redrive("--where", "data['total'] > 3")
+    assert source.totals() == [4, 5]
+    assert "1 record: redriven before" in source.redrive("--exception", "TimeoutError")
+    assert source.totals() == [1, 3, 4, 5]
+    source.redrive()
+    assert source.totals() == [0, 1, 2, 3, 4, 5]
+    assert source.redrive() == "Redrove nothing\nLeft alone 6 records: redriven before\n"
+
+
+def test_a_record_that_fails_again_keeps_its_id_and_is_counted(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 0)
+    again = {HEADER_REDRIVE_ID: "orders-0-7", HEADER_REDRIVE_ATTEMPT: "1"}
+    source.fail([4], **again)
+    source.fail([6], **(again | {HEADER_REDRIVE_ATTEMPT: "2"}))
+
+    source.redrive("--where", "attempt < 2")
+
+    [record] = source.records()
+    headers = dict(record.headers() or [])
+    assert headers[HEADER_REDRIVE_ID] == b"orders-0-7"
+    assert headers[HEADER_REDRIVE_ATTEMPT] == b"2"
+
+
+def test_what_has_no_record_to_go_back_is_told_and_left(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 0)
+    source.fail([0], **{HEADER_OUTPUT_TOPIC: "out"})
+    source.fail([2], **{HEADER_OFFSET: "-1"})
+    source.fail([4], **{HEADER_TOPIC: "no-such-topic"})
+
+    told = source.redrive()
+
+    assert "Redrove nothing" in told
+    assert "1 record: a result that its topic refused" in told
+    assert "1 record: no source record" in told
+    assert "1 record: its topic no-such-topic does not exist" in told
+    assert source.totals() == []
+
+
+def test_marks_of_a_redrive_are_no_letters(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 2)
+    source.redrive("--exception", "ValueError")
+    listed, shown = (
+        CliRunner().invoke(
+            dlq, [command, source.queue, "-c", f"bootstrap.servers={source.servers}"]
+        )
+        for command in ("list", "show")
+    )
+
+    rows = sorted(line.split()[1:] for line in listed.stdout.splitlines()[1:])
+    assert rows == [["TimeoutError", "1", "0"], ["ValueError", "1", "1"]]
+    assert len(shown.stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [("total >", "no Python expression"), ("total > 3", "there is no 'total'")],
+)
+def test_a_condition_that_can_not_hold_is_wrong_usage(condition: str, told: str) -> None:
+    answer = CliRunner().invoke(dlq, ["redrive", "dead", "--where", condition])
+
+    assert answer.exit_code == 2
+    assert told in answer.output
+
+
+def test_a_condition_that_raises_says_with_which_letter(broker: DevelopmentBroker) -> None:
+    source = Source(broker.bootstrap_servers, 1)
+    words = ["redrive", source.queue, "--where", "data['sum'] > 3"]
+    answer = CliRunner().invoke(dlq, [*words, "-c", f"bootstrap.servers={source.servers}"])
+
+    assert answer.exit_code == 1
+    assert "raised KeyError" in answer.output
+    assert "partition 0 offset 0" in answer.output
+
+
+def test_a_redrive_that_is_killed_and_run_again_writes_each_letter_back_once(
+    broker: DevelopmentBroker,
+) -> None:
+    """Wherever the kill meets it; `simulation/test_redrive.py` kills at each step."""
+    source = Source(broker.bootstrap_servers, 4000)
+    words = [sys.executable, "-m", "pystreams", "dlq", "redrive", source.queue]
+    servers = f"bootstrap.servers={source.servers}"
+    with subprocess.Popen([*words, "-c", servers]) as killed:
+        wait_until(
+            lambda: killed.poll() is not None or bool(source.records()), "the first transaction"
+        )
+        killed.kill()
+
+    source.redrive()
+
+    assert source.totals() == list(range(4000))

@@ -128,11 +128,11 @@ def test_a_member_is_static_only_when_it_is_given_an_id() -> None:
     )
 
 
-def test_the_restore_consumer_notices_missing_offsets_and_is_in_no_group() -> None:
+def test_the_restore_consumer_notices_missing_offsets_and_needs_no_right_to_another_group() -> None:
     restore = clients.restore_consumer_config(config({"consumer.group.instance.id": "a"}))
 
     assert restore["auto.offset.reset"] == "error"
-    assert restore["group.id"] == "orders-restore"
+    assert restore["group.id"] == "orders"
     assert "group.instance.id" not in restore
     assert "group.protocol" not in restore
 
@@ -262,3 +262,13 @@ def test_keys_of_the_java_clients_are_refused_with_the_cure(key: str, cure: str)
 def test_numbers_of_the_clients_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"producer\.linger\.ms = '5s' is not a number"):
         config({"producer.linger.ms": "5s"})
+
+
+def test_a_mechanism_of_tokens_is_refused_that_nothing_would_get_one_for() -> None:
+    token = {"sasl.mechanism": "OAUTHBEARER", "security.protocol": "SASL_SSL"}
+
+    with pytest.raises(ConfigError, match=r"sasl\.oauthbearer\.method = oidc"):
+        config(token)
+
+    made = config({**token, "sasl.oauthbearer.method": "oidc"})
+    assert made.overrides["sasl.mechanism"] == "OAUTHBEARER"

@@ -128,6 +128,7 @@ def test_dashboard_answers_what_is_asked_at_night() -> None:
         "Longest commit",
         "Uncommitted",
         "Left to restore",
+        "Behind",
         "Partitions read by nobody",
     }
     assert all(panel["description"] for panel in panels())

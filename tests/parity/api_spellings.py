@@ -113,8 +113,6 @@ SPELLED: dict[str, str] = {
     "TestOutputTopic.readKeyValuesToList": "`TestOutputTopic.read_key_values`",
     "TestOutputTopic.readRecordsToList": "`TestOutputTopic.read_records`",
     "TestOutputTopic.readValuesToList": "`TestOutputTopic.read_values`",
-    "KafkaStreams.setUncaughtExceptionHandler": "`KafkaStreams.error`, and the exit code of "
-    "`pystreams run`",
     # Interactive queries: a request is one call, a query is made by its class.
     "StateQueryRequest.inStore": f"`store=` {_ASKING}",
     "InStore.withQuery": "the first argument of `KafkaStreams.query`",
@@ -164,7 +162,7 @@ SPELLED: dict[str, str] = {
 """Methods that do not follow the rules, and how to say them; names in backticks are checked."""
 
 _ACTIVE = (
-    "not needed: always so; there are no standby tasks, and a partition that restores or moves "
+    "not needed: always so; standby tasks are not asked, and a partition that restores or moves "
     "answers `FailureReason.NOT_ACTIVE`"
 )
 _REQUEST = "not needed: a request is the arguments of `KafkaStreams.query`, and no object"

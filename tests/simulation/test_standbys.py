@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,13 @@ from pystreams import (
     StateStoreError,
     StoreEngine,
     StreamsBuilder,
+    TaskId,
     TopicPartition,
     Topology,
     serdes,
 )
+from pystreams.errors import TaskLockedError
+from pystreams.runtime.maintenance.group_status import group_status
 from pystreams.testing.simulation import SimulatedDisk, SimulatedProcess
 from pystreams.testing.simulation.clients import SimulatedClients
 from pystreams.testing.simulation.consumers import SimulatedRestoreConsumer
@@ -409,3 +413,99 @@ def test_a_standby_that_fails_ends_no_thread(tmp_path: Path) -> None:
 
     assert standbys(second) == ["0_0"], "it is tried again"
     check_disk(app, second)
+
+
+def test_status_tells_what_members_keep_warm(tmp_path: Path) -> None:
+    app = application(tmp_path)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(8))
+    settle(app, first, second)
+
+    def status(replicas: int) -> list[list[str]]:
+        admin, restorer = first.clients.admin(), first.clients.restore_consumer
+        told = group_status(
+            "app", admin, lambda: restorer("status"), app.clock.now_ms(), first.plan, replicas
+        )
+        return [list(map(str, told.standbys[member.member_id])) for member in told.members]
+
+    assert status(1) == [standbys(first), standbys(second)] == [["0_2", "0_3"], ["0_0", "0_1"]]
+    assert status(0) == [[], []]
+
+
+def test_a_changelog_that_is_created_again_is_noticed(tmp_path: Path) -> None:
+    app = application(tmp_path, partitions=2)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    wait(app, first, second, ms=2 * LOOK_MS)
+    assert standbys(second) == ["0_0"]
+    app.broker.delete_topic("app-counts-changelog")
+    app.broker.create_topic("app-counts-changelog", 2)
+    log = app.broker.log(TopicPartition("app-counts-changelog", 0))
+    log.append([(b"other", b"\0" * 7 + b"\7", 0, ())] * 40)
+    wait(app, first, second, ms=2 * LOOK_MS)
+    held = [files.data for task_id, _, files in second.disk.stores() if str(task_id) == "0_0"]
+
+    assert standbys(second) == ["0_0"]
+    assert [list(data) for data in held] == [[b"other"]]
+
+
+def test_what_the_thread_runs_itself_is_not_kept_warm_though_the_group_seems_to_say_so(
+    tmp_path: Path,
+) -> None:
+    """What the broker says of a group may be of a moment ago."""
+    app = application(tmp_path, partitions=2)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    group = app.broker.group.describe()
+    here, there = sorted(group.members, key=lambda member: member.client_id)
+    swapped = replace(
+        group,
+        members=(
+            replace(here, partitions=there.partitions),
+            replace(there, partitions=here.partitions),
+        ),
+    )
+    running = running_tasks(first)
+    first.threads[0]._manager.standbys.place(swapped, here.member_id)
+    step(first, times=10)
+    app.feed(*keys(20))
+    app.run_until_processed(first, second)
+
+    with pytest.raises(TaskLockedError):
+        first.disk.lock(TaskId(0, 0), "somebody else")
+    assert not set(standbys(first)) & set(running)
+    assert running_tasks(first) == running
+    check_outputs(app, 2)
+
+
+def test_the_loop_rests_again_when_what_it_read_for_others_is_its_own(tmp_path: Path) -> None:
+    """While a standby has more to read the loop does not wait for input."""
+    app = application(tmp_path)
+    first, second = app.process("p0"), app.process("p1")
+    first.start()
+    second.start()
+    app.feed(*keys(20))
+    settle(app, first, second)
+    caught_up(app, first, second)
+    kept = second.threads[0]._manager.standbys
+    app.feed(*keys(20))
+    wait(app, first, ms=500)
+    app.broker.settle()
+    for _ in range(20):
+        step(second)
+        if kept.catching_up:
+            break
+    assert kept.catching_up
+    first.stop()
+    step(second, times=40)
+
+    assert len(running_tasks(second)) == 4
+    assert not kept.catching_up

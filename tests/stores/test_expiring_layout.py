@@ -9,6 +9,7 @@ import pytest
 
 from pystreams import IsolationLevel, StateStoreCorruptedError, StoreEngine, ValueAndTimestamp
 from pystreams.stores.kinds.expiring.kind import expiring
+from pystreams.stores.kinds.expiring.layout import INDEX, ROW, indexed_key, indexed_time
 from tests.stores.support import CHANGELOG, Home, spec_of
 
 TTL_MS = 100
@@ -33,6 +34,48 @@ def test_rows_and_their_index_have_these_bytes(tmp_path: Path, *, timestamped: b
     }
     assert home.logged() == [(b"a", LONG_5, 50)]
     assert list(store.changelog_records()) == [(b"a", LONG_5, 50, ())]
+    store.close()
+
+
+@pytest.mark.parametrize("engine", StoreEngine)
+def test_a_row_that_is_written_over_keeps_its_entry_until_that_is_due(
+    engine: StoreEngine, tmp_path: Path
+) -> None:
+    """However often a row is read and written, the index does not grow."""
+    store = Home(tmp_path).open(expiring(spec_of(engine, timestamped=True), TTL_MS))
+
+    def entries() -> list[tuple[int, bytes]]:
+        stored = store._buffer.range(INDEX, ROW)
+        return [(indexed_time(entry), indexed_key(entry)) for entry, _ in stored]
+
+    for offset, timestamp in enumerate(range(50, 151, 10)):
+        store.get("a")
+        store.put_with_timestamp("a", 1, timestamp)
+        store.commit({CHANGELOG: offset})
+    assert entries() == [(50, b"a")]
+
+    store.put_with_timestamp("b", 2, 151)
+    assert entries() == [(150, b"a"), (151, b"b")]
+    store.close()
+
+
+@pytest.mark.parametrize("engine", StoreEngine)
+def test_rows_leave_in_the_order_of_their_last_timestamps(
+    engine: StoreEngine, tmp_path: Path
+) -> None:
+    """Wherever their entries are: a's is before b's and c's until it is due."""
+    store = Home(tmp_path).open(expiring(spec_of(engine, timestamped=True), TTL_MS))
+    left: list[str] = []
+    store.rows.on_expiry = lambda _: left.extend(key for key, _ in store.leave())
+    for key, timestamp in [("a", 0), ("b", 10), ("c", 20), ("a", 15), ("b", 5)]:
+        store.get(key)
+        store.put_with_timestamp(key, 1, timestamp)
+    store.commit({CHANGELOG: 0})
+
+    store.put_with_timestamp("late", 1, 1000)
+    assert left == ["b", "a", "c"]
+    assert [key for key, _ in store.all()] == ["late"]
+    assert [indexed_key(entry) for entry, _ in store._buffer.range(INDEX, ROW)] == [b"late"]
     store.close()
 
 

@@ -22,6 +22,7 @@ from pystreams import (
     Produced,
     Record,
     Repartitioned,
+    Retry,
     SessionWindows,
     SlidingWindows,
     Stores,

@@ -15,6 +15,7 @@ Kafka commit to wait for. Nothing here knows of Spark.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -55,6 +56,7 @@ class HistoryTaskSettings:
         cache_max_bytes: What record caches may hold back.
         now_ms: The wall-clock time of the whole backfill (ms).
         run_records: How many records are processed between two looks at what has piled up.
+        wait: Waits so many seconds, before a record is tried again.
     """
 
     task: TaskSettings
@@ -63,6 +65,7 @@ class HistoryTaskSettings:
     cache_max_bytes: int
     now_ms: int
     run_records: int = 1000
+    wait: Callable[[float], None] = time.sleep
 
 
 class HistoryTask:
@@ -159,7 +162,7 @@ class HistoryTask:
                 return
             self._unchecked += task.process(run) or self._settings.run_records
             if len(task.held) and (self._turns.writes or task.held.full):
-                task.settle()
+                self._settle()
             task.punctuate_stream_time()
             if self._turns.writes:
                 self._turns.mark(task.outputs(), task.time.stream_time)
@@ -247,9 +250,24 @@ class HistoryTask:
 
     def _flush_caches(self) -> None:
         """Let caches forward what they hold back, now."""
-        self._task.settle()
+        self._settle()
         if self._turns.writes:
             self._turns.mark(self._task.outputs(), self._task.time.stream_time)
+
+    def _settle(self) -> None:
+        """Let go all that operators hold back; what is to be tried again is waited for.
+
+        To the task just the waits pass: what the user's code sees of the time is the same in each
+        run of the backfill.
+        """
+        task, task_time = self._task, self._task.time
+        task.settle()
+        while (retry_at_ms := task.held.retry_at_ms) is not None:
+            self._settings.wait(max(retry_at_ms - task_time.now_ms, 0) / 1000)
+            task_time.now_ms = max(retry_at_ms, task_time.now_ms)
+            task.go_on()
+            task.settle()
+        task_time.now_ms = self._settings.now_ms
 
     def _forget_logged(self) -> None:
         """Number the changelog records, and drop them: the state at the end is given as a whole."""

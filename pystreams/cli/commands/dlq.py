@@ -1,4 +1,4 @@
-"""`pystreams dlq`: look into a dead letter queue."""
+"""`pystreams dlq`: look into a dead letter queue, and write its records back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ import click
 from pystreams.cli.application.configuration import configuration_of
 from pystreams.cli.errors import streams_errors_as_exit_codes
 from pystreams.cli.options.groups import ApplicationOptions, application_options, grouped
+from pystreams.cli.options.letter_conditions import NAMES, LetterCondition, condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pystreams.config import StreamsConfig
     from pystreams.record import ConsumedMessage
+    from pystreams.runtime.adapters.client_factory import ConfluentClients
+    from pystreams.runtime.maintenance.redrive import QueueReader, Redriven
+
+_NAME = "pystreams-dlq"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +54,11 @@ _wanted = grouped(
 
 @click.group()
 def dlq() -> None:
-    """Look into a dead letter queue: errors.dead.letter.queue.topic.name.
+    """Look into a dead letter queue, or redrive it: errors.dead.letter.queue.topic.name.
 
     Brokers are named as in `pystreams run`: -c bootstrap.servers=HOST:PORT, the environment
     (PYSTREAMS_BOOTSTRAP_SERVERS), a file (--config), or --dev. Queues that Kafka Streams has
-    written are read, too. What is read is what is committed; nothing is changed.
+    written are read, too. What is read is what is committed. Only redrive writes.
 
     \b
     Exit codes:
@@ -74,6 +78,8 @@ def dlq() -> None:
 def list_causes(queue: str, *, wanted: Wanted, application: ApplicationOptions) -> None:
     """Count the dead letters of QUEUE by the topic they came from and by exception.
 
+    Of these, how many were redriven.
+
     \b
     Examples:
       pystreams dlq list orders-dead --dev
@@ -82,11 +88,19 @@ def list_causes(queue: str, *, wanted: Wanted, application: ApplicationOptions) 
     from pystreams.cli.display.tables import show_table
 
     counted: Counter[tuple[str, str]] = Counter()
+    redriven: Counter[tuple[str, str]] = Counter()
     with streams_errors_as_exit_codes():
-        for _, headers in _letters(application, queue, wanted):
-            counted[headers["topic"], headers["exception"]] += 1
-    rows = [(topic, exception, f"{count:,}") for (topic, exception), count in counted.most_common()]
-    show_table(("topic", "exception", "records"), rows, right=("records",))
+        reader = _reader(queue, _clients(application))
+        done = reader.redriven()
+        for message, headers in _letters(reader, wanted):
+            cause = headers["topic"], headers["exception"]
+            counted[cause] += 1
+            redriven[cause] += message.offset() in done.get(message.partition() or 0, ())
+    rows = [
+        (*cause, f"{count:,}", f"{redriven[cause]:,}") for cause, count in counted.most_common()
+    ]
+    columns = ("topic", "exception", "records", "redriven")
+    show_table(columns, rows, right=("records", "redriven"))
 
 
 @dlq.command()
@@ -105,10 +119,86 @@ def show(queue: str, *, wanted: Wanted, limit: int | None, application: Applicat
       pystreams dlq show orders-dead --exception ZeroDivisionError --dev
     """
     with streams_errors_as_exit_codes():
-        for number, (message, headers) in enumerate(_letters(application, queue, wanted), 1):
+        letters = _letters(_reader(queue, _clients(application)), wanted)
+        for number, (message, headers) in enumerate(letters, 1):
             sys.stdout.write(_line(message, headers) + "\n")
             if number == limit:
                 return
+
+
+@dlq.command()
+@click.argument("queue")
+@_wanted
+@click.option(
+    "--where",
+    metavar="EXPR",
+    callback=condition_of,
+    help=f"Only where this Python expression holds, of {NAMES}.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing; tell what would be written.")
+@application_options
+def redrive(
+    queue: str,
+    *,
+    wanted: Wanted,
+    where: LetterCondition | None,
+    dry_run: bool,
+    application: ApplicationOptions,
+) -> None:
+    """Write the records of QUEUE's dead letters back to the topics they came from, once.
+
+    To the partition they were in, with their key, value, timestamp and headers. Each letter is
+    written back once, whoever runs this and however often: killed in the middle, it is run again.
+    A record that fails again is a new letter.
+
+    In EXPR, `data` is the value as JSON, None if it is none; `attempt` how often the record was
+    redriven before.
+
+    \b
+    Examples:
+      pystreams dlq redrive orders-dead --exception TimeoutError --dry-run --dev
+      pystreams dlq redrive orders-dead --where "data and data['total'] > 3" --dev
+      pystreams dlq redrive orders-dead --where "attempt < 3" -c bootstrap.servers=kafka:9092
+    """
+    from pystreams.kernel.clock import SystemClock
+    from pystreams.runtime.maintenance import redrive as redriving
+
+    def is_meant(message: ConsumedMessage) -> bool:
+        cause = _cause(message)
+        return wanted.has(cause) and (where is None or where.holds(message, cause))
+
+    with streams_errors_as_exit_codes():
+        clients = _clients(application)
+        producer = None if dry_run else clients.producer(_NAME, f"pystreams-redrive-{queue}")
+        try:
+            done = redriving.redrive(
+                queue,
+                clients.admin(),
+                lambda: clients.history_consumer(_NAME),
+                producer,
+                is_meant,
+                SystemClock().now_ms(),
+            )
+        finally:
+            if producer is not None:
+                producer.close()
+    _tell(done, "Would redrive" if dry_run else "Redrove")
+
+
+def _tell(done: Redriven, did: str) -> None:
+    """Say what came of a redrive."""
+    for topic, count in done.written.most_common():
+        click.echo(f"{did} {_records(count)} to {topic}")
+    if not done.written:
+        click.echo(f"{did} nothing")
+    if done.before:
+        click.echo(f"Left alone {_records(done.before)}: redriven before")
+    for reason, count in done.left.most_common():
+        click.echo(f"Left alone {_records(count)}: {reason}")
+
+
+def _records(count: int) -> str:
+    return f"{count:,} {'record' if count == 1 else 'records'}"
 
 
 def _line(message: ConsumedMessage, cause: dict[str, str]) -> str:
@@ -144,39 +234,24 @@ def _cause(message: ConsumedMessage) -> dict[str, str]:
 
 
 def _letters(
-    options: ApplicationOptions, queue: str, wanted: Wanted
+    reader: QueueReader, wanted: Wanted
 ) -> Iterator[tuple[ConsumedMessage, dict[str, str]]]:
     """Give the dead letters that a queue holds now, with their causes."""
-    from pystreams.config import Source
-
-    # Names the client alone: no application is at work.
-    name = "pystreams-dlq"
-    config = configuration_of(options, name, Source("", {"application.id": name}))
-    for message in _messages(config, queue):
+    for message in reader.letters():
         cause = _cause(message)
         if wanted.has(cause):
             yield message, cause
 
 
-def _messages(config: StreamsConfig, topic: str) -> Iterator[ConsumedMessage]:
-    from pystreams.errors import StreamsError
-    from pystreams.ids import TopicPartition
+def _clients(options: ApplicationOptions) -> ConfluentClients:
+    from pystreams.config import Source
     from pystreams.runtime.adapters.client_factory import ConfluentClients
-    from pystreams.runtime.maintenance.topic_records import records_of
 
-    clients = ConfluentClients(config)
-    admin = clients.admin()
-    count = admin.partition_counts().get(topic)
-    if count is None:
-        raise StreamsError(
-            f"there is no topic {topic!r}: `pystreams topics list` names all, and the queue of an "
-            "application is its errors.dead.letter.queue.topic.name"
-        )
-    ranges = admin.offset_ranges([TopicPartition(topic, number) for number in range(count)])
-    starts = {partition: held.beginning for partition, held in ranges.items()}
-    ends = {partition: held.end for partition, held in ranges.items()}
-    consumer = clients.history_consumer("pystreams-dlq")
-    try:
-        yield from records_of(consumer, starts, ends)
-    finally:
-        consumer.close()
+    # Names the client alone: no application is at work.
+    return ConfluentClients(configuration_of(options, _NAME, Source("", {"application.id": _NAME})))
+
+
+def _reader(queue: str, clients: ConfluentClients) -> QueueReader:
+    from pystreams.runtime.maintenance.redrive import QueueReader
+
+    return QueueReader(queue, clients.admin(), lambda: clients.history_consumer(_NAME))

@@ -17,6 +17,7 @@ from pystreams.cli.options.groups import ApplicationOptions, application_options
 
 if TYPE_CHECKING:
     from pystreams.ids import TopicPartition
+    from pystreams.runtime.cluster.group_description import GroupMember
     from pystreams.runtime.maintenance.group_status import GroupStatus, PartitionStatus
     from pystreams.topology.plan.topology_plan import TopologyPlan
 
@@ -44,7 +45,8 @@ def status(
 
     It asks the broker, and changes nothing. Lag is what is not committed yet; in seconds it is how
     long ago the oldest such record was written, by its timestamp. Members that have died are listed
-    until their session ends.
+    until their session ends. With --topology, and num.standby.replicas set in the configuration, it
+    says which tasks members keep warm for others.
 
     \b
     Exit codes:
@@ -73,13 +75,15 @@ def status(
             loaded = load_topology(reference)
             plan = TopologyPlan(loaded.topology, group)
             own = {**loaded.config, **own}
-        clients = ConfluentClients(configuration_of(application, group, Source("", own)))
+        config = configuration_of(application, group, Source("", own))
+        clients = ConfluentClients(config)
         found = group_status(
             group,
             clients.admin(),
             lambda: clients.history_consumer(f"{group}-status"),
             SystemClock().now_ms(),
             plan,
+            config.num_standby_replicas,
         )
     if not found.members and not found.partitions:
         click.echo(
@@ -106,8 +110,12 @@ def _show(group: str, found: GroupStatus, plan: TopologyPlan | None) -> None:
         rows = []
         for member in found.members:
             tasks = _tasks(member.partitions, plan)
-            rows.append((member.client_id, member.host, str(len(member.partitions)), tasks))
-        show_table(("member", "host", "partitions", "tasks"), rows, right=("partitions",))
+            row = [member.client_id, member.host, str(len(member.partitions)), tasks]
+            if any(found.standbys.values()):
+                row.append(_kept(member, found))
+            rows.append(row)
+        titles = ("member", "host", "partitions", "tasks", "standbys")[: len(rows[0])]
+        show_table(titles, rows, right=("partitions",))
         click.echo()
     columns = ("partition", "task", "committed", "lag", "waiting", "read by")
     show_table(
@@ -139,6 +147,7 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
                 "host": member.host,
                 "partitions": sorted(map(str, member.partitions)),
                 "another_topology": member in found.strangers,
+                "standby_tasks": list(map(str, found.standbys.get(member.member_id, ()))),
             }
             for member in found.members
         ],
@@ -155,6 +164,10 @@ def _as_dict(group: str, found: GroupStatus, plan: TopologyPlan | None) -> dict[
             for partition in found.partitions
         ],
     }
+
+
+def _kept(member: GroupMember, found: GroupStatus) -> str:
+    return ", ".join(map(str, found.standbys.get(member.member_id, ()))) or "-"
 
 
 def _task(partition: TopicPartition, plan: TopologyPlan | None) -> str:

@@ -2,6 +2,9 @@
 
 One loop a process: clients that the user's code makes in the first call, such as an HTTP session,
 serve all later ones. It begins with the first call.
+
+A call that does not await what it waits for stands in the way of all others, and no time-out ends
+it. It is told where the loop stands, once a minute at most.
 """
 
 from __future__ import annotations
@@ -9,11 +12,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
+import traceback
 
+from pystreams.kernel.loggers import get_logger
 from pystreams.topology.contracts.held_records import Call, CallLimits
 
 _STOP_S = 5.0
+_BLOCKED_S = 1.0
+"""A loop that does not react for so long is blocked."""
+_TELL_EVERY_S = 60.0
+_FRAMES = 5
+
+_log = get_logger("pystreams.processing")
 
 
 class EventLoop:
@@ -23,6 +35,7 @@ class EventLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._told_s = -_TELL_EVERY_S
 
     def calls(self) -> EventLoopCalls:
         """Return what makes the calls of one task."""
@@ -38,6 +51,32 @@ class EventLoop:
                 )
                 self._thread.start()
             return self._loop
+
+    def reacts(self) -> bool:
+        """Return whether the loop does anything for us; tells where it stands if not."""
+        reacted = threading.Event()
+        self.running().call_soon_threadsafe(reacted.set)
+        if not reacted.wait(_BLOCKED_S):
+            self.tell_blocked(_BLOCKED_S)
+        return reacted.is_set()
+
+    def tell_blocked(self, blocked_s: float) -> None:
+        """Tell that calls have waited for others to let the loop go on, now and then."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if loop is None or thread is None or loop.time() < self._told_s + _TELL_EVERY_S:
+                return
+            self._told_s = loop.time()
+        frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented
+        in_loop = thread is threading.current_thread()
+        where = [] if in_loop else traceback.format_stack(frame, _FRAMES)
+        _log.warning(
+            "a call blocks the event loop that all calls of map_values_async share; no time-out "
+            "ends it: await what it waits for, or let a thread do it "
+            "(await asyncio.to_thread(...))",
+            blocked_s=round(blocked_s, 1),
+            at="".join(where) or "a call that has gone on since",
+        )
 
     def close(self) -> None:
         """Cancel what is under way and end the thread; a loop that is blocked is left behind."""
@@ -68,11 +107,15 @@ class EventLoopCalls:
 
     def begin(self, call: Call, limits: CallLimits) -> None:
         """See `AsyncCalls`."""
-        self._loop.running().call_soon_threadsafe(self._start, call, limits)
+        loop = self._loop.running()
+        loop.call_soon_threadsafe(self._start, call, limits, loop.time())
 
     def wait(self, timeout_s: float) -> bool:
         """See `AsyncCalls`."""
-        ended = self._ended.wait(timeout_s)
+        left_s = timeout_s
+        while not (ended := self._ended.wait(min(left_s, _BLOCKED_S))) and left_s > _BLOCKED_S:
+            left_s -= _BLOCKED_S if self._loop.reacts() else 2 * _BLOCKED_S
+            left_s = max(left_s, 0.0)
         self._ended.clear()
         return ended
 
@@ -80,8 +123,11 @@ class EventLoopCalls:
         """See `AsyncCalls`."""
         self._loop.running().call_soon_threadsafe(self._cancel)
 
-    def _start(self, call: Call, limits: CallLimits) -> None:
-        task = asyncio.get_running_loop().create_task(make_call(call, limits))
+    def _start(self, call: Call, limits: CallLimits, asked_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        if (blocked_s := loop.time() - asked_s) > _BLOCKED_S:
+            self._loop.tell_blocked(blocked_s)
+        task = loop.create_task(make_call(call, limits))
         self._tasks.add(task)
         task.add_done_callback(lambda task: self._end(task, call))
 

@@ -257,7 +257,8 @@ class StateDirectory:
     # ------------------------------------------------------------------ inside
 
     def _make(self) -> None:
-        self.directory.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+        self.directory.parent.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+        self.directory.mkdir(_DIRECTORY_MODE, exist_ok=True)
 
     def _take_slot(self) -> tuple[int, FileLock]:
         for slot in range(_SLOTS_MAX):

@@ -55,8 +55,8 @@ class StreamsMetadata:
         host_info: Where it answers.
         state_store_names: The stores of its tasks.
         topic_partitions: What its tasks read.
-        standby_state_store_names: Stores it keeps for others: none yet.
-        standby_topic_partitions: What the tasks of these read.
+        standby_state_store_names: Empty: standby tasks are not asked.
+        standby_topic_partitions: Empty, too.
     """
 
     host_info: HostInfo
@@ -73,7 +73,7 @@ class KeyQueryMetadata:
     Attributes:
         active_host: Where the instance answers that processes it; None if nobody has it right now,
             or who has it does not say where it answers.
-        standby_hosts: Who keeps a copy: nobody yet.
+        standby_hosts: Empty: standby tasks are not asked.
         partition: The key's partition of the store; -1 for a global store, which is everywhere.
     """
 

@@ -1,7 +1,7 @@
 """Dead letters: failed records with their bytes, and with headers that tell why they failed.
 
 Spec: KIP-1034. Source: Kafka Streams' `ExceptionHandlerUtils`. The headers are Kafka's by name and
-form; `HEADER_OUTPUT_TOPIC` is ours.
+form; `HEADER_OUTPUT_TOPIC` and `HEADER_ATTEMPTS` are ours.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ HEADER_PARTITION = "__streams.errors.partition"
 HEADER_OFFSET = "__streams.errors.offset"
 HEADER_OUTPUT_TOPIC = "__pystreams.errors.output.topic"
 """Of a record that its topic has refused: that topic. Key and value are those it was to take."""
+HEADER_ATTEMPTS = "__pystreams.errors.attempts"
+"""How often the user's function was called with it, if that was more than once."""
 
 ERROR_HEADERS = frozenset(
     {
@@ -31,6 +33,7 @@ ERROR_HEADERS = frozenset(
         HEADER_PARTITION,
         HEADER_OFFSET,
         HEADER_OUTPUT_TOPIC,
+        HEADER_ATTEMPTS,
     }
 )
 """The headers that a dead letter has beside those of the record."""
@@ -70,13 +73,15 @@ def dead_letter_record(context: ErrorContext, error: Exception, topic: str) -> D
         topic: The queue.
     """
     output = context.output_topic
-    refused: Headers = () if output is None else ((HEADER_OUTPUT_TOPIC, output.encode()),)
+    ours: Headers = () if output is None else ((HEADER_OUTPUT_TOPIC, output.encode()),)
+    if context.attempts > 1:
+        ours = (*ours, (HEADER_ATTEMPTS, b"%d" % context.attempts))
     return DeadLetterRecord(
         topic,
         context.key,
         context.value,
         max(context.timestamp or 0, 0),
-        (*context.headers, *_headers(context, error), *refused),
+        (*context.headers, *_headers(context, error), *ours),
     )
 
 

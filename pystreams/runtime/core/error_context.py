@@ -32,6 +32,7 @@ class ErrorContext:
         output_partition: The partition it was going to, or None.
         made_of: The input a refused record was made of: the one record, or ranges of which one is
             it, as records are sent a run at a time.
+        attempts: How often the user's function was called with it.
 
     Differs from Kafka, which says of a record refused by the broker what its task was processing
     when the answer came.
@@ -50,6 +51,7 @@ class ErrorContext:
     output_topic: str | None = None
     output_partition: int | None = None
     made_of: tuple[InputRange, ...] = ()
+    attempts: int = 1
 
     @classmethod
     def of(cls, stage: str, task_id: TaskId, node: str, message: ConsumedMessage) -> Self:

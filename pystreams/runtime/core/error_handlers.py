@@ -156,6 +156,11 @@ def ask(handler: ErrorHandler, context: ErrorContext, error: Exception) -> Error
         ) from raised
 
 
+def in_attempts(attempts: int) -> str:
+    """Return how often it was tried, in words; nothing if once."""
+    return "" if attempts == 1 else f" in {attempts} attempts"
+
+
 def where(context: ErrorContext) -> str:
     """Return on what it failed, in words."""
     if context.output_topic is not None:

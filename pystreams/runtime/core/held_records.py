@@ -8,11 +8,17 @@ from pystreams.topology.contracts.held_records import HoldsRecords
 
 
 class HeldRecords:
-    """All that hold records back in a task, those upstream first."""
+    """All that hold records back in a task, those upstream first.
 
-    __slots__ = ("_holders", "_measure", "_observe")
+    Attributes:
+        commit_put_off: A commit is due that waits for a record to be tried again: nothing more is
+            processed before it.
+    """
+
+    __slots__ = ("_holders", "_measure", "_observe", "commit_put_off")
 
     def __init__(self) -> None:
+        self.commit_put_off = False
         self._holders: list[HoldsRecords] = []
         self._measure: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._observe: Callable[[int, int], None] = lambda _records, _bytes: None
@@ -44,7 +50,18 @@ class HeldRecords:
     @property
     def full(self) -> bool:
         """Whether the task is to process no more before something has gone on."""
-        return any(holder.full for holder in self._holders)
+        return self.commit_put_off or any(holder.full for holder in self._holders)
+
+    @property
+    def retry_at_ms(self) -> int | None:
+        """When a record is next tried again, on the wall clock (ms); None without any."""
+        times_ms = [holder.retry_at_ms for holder in self._holders]
+        return min((at_ms for at_ms in times_ms if at_ms is not None), default=None)
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Whether something waits that goes on at any time."""
+        return any(len(holder) and holder.retry_at_ms is None for holder in self._holders)
 
     def go_on(self) -> None:
         """Send on what need not wait any longer; what that brings further down goes on too."""
@@ -52,7 +69,7 @@ class HeldRecords:
             self._let_go(lambda holder: holder.go_on())
 
     def settle(self) -> None:
-        """Send on everything, waiting for it."""
+        """Send on everything, waiting for it; but not for a time."""
         self._let_go(lambda holder: holder.settle())
 
     def discard(self) -> None:

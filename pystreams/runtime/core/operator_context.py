@@ -7,6 +7,7 @@ life is left over. It implements `TaskContext` of the topology.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,13 @@ from pystreams.runtime.core.committed_numbers import CommittedNumbers
 from pystreams.runtime.core.dead_letters import DeadLetterRecord
 from pystreams.runtime.core.drop_warnings import DropWarnings
 from pystreams.runtime.core.error_context import ErrorContext
-from pystreams.runtime.core.error_handlers import ErrorHandler, ErrorResponse, ask, where
+from pystreams.runtime.core.error_handlers import (
+    ErrorHandler,
+    ErrorResponse,
+    ask,
+    in_attempts,
+    where,
+)
 from pystreams.runtime.core.held_records import HeldRecords
 from pystreams.runtime.core.idle_input import IdleInput
 from pystreams.runtime.core.punctuation import PunctuationQueue, Schedule
@@ -68,6 +75,7 @@ class OperatorContext:
         unfinished: What operators have left for later.
         held: What operators hold back.
         async_calls: Makes asynchronous calls.
+        present_ms: Tells the wall clock's time (ms).
         commit_requested: A processor asked for a commit.
         dropped_records: Records dropped so far: by an operation's semantics or by a handler.
     """
@@ -102,6 +110,7 @@ class OperatorContext:
         self.hold_records = self.held.add
         self.async_calls = settings.async_calls()
         self.end_run = end_run
+        self.present_ms = settings.present_ms or (lambda: time.now_ms)
         self.commit_requested = False
         self.dropped_records = 0
         self._drop_warnings = DropWarnings(task_id, record, time)
@@ -244,18 +253,18 @@ class OperatorContext:
         """Return the serde given, else the configured default."""
         return _serde_or_raise(serde, self._environment.default_value_serde, "value", node)
 
-    def report_error(self, error: Exception, node: str) -> None:
+    def report_error(self, error: Exception, node: str, attempts: int = 1) -> None:
         """Give what went wrong with a record at a node to the processing handler."""
         if not _is_about_the_record(error):
             raise error
-        context = self._error_context("processing", node)
+        context = replace(self._error_context("processing", node), attempts=attempts)
         if self._drops(self._settings.processing_handler, context, error):
             return
         call = self._plan.topology.call_of(node)
         declared = call.told() if isinstance(error, SerializationError) else ""
         message = (
-            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__} on "
-            f"{where(context)}: {error}; fix the code, or set "
+            f"task {self.task_id}: processor {node!r}{declared} raised {type(error).__name__}"
+            f"{in_attempts(attempts)} on {where(context)}: {error}; fix the code, or set "
             "processing.exception.handler=continue to skip such records"
         )
         raise ProcessingError(

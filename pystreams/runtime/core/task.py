@@ -324,9 +324,9 @@ class StreamTask:
 
     @tells_damage
     def settle(self) -> None:
-        """Flush caches and let go all that operators hold back, waiting for answers."""
+        """Flush caches, let go what operators hold back, wait for answers; not for a retry."""
         self.flush_caches()
-        while self.held:
+        while self.held and self.held.retry_at_ms is None:
             self.held.settle()
             self.flush_caches()
 

@@ -30,6 +30,7 @@ class TaskSettings:
         read_to_end: Asks the broker whether it holds nothing of some partitions beyond what was
             polled; False if it does not say.
         operators: What operators need of the configuration.
+        present_ms: Tells the wall clock's time (ms); None where it moves with the task's alone.
         async_calls: Makes the asynchronous calls of a task.
         topic_entries: Returns what is committed with the offsets of a topic (`topic_ids`).
         global_stores: Those of the process.
@@ -46,6 +47,7 @@ class TaskSettings:
     num_partitions: Callable[[str], int]
     read_to_end: Callable[[Sequence[TopicPartition]], bool] = lambda _: True
     operators: OperatorSettings = field(default_factory=OperatorSettings)
+    present_ms: Callable[[], int] | None = None
     async_calls: Callable[[], AsyncCalls]
     topic_entries: Callable[[str], bytes] = lambda _: b""
     global_stores: GlobalStores = field(default_factory=GlobalStores)

@@ -52,11 +52,17 @@ class InputFlow:
                     self._consumer().pause([partition])
                     self._paused.add(partition)
 
-    def poll_timeout_s(self, pace: Pace) -> float:
-        """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`."""
+    def poll_timeout_s(self, pace: Pace, now_ms: int) -> float:
+        """Return how long poll may wait: not past the next commit, nor `max.task.idle.ms`.
+
+        Nor past the next try of a record, `now_ms` being the wall clock's time (ms).
+        """
         timeout_ms = min(self._settings.poll_ms, pace.until_commit_ms() + 1)
-        if self._manager.active.awaiting():
-            timeout_ms = min(timeout_ms, _ANSWERS_MS)
+        for task in self._manager.active.awaiting():
+            if task.held.awaits_answers:
+                timeout_ms = min(timeout_ms, _ANSWERS_MS)
+            if (retry_at_ms := task.held.retry_at_ms) is not None:
+                timeout_ms = min(timeout_ms, max(retry_at_ms - now_ms, 0))
         idle_ms = self._settings.max_task_idle_ms
         if idle_ms > 0 and any(task.buffered_records() for task in self._manager.active.in_turn()):
             timeout_ms = min(timeout_ms, idle_ms)

@@ -166,6 +166,7 @@ class StreamThread:
             max_poll_interval_ms=self._settings.membership.max_poll_interval_ms,
             active_tasks=self._report.tasks(),
             standby_tasks=self._report.standby_tasks(),
+            at_work=self._report.at_work(),
         )
 
     def metrics(self) -> Metrics:
@@ -208,9 +209,8 @@ class StreamThread:
         paused = self._parts.paused.is_set()
         busy = not paused and any(task.ready(now_ms) for task in self._manager.active.in_turn())
         moving = self._restorer.active or self._manager.standbys.catching_up
-        timeout_s = (
-            0.0 if busy or (moving and not paused) else self._input.poll_timeout_s(self._pace)
-        )
+        at_once = busy or (moving and not paused)
+        timeout_s = 0.0 if at_once else self._input.poll_timeout_s(self._pace, now_ms)
         batches = self._consumer.poll(self._settings.polls.max_poll_records, timeout_s)
         self._pace.polled()
         paused = self._parts.paused.is_set()  # Again: what came after `pause` is left alone.
@@ -245,7 +245,7 @@ class StreamThread:
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """Take partitions; called from within `poll`."""
         # A task whose set of partitions changes is made anew, so nothing may be left uncommitted.
-        self._commit()
+        self._commit(leaving=True)
         _log.info("partitions assigned", thread=self.name, partitions=by_topic(partitions))
         self._manager.assign(partitions)
         self._manager.close_suspended()
@@ -255,7 +255,7 @@ class StreamThread:
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commit and give partitions up; called from within `poll` and `close`."""
         _log.info("partitions revoked", thread=self.name, partitions=by_topic(partitions))
-        self._commit()
+        self._commit(leaving=True)
         self._absence.begins_by_revocation()
         self._group.joins()
         keep = self._settings.membership.static and not self._stop.is_set()
@@ -284,12 +284,12 @@ class StreamThread:
         if asked or self._processing.over_limit or not self._pace.until_commit_ms():
             self._commit()
 
-    def _commit(self) -> bool:
+    def _commit(self, *, leaving: bool = False) -> bool:
         """Commit all running tasks; return False when some of them could not."""
         started_ms = self._clock.monotonic_ms()
         self._processing.flush_caches()
         committing = self._manager.active.uncommitted()
-        failures = self._committer.commit(committing)
+        failures = self._committer.commit(committing, leaving=leaving)
         for task in committing:
             self._manager.active.note(task)
         self._pace.committed()
@@ -387,7 +387,7 @@ class StreamThread:
 
     def _last_commit(self) -> None:
         with contextlib.suppress(TaskMigratedError):  # Somebody else has it, and goes on.
-            if self.error is not None or self._commit():
+            if self.error is not None or self._commit(leaving=True):
                 return
         _log.warning("the last commit failed: a start goes on from one before", thread=self.name)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pystreams.ids import TopicPartition
+from pystreams.ids import TaskId, TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset, OffsetRange
 from pystreams.runtime.cluster.group_description import (
     GroupDescription,
     GroupMember,
     of_another_topology,
 )
+from pystreams.runtime.cluster.standby_placement import standby_tasks
 from pystreams.runtime.ports import AdminPort, RestoreConsumerPort
+from pystreams.topology.plan.partition_plan import partitions_of_tasks
 from pystreams.topology.plan.topology_plan import TopologyPlan
 
 _ANSWER_TIMEOUT_S = 30.0
@@ -50,12 +52,15 @@ class GroupStatus:
         members: All members, in order of their names.
         partitions: The partitions it reads, in order.
         strangers: Members that run another topology; none where no topology was given.
+        standbys: The tasks that members keep warm for others, by member id; none without a
+            topology.
     """
 
     settled: bool
     members: list[GroupMember]
     partitions: list[PartitionStatus]
     strangers: list[GroupMember]
+    standbys: Mapping[str, list[TaskId]]
 
 
 def group_status(
@@ -64,6 +69,7 @@ def group_status(
     reader: Callable[[], RestoreConsumerPort],
     now_ms: int,
     plan: TopologyPlan | None = None,
+    standby_replicas: int = 0,
 ) -> GroupStatus:
     """Return how a group is doing; one that never was has no members and no partitions.
 
@@ -71,6 +77,7 @@ def group_status(
         group: The group: an application's id.
         reader: Makes what reads one record of each partition with lag, for its timestamp.
         plan: The application's topology, if it is known.
+        standby_replicas: Its `num.standby.replicas`.
 
     Raises:
         StreamsError: No answer in time, or the broker refuses.
@@ -101,7 +108,10 @@ def group_status(
         partitions.append(PartitionStatus(at, next_offset, lag, waiting_ms, owners.get(at)))
     members = sorted(description.members, key=lambda member: (member.client_id, member.member_id))
     strangers = [] if plan is None else _strangers(description, plan)
-    return GroupStatus(description.settled, members, partitions, strangers)
+    standbys: dict[str, list[TaskId]] = {}
+    if plan is not None and not strangers:
+        standbys = _standbys(members, plan, existing, standby_replicas)
+    return GroupStatus(description.settled, members, partitions, strangers, standbys)
 
 
 def _start(
@@ -150,6 +160,25 @@ def _times_of_first(
     finally:
         consumer.close()
     return found
+
+
+def _standbys(
+    members: list[GroupMember], plan: TopologyPlan, counts: Mapping[str, int], replicas: int
+) -> dict[str, list[TaskId]]:
+    """Return what members keep warm, as each of them works it out."""
+    topics = {*plan.source_topics(), *plan.repartition_topics()}
+    if not topics <= counts.keys():
+        return {}
+    tasks = partitions_of_tasks(plan, counts)
+    stateful = {part.id for part in plan.subtopologies if plan.logged_stores(part)}
+    return {
+        member.member_id: sorted(
+            task_id
+            for task_id in standby_tasks(members, member.member_id, tasks, replicas)
+            if task_id.subtopology in stateful
+        )
+        for member in members
+    }
 
 
 def _strangers(description: GroupDescription, plan: TopologyPlan) -> list[GroupMember]:

@@ -15,7 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pystreams.errors import RetriableClientError, StreamsError, TaskCorruptedError
+from pystreams.errors import (
+    RetriableClientError,
+    StreamsError,
+    TaskCorruptedError,
+    TransactionAbortableError,
+)
 from pystreams.ids import TopicPartition
 from pystreams.runtime.cluster.committed_offsets import CommittedOffset
 from pystreams.runtime.core.task import StreamTask
@@ -70,8 +75,12 @@ class Committer:
         self._side_by_side = side_by_side
         self.commits = 0
 
-    def commit(self, tasks: Sequence[StreamTask]) -> list[CommitFailure]:
-        """Commit tasks that have something to commit.
+    def commit(self, tasks: Sequence[StreamTask], *, leaving: bool = False) -> list[CommitFailure]:
+        """Commit tasks that have something to commit, and no record that waits to be tried again.
+
+        Args:
+            tasks: The tasks.
+            leaving: Whether there is no time to wait: what can't be committed now never will.
 
         Returns:
             The units that failed; their tasks still hold what they had, uncommitted in their
@@ -92,6 +101,8 @@ class Committer:
             except TaskCorruptedError as corruption:
                 failures.append(CommitFailure(unit, corruption))
                 units.remove(unit)
+        units, aborted = _without_retries(units, leaving=leaving)
+        failures += aborted
         if not units:
             return failures
         try:  # Behind what may have waited for answers: the thread may have stood still meanwhile.
@@ -106,6 +117,8 @@ class Committer:
                 failures.append(CommitFailure(unit, error))
                 continue
             self.commits += 1
+            for task in unit.tasks:
+                task.held.commit_put_off = False
             failures += self._commit_stores(unit)
         return failures
 
@@ -149,3 +162,30 @@ class Committer:
         except StreamsError as error:
             return error
         return None
+
+
+def _without_retries(
+    units: Sequence[CommitUnit], *, leaving: bool
+) -> tuple[list[CommitUnit], list[CommitFailure]]:
+    """Return what can be committed now, and what has to be aborted.
+
+    A record that is to be tried again has left effects upstream, and has others to come: until then
+    its task is not committed, nor what shares its transaction. The thread goes on meanwhile.
+    """
+    ready: list[CommitUnit] = []
+    aborted: list[CommitFailure] = []
+    for unit in units:
+        waiting = [task for task in unit.tasks if task.held.retry_at_ms is not None]
+        if not waiting:
+            ready.append(unit)
+            continue
+        if unit.producer.transactional and leaving:
+            what = f"task {waiting[0].task_id}: a record waits to be tried again"
+            aborted.append(CommitFailure(unit, TransactionAbortableError(what)))
+            continue
+        put_off = unit.tasks if unit.producer.transactional else waiting
+        for task in put_off:
+            task.held.commit_put_off = True
+        if rest := tuple(task for task in unit.tasks if task not in put_off):
+            ready.append(CommitUnit(unit.producer, rest))
+    return ready, aborted

@@ -15,9 +15,11 @@ Source: Kafka Streams' `StandbyTask`, `StandbyTaskCreator`; its recycling of tas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 
 from pystreams.errors import (
     ChangelogLossError,
@@ -40,6 +42,7 @@ _log = get_logger("pystreams.standby")
 _BESIDE_RECORDS_MS = 100
 """Between two reads while records are processed."""
 _ASKED_FOR_EVERY_MS = 200
+_TOLD_EVERY_MS = 60_000
 _CURE = (
     "if the state here is not needed, `pystreams recover` with --choose restore; the task runs "
     "elsewhere all the same, and only a takeover by this process would meet this"
@@ -71,13 +74,20 @@ class StandbyTasks:
         parts: What the thread is made of.
         settings: What its tasks share.
         restorer: Follows changelogs.
+        tasks: The tasks that the thread runs.
 
     Attributes:
         kept: The standby tasks there are.
         catching_up: Whether the last read brought records: there may be more.
     """
 
-    def __init__(self, parts: ThreadParts, settings: TaskSettings, restorer: Restorer) -> None:
+    def __init__(
+        self,
+        parts: ThreadParts,
+        settings: TaskSettings,
+        restorer: Restorer,
+        tasks: Collection[TaskId],
+    ) -> None:
         self.kept: dict[TaskId, StandbyTask] = {}
         self.catching_up = False
         self._plan, self._clock = parts.plan, parts.clock
@@ -86,17 +96,18 @@ class StandbyTasks:
         self._make_pool = parts.make_waiting_pool
         self._pool: Executor | None = None
         self._replicas = parts.settings.standby_replicas
-        self._settings, self._restorer = settings, restorer
+        self._settings, self._restorer, self._tasks = settings, restorer, tasks
         self._logged = {
             part.id for part in parts.plan.subtopologies if parts.plan.logged_stores(part)
         }
         self._wanted: dict[TaskId, Collection[TopicPartition]] = {}
         self._given_up: set[TaskId] = set()
-        self._taking_over: dict[TaskId, int | None] = {}
+        self._taking_over: set[TaskId] = set()
         self._lags: Future[dict[TopicPartition, int]] | None = None
         self._ids: Future[dict[str, str]] | None = None
         self._known_ids: dict[str, str] = {}
         self._read_ms = self._asked_for_ms = 0.0
+        self._told_ms = float("-inf")
 
     # ------------------------------------------------------------------ which
 
@@ -121,7 +132,7 @@ class StandbyTasks:
         self._wanted = {
             task_id: reads
             for task_id, reads in sorted(wanted.items())
-            if task_id not in self.kept and task_id not in self._given_up
+            if not (task_id in self.kept or task_id in self._given_up or task_id in self._tasks)
         }
         self._ask()
 
@@ -135,6 +146,7 @@ class StandbyTasks:
             partitions: What it reads.
         """
         self._wanted.pop(task_id, None)
+        self._taking_over.discard(task_id)
         standby = self.kept.get(task_id)
         if standby is None:
             return None
@@ -143,13 +155,14 @@ class StandbyTasks:
             return None
         self._restorer.forget(standby.state.manager)
         del self.kept[task_id]
-        self._taking_over[task_id] = standby.lag_records
+        self._taking_over.add(task_id)
+        standby.state.manager.restored_records = 0
         return standby.state
 
     def taken_over(self, task_id: TaskId, remaining_records: int) -> None:
         """Tell how much a standby that takes over has to restore, if this was one."""
         if task_id in self._taking_over:
-            del self._taking_over[task_id]
+            self._taking_over.remove(task_id)
             _log.info("standby takes over", task=str(task_id), remaining_records=remaining_records)
 
     # ------------------------------------------------------------------ follow
@@ -203,16 +216,27 @@ class StandbyTasks:
         state = state_of_task(task_id, self._plan, subtopology, reads, self._settings)
         standby = StandbyTask(state)
         self.kept[task_id] = standby
+        self._attempt(task_id, partial(self._open, standby, directory))
+
+    def _open(self, standby: StandbyTask, directory: Path) -> None:
+        manager = standby.state.manager
+        manager.open(directory)
+        standby.anew = set(filter(manager.is_empty, manager.changelogs()))
+        _log.info("standby", task=str(manager.task_id), directory=str(directory))
+        self._follow(standby)
+
+    def _attempt(self, task_id: TaskId, step: Callable[[], None]) -> None:
+        """Do something about a standby; one of which that fails is closed."""
         try:
-            state.manager.open(directory)
-            standby.anew = set(filter(state.manager.is_empty, state.manager.changelogs()))
-            _log.info("standby", task=str(task_id), directory=str(directory))
-            self._follow(standby)
+            step()
         except RetriableClientError as error:
+            # It is made anew after the next look at the group.
             _log.debug("standby waits for the broker", task=str(task_id), why=str(error))
             self._close(task_id)
         except StreamsError as error:
-            self._give_up(task_id, error)
+            self._given_up.add(task_id)
+            _log.warning("standby given up", task=str(task_id), why=str(error), cure=_CURE)
+            self._close(task_id)
 
     def _follow(self, standby: StandbyTask) -> None:
         manager = standby.state.manager
@@ -220,36 +244,13 @@ class StandbyTasks:
         try:
             self._restorer.follow(manager)
         except ChangelogLossError as error:
-            self._drop_or_raise(standby, error)
-            self._restorer.follow(manager)
+            self._follow_after(standby, error)
 
-    def _read(self) -> None:
-        before = self._restorer.followed_records
-        try:
-            self._restorer.poll(0.0)
-        except ChangelogLossError as error:
-            self._lost(error)
-        except StreamsError as error:
-            # Which of them it is, the error does not say: all are made anew after the next look.
-            _log.warning("standbys can't be kept", why=str(error))
-            for task_id in list(self.kept):
-                self._close(task_id)
-        self.catching_up = self._restorer.followed_records > before
+    def _follow_after(self, standby: StandbyTask, error: ChangelogLossError) -> None:
+        """Follow anew what this standby has made, wiped; raise the error for what was here before.
 
-    def _lost(self, error: ChangelogLossError) -> None:
-        """Go on without what a changelog can't continue."""
-        for task_id, standby in list(self.kept.items()):
-            if error.changelog in standby.state.manager.changelogs():
-                try:
-                    self._drop_or_raise(standby, error)
-                    self._follow(standby)
-                except RetriableClientError:
-                    self._close(task_id)
-                except StreamsError as raised:
-                    self._give_up(task_id, raised)
-
-    def _drop_or_raise(self, standby: StandbyTask, error: ChangelogLossError) -> None:
-        """Wipe a store that this standby has made; raise the error for one that was here before."""
+        The copy that was here before may be the last one.
+        """
         manager, changelog = standby.state.manager, error.changelog
         self._restorer.forget(manager)
         if changelog is None or changelog not in standby.anew:
@@ -262,12 +263,26 @@ class StandbyTasks:
             changelog=str(changelog),
             why="the changelog was deleted and created again, or has lost what was to come next",
         )
+        standby.anew.remove(changelog)  # A second time in a row it would not help.
+        self._follow(standby)
+        standby.anew.add(changelog)
 
-    def _give_up(self, task_id: TaskId, error: StreamsError) -> None:
-        """Keep a task no longer; what is on the disk stays as it is."""
-        self._given_up.add(task_id)
-        _log.warning("standby given up", task=str(task_id), why=str(error), cure=_CURE)
-        self._close(task_id)
+    def _read(self) -> None:
+        before = self._restorer.followed_records
+        try:
+            self._restorer.poll(0.0)
+        except ChangelogLossError as error:
+            for task_id, standby in list(self.kept.items()):
+                if error.changelog in standby.state.manager.changelogs():
+                    self._attempt(task_id, partial(self._follow_after, standby, error))
+        except StreamsError as error:
+            # Which of them it is, the error does not say: all are made anew after the next look.
+            if self._read_ms - self._told_ms >= _TOLD_EVERY_MS:
+                self._told_ms = self._read_ms
+                _log.warning("standbys can't be kept", why=str(error))
+            for task_id in list(self.kept):
+                self._close(task_id)
+        self.catching_up = self._restorer.followed_records > before
 
     def _give_up_what_is_asked_for(self) -> None:
         for task_id in list(self.kept):
@@ -328,9 +343,4 @@ class StandbyTasks:
         self._known_ids = before | ids
         for task_id, standby in list(self.kept.items()):
             if any(at.topic in changed for at in standby.state.manager.changelogs()):
-                try:
-                    self._follow(standby)
-                except RetriableClientError:
-                    self._close(task_id)
-                except StreamsError as error:
-                    self._give_up(task_id, error)
+                self._attempt(task_id, partial(self._follow, standby))

@@ -88,7 +88,7 @@ class TaskManager:
         read_cache_max_bytes = parts.settings.memory.read_cache_max_bytes
         self._settings = of_one_thread(parts.task_settings, read_cache_max_bytes)
         self.ledger = self._settings.stores.ledger
-        self.standbys = StandbyTasks(parts, self._settings, restorer)
+        self.standbys = StandbyTasks(parts, self._settings, restorer, self.tasks)
         self._partition_counts = parts.partition_counts
         self._consumer = consumer
         self._producers = producers
@@ -353,7 +353,11 @@ class TaskManager:
             self._plan,
             subtopology,
             partitions,
-            replace(self._settings, read_to_end=lambda read: self._consumer().read_to_end(read)),
+            replace(
+                self._settings,
+                read_to_end=lambda read: self._consumer().read_to_end(read),
+                present_ms=self._clock.now_ms,
+            ),
             lambda partition: self._consumer().known_lag(partition),
             self.standbys.promote(task_id, partitions),
         )

@@ -154,6 +154,8 @@ class TopicManager:
         if not missing:
             return
         needed = [topic for topic in missing if self._needs_sinks or topic == queue]
+        if needed and starting:
+            self._admin.topic_ids(needed)  # Raises for one that is there and may not be seen.
         if needed and starting and not self._admin.creates_topics():
             shown = self._admin.partition_counts(awaited=firsts_of(needed))
             if lasting := [topic for topic in needed if topic not in shown]:

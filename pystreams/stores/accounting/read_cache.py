@@ -86,6 +86,11 @@ class ReadCache:
         self._budget.take(len(key) if value is None else len(key) + len(value))
         return value
 
+    def peek(self, key: bytes) -> bytes | None:
+        """Return the committed value of a key if it is here; None says nothing."""
+        value: bytes | None = self._young.get(key, _ABSENT)
+        return self._old.get(key) if value is _ABSENT else value
+
     def committed(self, changes: Mapping[bytes, bytes | None], size_bytes: int) -> None:
         """Take in what was just written to the engine.
 

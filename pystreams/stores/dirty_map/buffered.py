@@ -195,6 +195,11 @@ class BufferedKeyValueStore(UncommittedBytes):
         stored: bytes | None = self.dirty.get(key, ABSENT)
         return self.committed_get(key) if stored is ABSENT else stored
 
+    def known_get(self, key: bytes) -> bytes | None:
+        """Return the stored bytes of a key if they are in memory, else None."""
+        cached = None if self._read_cache is None else self._read_cache.peek(key)
+        return self.dirty.get(key, cached)
+
     def get_sent(self, key: bytes) -> bytes | None:
         """Return the stored bytes of a key as the listener knows them: without the cache's."""
         entry = self._pending.get(key)
@@ -258,8 +263,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         """
         dirty = self.dirty
         previous = dirty.get(key, ABSENT)
-        size = len(stored) if stored is not None else 0
-        growth = size
+        growth = size = len(stored) if stored is not None else 0
         if previous is ABSENT:
             growth += len(key)
         elif previous is not None:
@@ -288,9 +292,7 @@ class BufferedKeyValueStore(UncommittedBytes):
         listener. What the listener's processors write into this store meanwhile is flushed as well.
         Spec: Kafka CachingKeyValueStore.putAndMaybeForward, NamedCache.flush.
         """
-        log = self._log
-        listener = self._listener
-        send_old_values = self._send_old_values
+        log, listener, send_old_values = self._log, self._listener, self._send_old_values
         while self._pending:
             pending, self._pending = self._pending, {}
             self.cached_bytes = 0
@@ -304,8 +306,7 @@ class BufferedKeyValueStore(UncommittedBytes):
                     if plain is None and old is None:
                         continue
                 log((key, plain, timestamp, ()))
-                old = old if send_old_values else None
-                listener(key, plain, old, timestamp, headers, source)
+                listener(key, plain, old if send_old_values else None, timestamp, headers, source)
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Write the dirty map and the offsets to the engine in one batch, then clear the map.
@@ -366,9 +367,8 @@ class BufferedKeyValueStore(UncommittedBytes):
 
     def close(self) -> None:
         """Drop what is uncommitted and close the engine; safe to call twice."""
-        self.is_open = False
+        self.is_open, self._read_cache = False, None
         self.committed_get = self._engine.get
-        self._read_cache = None
         self.rollback()
         self._engine.close()
 

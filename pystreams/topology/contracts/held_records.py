@@ -1,7 +1,8 @@
-"""Records that an operator holds back: a batch that fills up, calls whose answers are awaited.
+"""Records that an operator holds back: a batch, calls that are under way, one to be tried again.
 
-A step returns, and what it was given goes on later: at the end of the run, or when an answer has
-come. The task sees to it that nothing is committed before all of it has gone on.
+A step returns, and what it was given goes on later: at the end of the run, when an answer has come,
+or when the wall clock says so. The task sees to it that nothing is committed before all of it has
+gone on.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ class HoldsRecords(Protocol):
     def full(self) -> bool:
         """Whether it is to be given no more records before some have gone on."""
 
+    @property
+    def retry_at_ms(self) -> int | None:
+        """When the first of them goes on, on the wall clock (ms); None if it waits for no time."""
+
     def go_on(self) -> None:
         """Send on what need not wait any longer."""
 
     def settle(self) -> None:
-        """Send on everything, waiting for it."""
+        """Send on everything, waiting for it; but not for a time."""
 
     def discard(self) -> None:
         """Forget everything: the task goes back to its last commit, or ends."""

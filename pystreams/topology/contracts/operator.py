@@ -62,7 +62,7 @@ class OperatorSettings:
     window_emit_interval_ms: int = 1000
     answers_in_turn: bool = False
     max_call_ms: int = 300_000
-    max_call_key: str = "max.poll.interval.ms"
+    max_call_key: str = "consumer.max.poll.interval.ms"
 
 
 class TaskContext(Protocol):
@@ -131,11 +131,12 @@ class TaskContext(Protocol):
     def value_serde(self, serde: Serde[Any] | None, node: str) -> Serde[Any]:
         """Return the serde given, else the configured default; raises as `key_serde` does."""
 
-    def report_error(self, error: Exception, node: str) -> None:
+    def report_error(self, error: Exception, node: str, attempts: int = 1) -> None:
         """Give what went wrong with a record at a node to the processing handler.
 
-        That is whatever the user's code raised, and what did not fit the serdes of a store.
-        Returns when the handler says to go on; the operator then drops the record.
+        That is whatever the user's code raised, in so many attempts, and what did not fit the
+        serdes of a store. Returns when the handler says to go on; the operator then drops the
+        record.
 
         Raises:
             ProcessingError: The handler says to fail.
@@ -198,6 +199,9 @@ class TaskContext(Protocol):
 
     def hold_records(self, holder: HoldsRecords) -> None:
         """Let what an operator holds back go on: after each run, between runs, before a commit."""
+
+    def present_ms(self) -> int:
+        """Return the wall clock's time (ms), for what is rare: `time` has that of the iteration."""
 
     def end_run(self) -> None:
         """Let the run of records end with the present one."""

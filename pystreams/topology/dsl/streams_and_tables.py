@@ -26,6 +26,7 @@ from pystreams.topology.contracts.processor import (
     Processor,
     ValueTransformerWithKey,
 )
+from pystreams.topology.contracts.retry import Retry
 from pystreams.topology.contracts.user_functions import (
     KEY_VALUE,
     VALUE,
@@ -66,6 +67,7 @@ from pystreams.topology.graph.nodes import TopicNameExtractor
 from pystreams.topology.operators import stateless
 from pystreams.topology.operators.fold import Fold, beginning
 from pystreams.topology.operators.printing import PrintOperator
+from pystreams.topology.operators.retries import retried
 from pystreams.topology.operators.tables import aggregations as aggregate
 from pystreams.topology.options.given_options import options_of
 from pystreams.topology.options.join_windows import JoinWindows
@@ -99,7 +101,7 @@ class KStream(Generic[K, V]):
     `with_key=True` asks for both where the value alone is the rule. They run on the task's thread
     and must not change keys and values in place, which other branches of the stream may share.
     An exception in one goes to the processing handler, and the record is dropped if that says to
-    go on.
+    go on. With `retry=Retry(on=...)` the function is called again first, after a while.
 
     `name` names the operation's node, instead of the generated `KSTREAM-FILTER-0000000001`. Options
     are given as keywords, or together in an object such as `Grouped(...)`; serdes that are not
@@ -113,20 +115,30 @@ class KStream(Generic[K, V]):
     # ------------------------------------------------------------------ one record at a time
 
     def filter(
-        self, predicate: Callable[[K, V], bool], *, name: str | None = None
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        retry: Retry | None = None,
+        name: str | None = None,
     ) -> KStream[K, V]:
         """Keep the records for which `predicate(key, value)` is true."""
         operator = stateless.FilterOperator(checked(predicate, "filter", KEY_VALUE))
-        return KStream(self._declared.unchanged(operator, naming.STREAM_FILTER, name))
+        node = self._declared.unchanged(retried(operator, retry), naming.STREAM_FILTER, name)
+        return KStream(node)
 
     def filter_not(
-        self, predicate: Callable[[K, V], bool], *, name: str | None = None
+        self,
+        predicate: Callable[[K, V], bool],
+        *,
+        retry: Retry | None = None,
+        name: str | None = None,
     ) -> KStream[K, V]:
         """Keep the records for which `predicate(key, value)` is false."""
         operator = stateless.FilterOperator(
             checked(predicate, "filter_not", KEY_VALUE), negate=True
         )
-        return KStream(self._declared.unchanged(operator, naming.STREAM_FILTER, name))
+        node = self._declared.unchanged(retried(operator, retry), naming.STREAM_FILTER, name)
+        return KStream(node)
 
     def map(
         self,
@@ -134,6 +146,7 @@ class KStream(Generic[K, V]):
         *,
         key_serde: Serde[K2] | None = None,
         value_serde: Serde[V2] | None = None,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K2, V2]:
         """Replace each record by the pair that `mapper(key, value)` returns.
@@ -146,7 +159,8 @@ class KStream(Generic[K, V]):
         operator = stateless.MapOperator(checked(mapper, "map", KEY_VALUE))
         kept = kept_serdes(mapper, self._declared.serdes)
         serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
-        return KStream(self._declared.new_record(operator, naming.STREAM_MAP, name, serdes))
+        again = retried(operator, retry)
+        return KStream(self._declared.new_record(again, naming.STREAM_MAP, name, serdes))
 
     @overload
     def map_values(
@@ -154,20 +168,31 @@ class KStream(Generic[K, V]):
         mapper: Callable[[V], V2],
         *,
         with_key: Literal[False] = False,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]: ...
 
     @overload
     def map_values(
-        self, mapper: Callable[[K, V], V2], *, with_key: Literal[True], name: str | None = None
+        self,
+        mapper: Callable[[K, V], V2],
+        *,
+        with_key: Literal[True],
+        retry: Retry | None = None,
+        name: str | None = None,
     ) -> KStream[K, V2]: ...
 
     def map_values(
-        self, mapper: Callable[..., V2], *, with_key: bool = False, name: str | None = None
+        self,
+        mapper: Callable[..., V2],
+        *,
+        with_key: bool = False,
+        retry: Retry | None = None,
+        name: str | None = None,
     ) -> KStream[K, V2]:
         """Replace each value by `mapper(value)`, or by `mapper(key, value)` with the key."""
         with_or_without_key(mapper, "map_values", VALUE, with_key=with_key)
-        operator = stateless.MapValuesOperator(mapper, with_key=with_key)
+        operator = retried(stateless.MapValuesOperator(mapper, with_key=with_key), retry)
         return KStream(self._declared.new_value(operator, naming.STREAM_MAP_VALUES, name))
 
     @overload
@@ -273,6 +298,7 @@ class KStream(Generic[K, V]):
         *,
         key_serde: Serde[K2] | None = None,
         value_serde: Serde[V2] | None = None,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K2, V2]:
         """Replace each record by any number of pairs, those that `mapper(key, value)` returns.
@@ -284,7 +310,8 @@ class KStream(Generic[K, V]):
         operator = stateless.FlatMapOperator(checked(mapper, "flat_map", KEY_VALUE))
         kept = kept_serdes(mapper, self._declared.serdes, many=True)
         serdes = Serdes(key_serde or kept.key, value_serde or kept.value)
-        return KStream(self._declared.new_record(operator, naming.STREAM_FLAT_MAP, name, serdes))
+        again = retried(operator, retry)
+        return KStream(self._declared.new_record(again, naming.STREAM_FLAT_MAP, name, serdes))
 
     @overload
     def flat_map_values(
@@ -292,6 +319,7 @@ class KStream(Generic[K, V]):
         mapper: Callable[[V], Iterable[V2]],
         *,
         with_key: Literal[False] = False,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]: ...
 
@@ -301,6 +329,7 @@ class KStream(Generic[K, V]):
         mapper: Callable[[K, V], Iterable[V2]],
         *,
         with_key: Literal[True],
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]: ...
 
@@ -309,11 +338,12 @@ class KStream(Generic[K, V]):
         mapper: Callable[..., Iterable[V2]],
         *,
         with_key: bool = False,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
         """Replace each value by any number of values, those that `mapper(value)` returns."""
         with_or_without_key(mapper, "flat_map_values", VALUE, with_key=with_key)
-        operator = stateless.FlatMapValuesOperator(mapper, with_key=with_key)
+        operator = retried(stateless.FlatMapValuesOperator(mapper, with_key=with_key), retry)
         return KStream(self._declared.new_value(operator, naming.STREAM_FLAT_MAP_VALUES, name))
 
     def select_key(
@@ -321,6 +351,7 @@ class KStream(Generic[K, V]):
         selector: Callable[[K, V], K2],
         *,
         key_serde: Serde[K2] | None = None,
+        retry: Retry | None = None,
         name: str | None = None,
     ) -> KStream[K2, V]:
         """Replace each key by `selector(key, value)`.
@@ -331,19 +362,32 @@ class KStream(Generic[K, V]):
         """
         operator = stateless.SelectKeyOperator(checked(selector, "select_key", KEY_VALUE))
         serde = key_serde or kept_serde(selector, self._declared.key_serde)
-        return KStream(self._declared.new_key(operator, naming.STREAM_SELECT_KEY, name, serde))
+        again = retried(operator, retry)
+        return KStream(self._declared.new_key(again, naming.STREAM_SELECT_KEY, name, serde))
 
-    def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
+    def peek(
+        self,
+        action: Callable[[K, V], object],
+        *,
+        retry: Retry | None = None,
+        name: str | None = None,
+    ) -> KStream[K, V]:
         """Call `action(key, value)` for each record and hand the record on."""
-        operator = stateless.PeekOperator(checked(action, "peek", KEY_VALUE))
+        operator = retried(stateless.PeekOperator(checked(action, "peek", KEY_VALUE)), retry)
         return KStream(self._declared.unchanged(operator, naming.STREAM_PEEK, name))
 
-    def foreach(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
+    def foreach(
+        self,
+        action: Callable[[K, V], object],
+        *,
+        retry: Retry | None = None,
+        name: str | None = None,
+    ) -> None:
         """Call `action(key, value)` for each record; the stream ends here.
 
         What the action does outside of the topology is not part of exactly-once.
         """
-        operator = stateless.PeekOperator(checked(action, "foreach", KEY_VALUE))
+        operator = retried(stateless.PeekOperator(checked(action, "foreach", KEY_VALUE)), retry)
         self._declared.new_value(operator, naming.STREAM_FOREACH, name)
 
     def print(

@@ -141,6 +141,8 @@ _HASH_OF = attrgetter("__hash__")
 class _CallsInFlight:
     """The calls of one operator in one task, and the records that wait for them."""
 
+    retry_at_ms: int | None = None
+
     def __init__(self, operator: MapValuesAsyncOperator, node: NodeContext) -> None:
         self._operator = operator
         self._node = node

@@ -34,6 +34,8 @@ class MapValuesBatchOperator:
 class _Batch:
     """The records of one task that wait for the next call."""
 
+    retry_at_ms: int | None = None
+
     def __init__(self, operator: MapValuesBatchOperator, node: NodeContext) -> None:
         self._operator = operator
         self._node = node

@@ -1,15 +1,17 @@
 """A real broker with a listener of each security protocol, and a certificate authority of its own.
 
 Its listeners: PLAINTEXT, where everybody may do everything; SASL_PLAINTEXT with PLAIN and
-SCRAM-SHA-256; SSL; SSL that asks for the client's certificate; SASL_SSL. The broker's certificate
-is for `localhost`: a client that connects to 127.0.0.1 is not where it says.
+SCRAM-SHA-256; SSL; SSL that asks for the client's certificate; SASL_SSL with PLAIN, SCRAM-SHA-256,
+SCRAM-SHA-512 and OAUTHBEARER. The broker's certificate is for `localhost`: a client that connects
+to 127.0.0.1 is not where it says. Tokens are taken as they are, unsigned: who may have one is
+decided by what gives them out (`token_endpoint`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +45,10 @@ _SECURED = {
 }
 """Names of listeners, and what they speak."""
 _OPEN = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
-_MECHANISMS = "PLAIN,SCRAM-SHA-256"
+_MECHANISMS = {
+    "sasl_plaintext": "PLAIN,SCRAM-SHA-256",
+    "sasl_ssl": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+}
 _ITERATIONS = 4096
 _LOGIN_AGAIN_MS = 4000
 """How long a login lasts: the time in which a client notices that its password has changed."""
@@ -51,6 +56,34 @@ _ANSWER_S = 30
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_BEARER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What somebody may do.
+
+    Attributes:
+        operation: By Kafka's name, such as "READ".
+        resource: "TOPIC", "GROUP", "CLUSTER" or "TRANSACTIONAL_ID".
+        name: The resource's name; of a cluster `kafka-cluster`.
+        prefixed: Whether the name is only how names begin.
+    """
+
+    operation: str
+    resource: str
+    name: str
+    prefixed: bool = False
+
+    def binding(self, user: str) -> AclBinding:
+        """Return it as the admin client has it."""
+        # The client knows the cluster by another name.
+        resource = {"CLUSTER": "BROKER"}.get(self.resource, self.resource)
+        pattern = ResourcePatternType.PREFIXED if self.prefixed else ResourcePatternType.LITERAL
+        return AclBinding(
+            *(ResourceType[resource], self.name, pattern, f"User:{user}", "*"),
+            *(AclOperation[self.operation], AclPermissionType.ALLOW),
+        )
 
 
 @dataclass(frozen=True)
@@ -81,17 +114,19 @@ class SecuredBroker:
 
     def set_password(self, user: str, password: str) -> None:
         """Set the SCRAM password of a user, who may be new."""
-        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, _ITERATIONS)
-        change = UserScramCredentialUpsertion(user, kind, password.encode())
-        _answered(self.admin.alter_user_scram_credentials([change]))
+        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+            kind = ScramCredentialInfo(mechanism, _ITERATIONS)
+            change = UserScramCredentialUpsertion(user, kind, password.encode())
+            _answered(self.admin.alter_user_scram_credentials([change]))
 
     def permit(self, user: str, topic: str) -> None:
         """Let a user read a topic."""
-        permission = AclBinding(
-            *(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:{user}", "*"),
-            *(AclOperation.READ, AclPermissionType.ALLOW),
-        )
-        _answered(self.admin.create_acls([permission]))
+        self.grant(user, [Permission("READ", "TOPIC", topic)])
+
+    def grant(self, user: str, permissions: Iterable[Permission]) -> None:
+        """Let a user do something."""
+        bindings = [permission.binding(user) for permission in permissions]
+        _answered(self.admin.create_acls(bindings))
 
     def create_topic(self, name: str) -> None:
         """Create a topic of one partition."""
@@ -116,7 +151,6 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
         "listener.security.protocol.map": ",".join(
             f"{name}:{protocol}" for name, protocol in {**_SECURED, **_OPEN}.items()
         ),
-        "sasl.enabled.mechanisms": _MECHANISMS,
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(pem),
         "listener.name.mutual.ssl.client.auth": "required",
@@ -126,13 +160,21 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
         "authorizer.class.name": _AUTHORIZER,
         "super.users": f"User:ANONYMOUS;User:{USER};User:CN=client",
     }
-    for listener in ("sasl_plaintext", "sasl_ssl"):
+    users = " ".join(
+        f'user_{name}="{word}"' for name, word in ((USER, PASSWORD), (GUEST, GUEST_PASSWORD))
+    )
+    logins = {
+        "PLAIN": f"{_PLAIN} required {users};",
+        "SCRAM-SHA-256": f"{_SCRAM} required;",
+        "SCRAM-SHA-512": f"{_SCRAM} required;",
+        "OAUTHBEARER": f"{_BEARER} required;",
+    }
+    for listener, mechanisms in _MECHANISMS.items():
         prefix = f"listener.name.{listener}"
-        users = " ".join(
-            f'user_{name}="{word}"' for name, word in ((USER, PASSWORD), (GUEST, GUEST_PASSWORD))
-        )
-        settings[f"{prefix}.plain.sasl.jaas.config"] = f"{_PLAIN} required {users};"
-        settings[f"{prefix}.scram-sha-256.sasl.jaas.config"] = f"{_SCRAM} required;"
+        settings[f"{prefix}.sasl.enabled.mechanisms"] = mechanisms
+        for mechanism in mechanisms.split(","):
+            login = f"{prefix}.{mechanism.lower()}.sasl.jaas.config"
+            settings[login] = logins[mechanism]
     broker = DevelopmentBroker.start(
         directory / "broker", plaintext, settings=settings, jvm_options=SHORT_LIVED
     )

@@ -14,6 +14,7 @@ import structlog
 
 from pystreams import JoinWindows, StreamsBuilder, StreamsConfig, serdes
 from pystreams.cli.display.logs import configure_logging
+from pystreams.http.page import sections
 from pystreams.http.page.edge_flows import edge_flows
 from pystreams.http.page.log_lines import LastLines, secrets_of
 from pystreams.http.page.markup import element
@@ -29,6 +30,18 @@ def test_names_of_users_are_text_and_no_markup() -> None:
     assert shown == (
         '<td data-label="&quot;&gt;&lt;b&gt;">&lt;script&gt;alert(1)&lt;/script&gt;</td>'
     )
+
+
+def test_tasks_kept_warm_are_shown_with_what_they_lack() -> None:
+    def standby(task: str, lag: int | None) -> dict[str, Any]:
+        thread = "app-StreamThread-2"
+        return {"task": task, "state": "standby", "lag_records": lag, "thread": thread}
+
+    rows = [standby("0_1", 0), standby("0_2", 1234), standby("0_3", None)]
+    shown = str(sections.tasks({"state": "RUNNING", "tasks": [], "standby_tasks": rows}))
+
+    for told in ("0_1", "standby, warm", "standby, 1,234 behind", "StreamThread-2"):
+        assert told in shown
 
 
 # ---------------------------------------------------------------------- the picture

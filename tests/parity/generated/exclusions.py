@@ -31,8 +31,11 @@ _DERIVING = frozenset(("filter", "filter_not", "map_values", "transform_values")
 # Operations that make a table with a store of its own.
 _KEEPING = frozenset(("table", "to_table", "count", "reduce", "aggregate"))
 
+# What Kafka Streams merges repartitions past, and we do not.
+_MERGED_PAST = frozenset(("process", "process_values", "merge"))
+
 _OF_ONE_RECORD = frozenset(
-    ("filter", "filter_not", "map_values", "flat_map_values", "process_values", "peek", "split")
+    ("filter", "filter_not", "map_values", "flat_map_values", "peek", "split")
 )
 
 
@@ -155,15 +158,34 @@ def _serdes_that_are_not_told(_case: dict[str, Any], java: Answer) -> bool:
 
 def _changes_of_a_suppressed_table(case: dict[str, Any], _java: Answer) -> bool:
     suppressed: set[str] = set()
+    tables = _tables(case)
     for step in case["steps"]:
-        operation = step["op"]
-        if {step.get("from"), step.get("other")} & suppressed and operation != "to_stream":
-            if operation != "map_values" or "materialized" in step:
-                return True
+        operation, kept = step["op"], {"name", "supplier"} & step.get("materialized", {}).keys()
+        if operation == "suppress" and step["from"] not in suppressed:
             suppressed.add(step["out"])
-        elif operation == "suppress":
+        if not {step.get("from"), step.get("other")} & suppressed or operation == "to_stream":
+            continue
+        if operation == "join" and step["from"] not in tables:
+            continue  # A stream looks at the rows there are.
+        if operation in {"map_values", "transform_values"}:
+            # What is kept says as the old value the one that it has kept.
+            suppressed |= set() if kept else {step["out"]}
+        elif operation == "join" and step["kind"] == "inner" and "foreign_key" not in step:
             suppressed.add(step["out"])
+        elif not (operation in _DERIVING and kept):
+            return True
     return False
+
+
+def _tables(case: dict[str, Any]) -> set[str]:
+    """Return the names of what is a table."""
+    tables: set[str] = set()
+    for step in case["steps"]:
+        above = {step[part] for part in ("from", "other") if part in step}
+        goes_on = above and above <= tables and step["op"] in {"join", "suppress", *_DERIVING}
+        if goes_on or step["op"] in _KEEPING:
+            tables.update(outs(step))
+    return tables
 
 
 def _late_records_of_final_sessions(case: dict[str, Any], _java: Answer) -> bool:
@@ -192,7 +214,7 @@ def _repartitions_that_are_merged_past_more(case: dict[str, Any], java: Answer) 
     changed: set[str] = set()
     for step in case["steps"]:
         behind = bool({step.get("from"), step.get("other")} & changed)
-        if behind and (step["op"] in {"process", "merge"} or "selector" in step):
+        if behind and (step["op"] in _MERGED_PAST or "selector" in step):
             return True
         changes = step["op"] in {"select_key", "map", "flat_map", "process"} or (
             step["op"] == "to_stream" and "fn" in step

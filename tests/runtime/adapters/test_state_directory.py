@@ -61,6 +61,22 @@ def _wait_for(process: subprocess.Popen[str]) -> list[str]:
     raise AssertionError("the process has ended")
 
 
+def test_nobody_else_may_look_into_directories_that_are_made_whatever_the_umask(
+    tmp_path: Path,
+) -> None:
+    before = os.umask(0)
+    try:
+        made = StateDirectory(tmp_path / "state", "app")
+        task = made.lock_task(TaskId(0, 0))
+        shared = made.global_directory()
+    finally:
+        os.umask(before)
+
+    directories = [tmp_path / "state", made.directory, task, shared]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in directories] == [0o750] * 4
+    made.close()
+
+
 def test_an_identity_survives_restarts(tmp_path: Path) -> None:
     first = StateDirectory(tmp_path, "app")
     process_id = first.process_id
@@ -324,3 +340,21 @@ def test_global_stores_of_a_process_are_removed_unless_it_runs(tmp_path: Path) -
     assert first.global_directories() == []
     assert first.task_ids() == []
     first.close()
+
+
+def test_who_waits_for_a_task_asks_for_its_directory_until_it_has_it(tmp_path: Path) -> None:
+    """A standby of another process may hold it."""
+    holder, waiting = StateDirectory(tmp_path, "app"), StateDirectory(tmp_path, "app")
+    holder.lock_task(TaskId(0, 1))
+    with pytest.raises(TaskLockedError):
+        waiting.lock_task(TaskId(0, 1))
+    waiting.ask_for(TaskId(0, 1))
+    asked = [holder.is_asked_for(TaskId(0, number)) for number in range(2)]
+    holder.unlock_task(TaskId(0, 1))
+    waiting.lock_task(TaskId(0, 1))
+
+    assert asked == [False, True]
+    assert not holder.is_asked_for(TaskId(0, 1))
+    assert waiting.task_ids() == [TaskId(0, 1)]
+    holder.close()
+    waiting.close()

@@ -25,6 +25,7 @@ from pystreams import (
     Topology,
     serdes,
 )
+from pystreams.kernel.partitioner import partition_of
 from pystreams.record import StaticMessage
 from pystreams.stores.spec_builder import StoreSpecBuilder
 from tests.histories.list_append import Observation
@@ -92,17 +93,53 @@ def handed_on(transaction: str) -> Iterator[tuple[str, str]]:
         yield name, f"h{crc32(name.encode()) % 7}"
 
 
+def expected_of(
+    name: str, key: str, stores: Iterable[str], partitions: int
+) -> Iterator[tuple[str, set[str]]]:
+    """Iterate over what one record of the input should do: transactions, and keys they append to.
+
+    Args:
+        name: The first transaction.
+        key: The record's.
+        stores: The names of all stores.
+        partitions: How many each topic has.
+    """
+    by_stage: dict[str, list[str]] = {FIRST: [], SECOND: []}
+    for store in stores:
+        by_stage[stage_of(store)].append(store)
+    stages = [(FIRST, name, key)]
+    stages += [(SECOND, handed, other_key) for handed, other_key in handed_on(name)]
+    for stage, transaction, its_key in stages:
+        partition = partition_of(its_key.encode(), partitions)
+        cells, _ = cells_of(transaction, by_stage[stage])
+        yield transaction, {list_key(partition, cell) for cell in cells}
+
+
+def stage_of(store: str) -> str:
+    """Return the stage a store belongs to."""
+    return store.partition("-")[0]
+
+
 def list_key(partition: int, cell: Cell) -> str:
     """Return the key of a list in the output: no two tasks have the same."""
     name, slot = cell
     return f"{name}/{partition}/{slot}"
 
 
-def appending(builders: Iterable[StoreSpecBuilder], *, counts: bool, caching: bool) -> Topology:
+def appending(
+    builders: Iterable[StoreSpecBuilder],
+    *,
+    source: str = "in",
+    output: str = "out",
+    counts: bool = False,
+    caching: bool = False,
+) -> Topology:
     """Return the topology.
 
     Args:
         builders: Its stores; their names begin with that of a stage.
+        source: The input.
+        output: Where lists go.
         counts: Whether it counts its input, too.
         caching: Whether it does so with a record cache.
     """
@@ -110,15 +147,15 @@ def appending(builders: Iterable[StoreSpecBuilder], *, counts: bool, caching: bo
     names: dict[str, list[str]] = {FIRST: [], SECOND: []}
     for store in builders:
         builder.add_state_store(store)
-        names[store.name.partition("-")[0]].append(store.name)
-    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+        names[stage_of(store.name)].append(store.name)
+    stream = builder.stream(source, key_serde=serdes.STRING, value_serde=serdes.STRING)
     first = stream.process(lambda: Append(FIRST, names[FIRST]), stores=names[FIRST])
     lists = first.filter_not(lambda _, value: value.startswith(_HANDED))
-    lists.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    lists.to(output, key_serde=serdes.STRING, value_serde=serdes.STRING)
     handed = first.filter(lambda _, value: value.startswith(_HANDED)).map_values(_without_mark)
     spread = handed.repartition(name="handed", key_serde=serdes.STRING, value_serde=serdes.STRING)
     second = spread.process(lambda: Append(SECOND, names[SECOND]), stores=names[SECOND])
-    second.to("out", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    second.to(output, key_serde=serdes.STRING, value_serde=serdes.STRING)
     if counts:
         table = stream.group_by_key().count(name="counts", caching=caching)
         table.to_stream().to("counts", key_serde=serdes.STRING, value_serde=serdes.LONG)

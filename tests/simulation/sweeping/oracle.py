@@ -10,15 +10,7 @@ from pystreams import TopicPartition, serdes
 from pystreams.testing.simulation import SimulatedBroker, SimulatedProcess
 from pystreams.testing.simulation.disk import StoreFiles
 from tests.histories.list_append import anomalies
-from tests.simulation.sweeping.appending import (
-    FIRST,
-    HANDED,
-    SECOND,
-    cells_of,
-    handed_on,
-    list_key,
-    observations,
-)
+from tests.simulation.sweeping.appending import expected_of, observations
 from tests.simulation.sweeping.scenario import Scenario
 
 TIMESTAMP_BYTES = 8
@@ -38,10 +30,6 @@ class Oracle:
         self._expected: dict[str, set[str]] = {}
         self._counts: Counter[str] = Counter()
         self._looked_at: dict[tuple[str, TopicPartition], int] = {}
-        self._names = {
-            stage: [store.name for store in scenario.stores if store.name.startswith(stage)]
-            for stage in (FIRST, SECOND)
-        }
         self._transactional = {
             **{store.name: store.transactional for store in scenario.stores},
             "counts": True,
@@ -51,15 +39,9 @@ class Oracle:
         """Take note of the next record of the input, and return its key and value."""
         name = str(sum(self._counts.values()))
         self._counts[key] += 1
-        self._expect(name, FIRST, "in", key)
-        for handed, other_key in handed_on(name):
-            self._expect(handed, SECOND, HANDED, other_key)
+        stores = [store.name for store in self._scenario.stores]
+        self._expected.update(expected_of(name, key, stores, self._scenario.partitions))
         return key, name
-
-    def _expect(self, name: str, stage: str, topic: str, key: str) -> None:
-        partition = self._broker.partition_for("in", key.encode()).partition
-        cells, _ = cells_of(name, self._names[stage])
-        self._expected[name] = {list_key(partition, cell) for cell in cells}
 
     # ------------------------------------------------------------------ at any time
 

@@ -204,12 +204,27 @@ def _read_anything(log: PartitionLog, position: int, limit: int) -> tuple[list[S
 
 
 @plant
+def standbys_read_uncommitted() -> Iterator[None]:
+    """What follows a changelog, and nothing else, reads all there is."""
+    poll = Restorer.poll
+
+    def uncommitted(self: Restorer, timeout_s: float) -> Any:
+        if self._restores:
+            return poll(self, timeout_s)
+        with PLANTS["restore_reads_uncommitted"]():
+            return poll(self, timeout_s)
+
+    with replaced(Restorer, "poll", uncommitted):
+        yield
+
+
+@plant
 def restore_ends_before_what_is_undecided() -> Iterator[None]:
     """A restore goes to the last stable offset, and not to the end of the log."""
     look_at = Restorer._look_at
 
-    def short(self: Restorer, state: Any, committed: Any) -> dict[TopicPartition, ChangelogRestore]:
-        found = look_at(self, state, committed)
+    def short(self: Restorer, *args: Any, **options: Any) -> dict[TopicPartition, ChangelogRestore]:
+        found = look_at(self, *args, **options)
         for changelog, held in self._admin.offset_ranges(list(found)).items():
             found[changelog].end_offset = min(found[changelog].end_offset, held.end)
         return found

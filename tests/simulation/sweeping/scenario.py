@@ -48,6 +48,7 @@ class Scenario:
     uncommitted_max_bytes: int
     max_task_idle_ms: int
     commit_interval_ms: int
+    standbys: int
     calm: int
     steps: int
 
@@ -75,6 +76,7 @@ class Scenario:
             uncommitted_max_bytes=random.choice([-1, -1, 0, 100, 1000]),
             max_task_idle_ms=random.choice([-1, 0, 200]),
             commit_interval_ms=random.choice([20, 100, 100, 400]),
+            standbys=random.choice([0, 0, 1, 2]),
             calm=random.choice([1, 1, 2, 4]),
             steps=steps,
         )
@@ -85,6 +87,7 @@ class Scenario:
             "application.id": "app",
             "processing.guarantee": self.guarantee,
             "num.stream.threads": self.threads,
+            "num.standby.replicas": self.standbys,
             "group.protocol": "consumer" if self.incremental else "classic",
             "commit.interval.ms": self.commit_interval_ms,
             "statestore.cache.max.bytes": 2000,

@@ -393,6 +393,7 @@ class ConfluentAdmin:
         raised = answer.exception()
         if raised is None:
             return
-        if isinstance(raised, KafkaException) and error_of(raised).code() in _OLD_LEADER:
-            self._leaders_are_old = True
-        _log.warning("records were not purged", partition=str(partition), why=str(raised))
+        error = error_of(raised)
+        self._leaders_are_old |= error.code() in _OLD_LEADER
+        why = str(translate(error, f"purging {partition}"))
+        _log.warning("records were not purged", partition=str(partition), why=why)

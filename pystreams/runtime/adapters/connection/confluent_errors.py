@@ -168,6 +168,14 @@ _CURES = {
 }
 
 
+_RIGHTS_TO_TOPICS = {
+    "changing settings of topic": "ALTER_CONFIGS",
+    "creating topic": "CREATE",
+    "deleting topic": "DELETE",
+    "purging": "DELETE",
+}
+"""What is done -> the operation that has to be granted."""
+
 _CURES_OF_CHANGELOGS = {
     KafkaError.MSG_SIZE_TOO_LARGE: (
         "raise producer.max.request.size and the changelog's max.message.bytes "
@@ -218,11 +226,11 @@ def translate(error: KafkaError, doing: str) -> StreamsError:
         return TaskMigratedError(message)
     if error.txn_requires_abort():
         return TransactionAbortableError(message)
-    if error.fatal():
-        return FatalStreamsError(f"{message}; restart the application")
-    if error.retriable() or code in TRANSIENT:
-        return RetriableClientError(message)
     cure = cure_of(code, doing)
+    if error.fatal() and cure is None:
+        return FatalStreamsError(f"{message}; restart the application")
+    if not error.fatal() and (error.retriable() or code in TRANSIENT):
+        return RetriableClientError(message)
     return FatalStreamsError(f"{message}: {cure}" if cure else message)
 
 
@@ -263,7 +271,16 @@ def refusal(
 
 
 def cure_of(code: int, about: str = "") -> str | None:
-    """Return what to do about an error, or None; internal topics are told by their names."""
+    """Return what to do about an error, or None.
+
+    Args:
+        code: The error's code.
+        about: What was being done, or to which topic; internal ones are told by their names.
+    """
+    if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        for doing, right in _RIGHTS_TO_TOPICS.items():
+            if about.startswith(doing):
+                return f"grant {right} on the topic"
     internal = _INTERNAL_TOPIC.search(about) if code in MISSING_TOPIC else None
     if internal is None:
         return _CURES.get(code)

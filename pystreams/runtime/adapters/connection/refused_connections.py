@@ -43,6 +43,11 @@ _LINE = re.compile(
     r"(?P<reason>.*?)(?: \(after (?P<ms>\d+)ms in state (?P<state>\w+).*\))?"
 )
 _TLS_ALERT = "SSL alert number"
+_NOT_GIVEN = "Failed to acquire SASL OAUTHBEARER token: "
+_OF_TOKENS = (
+    "correct sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret, or "
+    "sasl.oauthbearer.token.endpoint.url"
+)
 _SECURED = ("ssl", "sasl_ssl")
 _WITH_USER = ("sasl_plaintext", "sasl_ssl")
 _IDENTITY = (
@@ -51,6 +56,9 @@ _IDENTITY = (
     "sasl.mechanisms",
     "sasl.username",
     "sasl.password",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.token.endpoint.url",
     "ssl.ca.location",
     "ssl.certificate.location",
 )
@@ -192,6 +200,10 @@ class RefusedConnections:
 
     def _meaning_of(self, error: KafkaError) -> _Refusal | None:
         """Return what an error says of a connection, if it is one of these."""
+        if error.code() == KafkaError._AUTHENTICATION and error.str().startswith(_NOT_GIVEN):
+            reason = error.str().removeprefix(_NOT_GIVEN)
+            endpoint = str(self._config.get("sasl.oauthbearer.token.endpoint.url"))
+            return _Refusal(endpoint, f"{endpoint} gives the client no token", reason, _OF_TOKENS)
         match = _LINE.fullmatch(error.str())
         if match is None:
             return None

@@ -88,7 +88,7 @@ class ConsumerErrors:
                 "joins again; raise consumer.max.poll.interval.ms or process smaller batches"
             )
         else:
-            self._raise_if_lasting(error)
+            self._raise_if_lasting(error, message.topic())
 
     def ask_again(self) -> None:
         """Ask about topics in doubt, if there are any, now and then; raises as `take` does."""
@@ -114,8 +114,9 @@ class ConsumerErrors:
     def _now_s(self) -> float:
         return self._clock.monotonic_ms() / 1000
 
-    def _raise_if_lasting(self, error: KafkaError) -> None:
-        translated = translate(error, self._doing)
+    def _raise_if_lasting(self, error: KafkaError, topic: str | None = None) -> None:
+        doing = self._doing if topic is None else f"{self._doing} topic {topic!r}"
+        translated = translate(error, doing)
         if not isinstance(translated, RetriableClientError):
             raise translated
         _log.debug("consumer", error=str(translated))

@@ -24,7 +24,12 @@ from contextlib import suppress
 
 from confluent_kafka import KafkaError, KafkaException
 
-from pystreams.errors import ProductionError, StreamsError, TransactionAbortableError
+from pystreams.errors import (
+    FatalStreamsError,
+    ProductionError,
+    StreamsError,
+    TransactionAbortableError,
+)
 from pystreams.ids import TaskId
 from pystreams.kernel.loggers import get_logger
 from pystreams.origin import Origin
@@ -160,6 +165,12 @@ class RefusedRecords:
             return TransactionAbortableError(f"{error.str()}: processed again")
         # What is only said of the neighbours of a wrong record comes last.
         wrong = sorted(failures, key=lambda failure: failure.error.code() == _NEIGHBOUR_IS_WRONG)
+        if not wrong and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            names = ", ".join(repr(topic) for topic in sorted(topics))
+            return FatalStreamsError(
+                f"one of the topics {names} may not be written to: {error.str()} "
+                f"({error.name()}): grant WRITE on each of these topics"
+            )
         if not wrong:
             self._batch_size.look_closer(topics)
             text = f"{error.str()}: processed again, to learn which record it was"

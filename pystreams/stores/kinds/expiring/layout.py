@@ -3,8 +3,9 @@
     00 | int64 time | key      nothing: the index
     01 | key                   int64 timestamp | value, as in every timestamped store
 
-Times are milliseconds; one below 0, which stands for an unknown timestamp, counts as 0. Example,
-the key "a" (61) with the value "v" (76) written at 50:
+The time of an entry is the timestamp of its row, or an earlier one that the row had before. Times
+are milliseconds; one below 0, which stands for an unknown timestamp, counts as 0. Example, the key
+"a" (61) with the value "v" (76) written at 50:
 
     00 0000000000000032 61
     01 61                      0000000000000032 76
@@ -58,7 +59,8 @@ def timestamp_of(stored: bytes) -> int:
 def row_changes(messages: Sequence[ConsumedMessage], saw: Callable[[int], None]) -> Changes:
     """Return what changelog records change: the last of each key its row, and the index.
 
-    Rows that were there before keep their entries, which lead to nothing any more.
+    Rows that were there before keep their entries as well; what becomes of them is seen when they
+    are due.
 
     Args:
         messages: The records.

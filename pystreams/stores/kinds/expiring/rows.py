@@ -12,8 +12,10 @@ The stream time is the highest timestamp that was written here; it is committed 
 found in the changelog.
 
 Invariants:
-- Each row has an entry at its timestamp. An entry without such a row is of one that was written
-  over; it goes when it would be due. So a write need not read what it replaces.
+- Each row has an entry, not later than its timestamp. What becomes of an entry is seen when it is
+  due: if its row is there and later, it moves to the row's timestamp; else it goes. So a write
+  need not read what it replaces, and a row that is known to be there is written over without a
+  look at the index.
 - `earliest_time` is not above the time of any entry.
 
 Rejected: the time in the row's key (a read by key would be a walk); an index in memory; segments as
@@ -30,7 +32,7 @@ from pystreams.record import NO_RECORD, PresentRecord
 from pystreams.stores.dirty_map.buffered import ABSENT
 from pystreams.stores.dirty_map.index_entries import write_entry
 from pystreams.stores.dirty_map.upcoming_keys import UpcomingKeys
-from pystreams.stores.files.metadata import pack_long
+from pystreams.stores.files.metadata import pack_long, unpack_long
 from pystreams.stores.kinds.expiring.layout import (
     INDEX,
     ROW,
@@ -50,9 +52,9 @@ PORTION_BYTES = 1 << 20
 """How much leaves at once."""
 _LEAST_BYTES = 1 << 10
 """What each row counts in that, at least; many small ones take room as well."""
-_STALE_ENTRIES = 10_000
-"""How many entries that lead to nothing go at once, beside those rows: how many there are depends
-on when commits were, and what leaves in a portion must not."""
+_DROPPED_ENTRIES = 10_000
+"""How many entries that lead to no row that is over go at once, beside those rows: how many there
+are depends on when commits were, and what leaves in a portion must not."""
 NEVER = sys.maxsize
 _NOT_KNOWN = -sys.maxsize
 
@@ -120,6 +122,8 @@ class ExpiringRows(LiveRows):
 
     __slots__ = (
         "_buffer",
+        "_droppable",
+        "_due_row",
         "_earliest_time",
         "_last_read",
         "_plain",
@@ -135,6 +139,8 @@ class ExpiringRows(LiveRows):
         self._plain = plain
         self._upcoming = UpcomingKeys(buffer, INDEX, ROW)
         self._earliest_time = _NOT_KNOWN
+        self._droppable = 0
+        self._due_row: tuple[bytes, bytes] | None = None
         # What was read last is mostly what is written next.
         self._last_read: tuple[bytes | None, bytes | None] = (None, None)
         self.on_expiry: Callable[[bool], None] = self._drop_portion
@@ -147,8 +153,8 @@ class ExpiringRows(LiveRows):
         """Let the stream time (ms) be not below a timestamp, before something is written."""
         if timestamp > self.stream_time:
             self.stream_time = timestamp
-        if self.has_expired:
-            self.on_expiry(True)
+        if self._earliest_time < self.stream_time - self._ttl_ms:
+            self._let_leave()
 
     @property
     def has_expired(self) -> bool:
@@ -182,22 +188,18 @@ class ExpiringRows(LiveRows):
         if timestamp > self.stream_time:
             self.stream_time = timestamp
         if self._earliest_time < self.stream_time - self._ttl_ms:
-            self.on_expiry(True)
-        buffer = self._buffer
-        before = self._known(key)
-        if before is not None and (stored is None or timestamp_of(before) != max(timestamp, 0)):
-            write_entry(buffer, index_key(timestamp_of(before), key), present=False)
-            before = None
+            self._let_leave()
+        buffer, row_key = self._buffer, ROW + key
         if stored is not None:
             if self._plain:
                 stored = pack_long(timestamp) + stored
-            if before is None:
-                entry = index_key(timestamp, key)
-                write_entry(buffer, entry, present=True)
-                if self._upcoming.came(entry):
-                    self._earliest_time = min(self._earliest_time, max(timestamp, 0))
+            known, before = self._last_read
+            if known != key:
+                before = buffer.known_get(row_key)
+            if before is None or timestamp < unpack_long(before)[0]:
+                self._index(timestamp, key)
         self._last_read = None, None
-        buffer.write(ROW + key, stored, plain, timestamp, record)
+        buffer.write(row_key, stored, plain, timestamp, record)
         if stored is not None and max(timestamp, 0) < self.stream_time - self._ttl_ms:
             self.on_expiry(False)
 
@@ -207,24 +209,16 @@ class ExpiringRows(LiveRows):
         Yields:
             Key and row of each, when it has been deleted.
         """
-        buffer, upcoming = self._buffer, self._upcoming
-        room_bytes, stale_entries = PORTION_BYTES, _STALE_ENTRIES
-        due = self.stream_time - self._ttl_ms
-        while (entry := upcoming.first()) is not None:
-            time, key = indexed_time(entry), indexed_key(entry)
-            if room_bytes <= 0 or not stale_entries or time >= due:
-                break
-            upcoming.leave()
-            if buffer.dirty_get(entry, ABSENT) is not None:
-                write_entry(buffer, entry, present=False)
-            stored = buffer.get(ROW + key)
-            if stored is None or timestamp_of(stored) != time:
-                stale_entries -= 1
-                continue
+        room_bytes, self._droppable = PORTION_BYTES, _DROPPED_ENTRIES
+        while room_bytes > 0 and (row := self._due_row or self._next_due()) is not None:
+            self._due_row = None
+            key, stored = row
             room_bytes -= max(len(stored), _LEAST_BYTES)
+            self._drop_entry(index_key(self._earliest_time, key))
             self._delete(key)
-            yield key, stored
-        self._earliest_time = NEVER if entry is None else indexed_time(entry)
+            yield row
+        first = self._upcoming.first()
+        self._earliest_time = NEVER if first is None else indexed_time(first)
 
     def leave_as_read(self) -> tuple[bytes, bytes] | None:
         """Delete the row that was read last, if it is over; return its key and it, else None."""
@@ -234,7 +228,6 @@ class ExpiringRows(LiveRows):
         timestamp = timestamp_of(stored)
         if timestamp >= self.stream_time - self._ttl_ms:
             return None
-        write_entry(self._buffer, index_key(timestamp, key), present=False)
         self._delete(key)
         return key, stored
 
@@ -243,15 +236,46 @@ class ExpiringRows(LiveRows):
         self.stream_time = stream_time
         self._upcoming.forget()
         self._earliest_time = _NOT_KNOWN
+        self._due_row = None
         self._last_read = None, None
 
-    def _known(self, key: bytes) -> bytes | None:
-        """Return the row of a key if it is known without asking the engine."""
-        known, stored = self._last_read
-        if known == key:
-            return stored
-        written: bytes | None = self._buffer.dirty_get(ROW + key, None)
-        return written
+    def _let_leave(self) -> None:
+        """Let what is over leave, if it is more than entries that lead to nothing."""
+        self._droppable = _DROPPED_ENTRIES
+        self._due_row = self._next_due()
+        if self.has_expired:
+            self.on_expiry(True)
+            self._due_row = None
+
+    def _next_due(self) -> tuple[bytes, bytes] | None:
+        """Return key and row of the first entry if that row is over; see to entries before it."""
+        upcoming, buffer = self._upcoming, self._buffer
+        end = index_key(self.stream_time - self._ttl_ms, b"")
+        while (entry := upcoming.first()) is not None and entry < end and self._droppable:
+            key = indexed_key(entry)
+            stored = buffer.get(ROW + key)
+            if stored is not None and timestamp_of(stored) <= indexed_time(entry):
+                self._earliest_time = indexed_time(entry)
+                return key, stored
+            self._droppable -= 1
+            self._drop_entry(entry)
+            if stored is not None:
+                self._index(timestamp_of(stored), key)
+        self._earliest_time = NEVER if entry is None else indexed_time(entry)
+        return None
+
+    def _drop_entry(self, entry: bytes) -> None:
+        """Delete an entry, which is the first."""
+        self._upcoming.leave()
+        if self._buffer.dirty_get(entry, ABSENT) is not None:
+            write_entry(self._buffer, entry, present=False)
+
+    def _index(self, timestamp: int, key: bytes) -> None:
+        """Write the entry of a key at a timestamp (ms)."""
+        entry = index_key(timestamp, key)
+        write_entry(self._buffer, entry, present=True)
+        if self._upcoming.came(entry) and timestamp < self._earliest_time:
+            self._earliest_time = max(timestamp, 0)
 
     def _delete(self, key: bytes) -> None:
         self._last_read = None, None

@@ -1,0 +1,100 @@
+"""`--where EXPR`: a Python expression about a dead letter."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from types import CodeType
+
+    from pystreams.record import ConsumedMessage
+
+NAMES = (
+    "topic, partition, offset, exception, message, attempt, key, value, data, headers, timestamp"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LetterCondition:
+    """An expression that says of a letter whether it is meant.
+
+    Attributes:
+        text: As it was given.
+        code: The same, compiled.
+    """
+
+    text: str
+    code: CodeType
+
+    def holds(self, letter: ConsumedMessage, cause: dict[str, str]) -> bool:
+        """Return whether a letter is meant.
+
+        Raises:
+            StreamsError: The expression raised; says with which letter.
+        """
+        from pystreams.errors import StreamsError
+
+        names = {"__builtins__": builtins} | _names(letter, cause)
+        try:
+            return bool(eval(self.code, names))  # noqa: S307 - of whoever runs the command
+        except Exception as error:
+            raise StreamsError(
+                f"--where {self.text!r} raised {type(error).__name__}: {error}; on the letter at "
+                f"partition {letter.partition()} offset {letter.offset()} of the queue. Let it "
+                "answer for each letter, as in: data and data['total'] > 3"
+            ) from error
+
+
+def condition_of(_: click.Context, __: click.Parameter, text: str | None) -> LetterCondition | None:
+    """Return the condition that an option gives; None without the option.
+
+    Raises:
+        click.BadParameter: It is no expression, or names what no letter has.
+    """
+    if text is None:
+        return None
+    try:
+        code = compile(text, "--where", "eval")
+    except SyntaxError as error:
+        raise click.BadParameter(f"no Python expression: {error.msg}") from None
+    known = {*NAMES.split(", "), *vars(builtins)}
+    for name in code.co_names:
+        if name not in known and f".{name}" not in text:
+            raise click.BadParameter(f"there is no {name!r}: a letter has {NAMES}")
+    return LetterCondition(text, code)
+
+
+def _names(letter: ConsumedMessage, cause: dict[str, str]) -> dict[str, Any]:
+    from pystreams.runtime.maintenance.redrive import redrive_attempts
+
+    return {
+        "topic": cause["topic"],
+        "partition": int(cause.get("partition", -1)),
+        "offset": int(cause.get("offset", -1)),
+        "exception": cause["exception"],
+        "message": cause.get("message", ""),
+        "attempt": redrive_attempts(letter),
+        "key": _text(letter.key()),
+        "value": _text(letter.value()),
+        "data": _data(letter.value()),
+        "headers": {name: _text(data) for name, data in letter.headers() or ()},
+        "timestamp": letter.timestamp()[1],
+    }
+
+
+def _data(value: bytes | None) -> Any:
+    """Return what a value says as JSON; None if it is none."""
+    import orjson
+
+    try:
+        return None if value is None else orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")

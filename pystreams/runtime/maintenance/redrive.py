@@ -1,0 +1,265 @@
+"""Writes dead letters back to the topics that their records came from, each letter once.
+
+    queue:   letter 0  letter 1  letter 2  ...  mark: 0, 2
+                |                   |             ^
+                +---- orders -------+             |   one transaction
+                      record 0, record 2 ---------+
+
+A transaction has the records of some letters, and a mark in the queue which names these letters.
+Who comes later has fenced whoever came before, so that nothing is left undecided, and reads all
+marks first: a letter that one names is left alone, whatever was killed in between. Marks are
+younger than their letters, and so are there for as long.
+
+A record keeps its key, value, timestamp and own headers. Where it first was, and how often it was
+redriven, is in headers that it takes with it: into the queue again, if it fails again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from pystreams.errors import RetriableClientError, StreamsError
+from pystreams.ids import TopicPartition
+from pystreams.record import ConsumedMessage, Headers, OutputBuffer
+from pystreams.runtime.core.dead_letters import (
+    ERROR_HEADERS,
+    HEADER_OFFSET,
+    HEADER_OUTPUT_TOPIC,
+    HEADER_PARTITION,
+    HEADER_TOPIC,
+)
+from pystreams.runtime.maintenance.topic_records import records_of
+from pystreams.runtime.ports import AdminPort, ProducerPort, RestoreConsumerPort
+
+HEADER_REDRIVE_ID = "__pystreams.redrive.id"
+"""Where the record first was: `topic-partition-offset`. The same however often it is redriven."""
+HEADER_REDRIVE_ATTEMPT = "__pystreams.redrive.attempt"
+"""How often it was redriven, from 1."""
+HEADER_REDRIVEN = "__pystreams.redriven"
+"""Of a mark: the offsets, in the mark's partition of the queue, of letters that were redriven."""
+
+_LETTERS_A_TRANSACTION = 500
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Redriven:
+    """What came of a redrive.
+
+    Attributes:
+        written: How many letters were written back, by topic.
+        before: How many were left alone because they were written back before.
+        left: How many could not be written back, by reason.
+    """
+
+    written: Counter[str] = field(default_factory=Counter)
+    before: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+
+
+class QueueReader:
+    """What a queue holds, as it is when this is made.
+
+    Args:
+        queue: The queue.
+        admin: Tells where it begins and ends.
+        make_consumer: Makes a consumer that reads what is committed.
+
+    Raises:
+        StreamsError: There is no such topic.
+    """
+
+    def __init__(
+        self, queue: str, admin: AdminPort, make_consumer: Callable[[], RestoreConsumerPort]
+    ) -> None:
+        count = admin.partition_counts().get(queue)
+        if count is None:
+            raise StreamsError(
+                f"there is no topic {queue!r}: `pystreams topics list` names all, and the queue of "
+                "an application is its errors.dead.letter.queue.topic.name"
+            )
+        partitions = [TopicPartition(queue, number) for number in range(count)]
+        self._ranges = admin.offset_ranges(partitions)
+        self._make_consumer = make_consumer
+
+    def letters(self) -> Generator[ConsumedMessage]:
+        """Give the dead letters; no marks."""
+        with closing(self._messages()) as messages:
+            yield from (message for message in messages if redriven_by(message) is None)
+
+    def redriven(self) -> dict[int, set[int]]:
+        """Return the offsets of the letters that were redriven, by partition."""
+        found: dict[int, set[int]] = {}
+        with closing(self._messages()) as messages:
+            for message in messages:
+                found.setdefault(message.partition() or 0, set()).update(redriven_by(message) or ())
+        return found
+
+    def _messages(self) -> Generator[ConsumedMessage]:
+        starts = {partition: held.beginning for partition, held in self._ranges.items()}
+        ends = {partition: held.end for partition, held in self._ranges.items()}
+        consumer = self._make_consumer()
+        try:
+            yield from records_of(consumer, starts, ends)
+        finally:
+            consumer.close()
+
+
+def redriven_by(message: ConsumedMessage) -> list[int] | None:
+    """Return the offsets of the letters that a mark names; None of a letter."""
+    for name, data in message.headers() or ():
+        if name == HEADER_REDRIVEN and data is not None:
+            return [int(offset) for offset in data.split(b",")]
+    return None
+
+
+def redrive_attempts(message: ConsumedMessage) -> int:
+    """Return how often a letter's record had been redriven when it failed."""
+    told = dict(message.headers() or ()).get(HEADER_REDRIVE_ATTEMPT)
+    return int(told) if told else 0
+
+
+def redrive(
+    queue: str,
+    admin: AdminPort,
+    make_consumer: Callable[[], RestoreConsumerPort],
+    producer: ProducerPort | None,
+    wanted: Callable[[ConsumedMessage], bool],
+    now_ms: int,
+) -> Redriven:
+    """Write letters back; tell what was done.
+
+    Args:
+        queue: The dead letter queue.
+        admin: Tells which topics there are.
+        make_consumer: Makes a consumer that reads what is committed.
+        producer: Writes; its transactional id is that of all redrives of the queue, and its owner
+            closes it. None writes nothing, and tells what would be.
+        wanted: Says of a letter whether it is meant.
+        now_ms: The wall clock's time (ms): marks are to be kept for as long as letters are.
+
+    Raises:
+        StreamsError: The queue does not exist, or a transaction failed: what the ones before it
+            have written stays, and a redrive that is begun again does the rest.
+    """
+    if producer is not None:
+        _fence(producer)
+    reader = QueueReader(queue, admin, make_consumer)
+    done, counts = reader.redriven(), admin.partition_counts()
+    written, left, before = Counter[str](), Counter[str](), 0
+    transaction = _Transaction(queue, producer, now_ms)
+    with closing(reader.letters()) as letters:
+        for message in letters:
+            if not wanted(message):
+                continue
+            if message.offset() in done.get(message.partition() or 0, ()):
+                before += 1
+                continue
+            target = _target(message, counts)
+            if isinstance(target, str):
+                left[target] += 1
+                continue
+            written[target[0]] += 1
+            transaction.add(message, *target)
+            if len(transaction) >= _LETTERS_A_TRANSACTION:
+                transaction.commit()
+    transaction.commit()
+    return Redriven(written, before, left)
+
+
+class _Transaction:
+    """Records and marks that are written together, or not at all."""
+
+    def __init__(self, queue: str, producer: ProducerPort | None, now_ms: int) -> None:
+        self._queue = queue
+        self._producer = producer
+        self._newest_ms = now_ms
+        self._outputs: dict[tuple[str, int | None], OutputBuffer] = {}
+        self._offsets: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._offsets.values()))
+
+    def add(self, message: ConsumedMessage, topic: str, partition: int | None) -> None:
+        """Add a letter, to be written to a partition; None lets its key choose."""
+        record = (message.key(), message.value(), message.timestamp()[1], _headers(message))
+        self._newest_ms = max(self._newest_ms, record[2])
+        self._output(topic, partition).records.append(record)
+        self._offsets.setdefault(message.partition() or 0, []).append(message.offset() or 0)
+
+    def commit(self) -> None:
+        """Write what was added; nothing if that is nothing, or nothing is to be written."""
+        if self._offsets and self._producer is not None:
+            for partition, offsets in self._offsets.items():
+                told = b",".join(b"%d" % offset for offset in offsets)
+                # The key is the mark's own, and there is a value: compaction leaves it alone.
+                mark = (
+                    b"redriven-%d" % offsets[0],
+                    told,
+                    self._newest_ms,
+                    ((HEADER_REDRIVEN, told),),
+                )
+                self._output(self._queue, partition).records.append(mark)
+            self._producer.begin_transaction()
+            for output in self._outputs.values():
+                self._producer.send(output)
+            self._producer.flush()
+            self._producer.commit_transaction({}, None)
+            if self._producer.in_doubt:
+                _fence(self._producer)
+        self._outputs.clear()
+        self._offsets.clear()
+
+    def _output(self, topic: str, partition: int | None) -> OutputBuffer:
+        key = (topic, partition)
+        if key not in self._outputs:
+            self._outputs[key] = OutputBuffer(topic, partition)
+        return self._outputs[key]
+
+
+def _fence(producer: ProducerPort) -> None:
+    """Abort what another redrive of the queue has left open, waiting for the broker."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            producer.init_transactions()
+        except RetriableClientError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _target(message: ConsumedMessage, counts: dict[str, int]) -> tuple[str, int | None] | str:
+    """Return topic and partition that a letter came from, or why it can't go back there."""
+    told = dict(message.headers() or ())
+    if told.get(HEADER_OUTPUT_TOPIC) is not None:
+        return "a result that its topic refused, not the record it was made of"
+    topic = _text(told.get(HEADER_TOPIC))
+    if topic is None or _text(told.get(HEADER_OFFSET)) in {None, "-1"}:
+        return "no source record: of a punctuation, or of a record cache"
+    if topic not in counts:
+        return f"its topic {topic} does not exist"
+    partition = int(_text(told.get(HEADER_PARTITION)) or -1)
+    return topic, partition if 0 <= partition < counts[topic] else None
+
+
+def _headers(message: ConsumedMessage) -> Headers:
+    """Return the record's own headers, and what tells of the redrive."""
+    given = message.headers() or ()
+    told = {name: _text(data) for name, data in given}
+    first = told.get(HEADER_REDRIVE_ID) or "-".join(
+        str(told.get(name)) for name in (HEADER_TOPIC, HEADER_PARTITION, HEADER_OFFSET)
+    )
+    ours = {*ERROR_HEADERS, HEADER_REDRIVE_ID, HEADER_REDRIVE_ATTEMPT}
+    return (
+        *((name, data) for name, data in given if name not in ours),
+        (HEADER_REDRIVE_ID, first.encode()),
+        (HEADER_REDRIVE_ATTEMPT, b"%d" % (redrive_attempts(message) + 1)),
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")

@@ -1,0 +1,163 @@
+"""An operator whose function is called again with a record it has failed with (`Retry`).
+
+    record --> function --> forward
+                 | raised what is retried
+                 v
+               line: the record, and those that come behind it --> due --> function --> ...
+
+The step returns at once, and the run ends: the task takes nothing more while a record waits. It is
+the task's business when the wall clock makes the next call due, and that no commit covers what
+waits. Any operator will do whose step calls the user's function once, reports what that raises, and
+forwards afterwards: a call that failed has left nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pystreams.errors import ConfigError, StreamsError
+from pystreams.record import ConsumedMessage, Headers
+from pystreams.topology.contracts.operator import NodeContext, Operator, Step, TaskContext
+from pystreams.topology.contracts.retry import Retry
+
+
+@dataclass(frozen=True, slots=True)
+class RetryingOperator:
+    """An operator with a second chance.
+
+    Attributes:
+        operator: What is tried.
+        retry: How often, and when.
+    """
+
+    operator: Operator
+    retry: Retry
+
+    def attach(self, node: NodeContext) -> Step:
+        """Return the step.
+
+        Raises:
+            ConfigError: A record might wait longer than the broker waits for a commit.
+        """
+        longest_ms, settings = self.retry.longest_ms, node.task.settings
+        if longest_ms > settings.max_call_ms:
+            key = settings.max_call_key
+            raise ConfigError(
+                f"{node.name}: a record may wait {longest_ms} ms to be retried, and a commit waits "
+                f"for it, but {key} is {settings.max_call_ms} ms: set max or backoff_ms of its "
+                f"Retry lower, or {key} higher"
+            )
+        records = _RetriedRecords(self, node)
+        node.task.hold_records(records)
+        return records.step
+
+
+def retried(operator: Operator, retry: Retry | None) -> Operator:
+    """Return an operator that tries again as it is said; the same one if nothing is."""
+    return operator if retry is None else RetryingOperator(operator, retry)
+
+
+class _CaughtError:
+    """A task as a node sees it that is tried again: what it reports is kept here at first."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self._task = task
+        self.error: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def report_error(self, error: Exception, node: str) -> None:
+        self.error = error
+
+    def take(self) -> Exception | None:
+        """Return and forget what was reported."""
+        error, self.error = self.error, None
+        return error
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A record that waits to be tried again, or for those before it."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers
+    message: ConsumedMessage | None
+    attempts: int = 0
+
+
+class _RetriedRecords:
+    """The records of one node of a task that wait, in their order."""
+
+    def __init__(self, operator: RetryingOperator, node: NodeContext) -> None:
+        self._retry = operator.retry
+        self._name = node.name
+        self._task = node.task
+        self._present = node.task.record
+        self._line: deque[_Waiting] = deque()
+        self._caught = _CaughtError(node.task)
+        within = NodeContext(
+            node.name, cast("TaskContext", self._caught), node.children, node.stores()
+        )
+        self._try = operator.operator.attach(within)
+        self.retry_at_ms: int | None = None
+        self._until_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+    @property
+    def full(self) -> bool:
+        """See `HoldsRecords`."""
+        return bool(self._line)
+
+    def step(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        if not self._line:
+            self._try(key, value, timestamp, headers)
+            if self._caught.error is None:
+                return
+        waiting = _Waiting(key, value, timestamp, headers, self._present.message)
+        if self._line:
+            self._line.append(waiting)
+            return
+        # Many that one record has led to may wait one after the other: no longer than a commit may.
+        self._until_ms = self._task.present_ms() + self._task.settings.max_call_ms
+        self._failed(waiting)
+
+    def go_on(self) -> None:
+        """See `HoldsRecords`."""
+        line, present, message = self._line, self._present, self._present.message
+        time = self._task.time
+        while line and (self.retry_at_ms is None or time.now_ms >= self.retry_at_ms):
+            waiting = line.popleft()
+            self.retry_at_ms = None
+            present.message = waiting.message
+            self._try(waiting.key, waiting.value, waiting.timestamp, waiting.headers)
+            if self._caught.error is not None:
+                self._failed(waiting)
+        present.message = message
+
+    settle = go_on
+
+    def discard(self) -> None:
+        """See `HoldsRecords`."""
+        self._line.clear()
+        self.retry_at_ms = None
+
+    def _failed(self, waiting: _Waiting) -> None:
+        """Let a record wait for its next try, or give it to the handler if there is none."""
+        error, retry = self._caught.take(), self._retry
+        assert error is not None, "something was raised"
+        waiting.attempts += 1
+        retried = isinstance(error, retry.on) and not isinstance(error, StreamsError)
+        if not retried or waiting.attempts > retry.max:
+            self._task.report_error(error, self._name, waiting.attempts)
+            return
+        due_ms = self._task.present_ms() + (retry.backoff_ms << (waiting.attempts - 1))
+        self.retry_at_ms = min(due_ms, self._until_ms)
+        self._line.appendleft(waiting)
+        self._task.end_run()

@@ -1,0 +1,202 @@
+"""Requests of a transaction that reach a real broker when the next one has begun.
+
+A proxy keeps some of `EndTxn`, `AddOffsetsToTxn` and `TxnOffsetCommit` back until the client has
+sent them again, and then delivers them. No list of the output may tell of a transaction that was
+lost, torn or repeated; without the guard, a new epoch after such a request, some do.
+
+The seed is printed; `LATE_SEED` in the environment gives another one.
+Spec: KIP-890 "Motivation".
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import pytest
+from confluent_kafka import Producer
+
+from pystreams import KafkaStreams, State
+from pystreams.broker import DevelopmentBroker
+from pystreams.kernel.partitioner import partition_of
+from tests.broker.conftest import CreateTopic
+from tests.broker.late_requests import LateRequestsProxy
+from tests.broker.reading import read_all
+from tests.broker.waiting import DEADLINE_S, wait_until
+from tests.histories.list_append import Anomaly, anomalies
+from tests.simulation.sweeping.appending import (
+    FIRST,
+    SECOND,
+    appending,
+    expected_of,
+    list_store,
+    observation,
+)
+from tests.simulation.sweeping.planted import PLANTS
+
+PARTITIONS = 2
+STORES = [f"{stage}-{number}" for stage in (FIRST, SECOND) for number in range(2)]
+KEYS = 8
+_EVERY_S = 0.01
+GUARANTEES = ["exactly_once", "exactly_once_v2"]
+
+
+class Feed:
+    """Writes input without a pause, one transaction to be each, until the block ends.
+
+    Args:
+        servers: The broker.
+        topic: The input.
+
+    Attributes:
+        expected: What the transactions append to.
+    """
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.expected: dict[str, set[str]] = {}
+        self._topic = topic
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, name="feed", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(DEADLINE_S) == 0
+
+    def _write(self) -> None:
+        for number in count():
+            if self._stop.wait(_EVERY_S):
+                return
+            name, key = str(number), f"k{number % KEYS}"
+            self.expected |= expected_of(name, key, STORES, PARTITIONS)
+            partition = partition_of(key.encode(), PARTITIONS)
+            self._producer.produce(self._topic, name.encode(), key.encode(), partition)
+            self._producer.poll(0)
+
+
+class LateRequests:
+    """One application behind a proxy that keeps requests back.
+
+    Args:
+        servers: The broker.
+        topics: Input and output.
+        name: The application's id.
+        directory: For its state.
+        seed: Decides which requests are late.
+
+    Attributes:
+        proxy: What keeps requests back.
+    """
+
+    def __init__(
+        self, servers: str, topics: tuple[str, str], name: str, directory: Path, seed: int
+    ) -> None:
+        print(f"LATE_SEED={seed}")
+        self.proxy = LateRequestsProxy(servers, seed, rate=0.25)
+        self._servers = servers
+        self._source, self._output = topics
+        self._expected: dict[str, set[str]] = {}
+        self._settings = {
+            "application.id": name,
+            "bootstrap.servers": self.proxy.bootstrap_servers,
+            "state.dir": directory / "state",
+            "commit.interval.ms": 100,
+            "producer.socket.timeout.ms": 1000,
+        }
+
+    @contextmanager
+    def running(self, guarantee: str) -> Iterator[None]:
+        """Run the application."""
+        stores = [
+            list_store(name, in_memory=False, caching=False, transactional=True) for name in STORES
+        ]
+        topology = appending(stores, source=self._source, output=self._output)
+        streams = KafkaStreams(topology, {**self._settings, "processing.guarantee": guarantee})
+        streams.start()
+        try:
+            wait_until(lambda: streams.state is State.RUNNING, "all tasks")
+            yield
+        finally:
+            self.proxy.behave()
+            streams.close()
+            self.proxy.close()
+
+    def feed_until(self, condition: Callable[[], object], what: str) -> None:
+        """Write input until something is so."""
+        with Feed(self._servers, self._source) as feed:
+            self._expected = feed.expected
+            wait_until(condition, what, told=self.told)
+
+    def anomalies(self) -> list[Anomaly]:
+        """Return what is wrong with the output so far; what is not there yet is lost."""
+        observed = [
+            observation(message.key() or b"", message.value() or b"")
+            for message in read_all(self._servers, self._output)
+        ]
+        return anomalies(observed, dict(self._expected))
+
+    def told(self) -> str:
+        found = "\n".join(map(str, self.anomalies()[:20]))
+        return f"{dict(self.proxy.late)} were late\n{found}"
+
+    def check(self, guarantee: str, late: int) -> None:
+        """Run until so many requests were late; see that the output is right."""
+        with self.running(guarantee):
+            self.feed_until(lambda: self.proxy.late.total() >= late, "late requests")
+            assert not self.violations()
+            self.proxy.behave()
+            wait_until(lambda: not self.anomalies(), "all transactions", told=self.told)
+
+    def violations(self) -> list[Anomaly]:
+        """Return what is wrong with the output, and not mended by what is still to come."""
+        return [anomaly for anomaly in self.anomalies() if anomaly.kind not in {"lost", "torn"}]
+
+
+MakeLateRequests = Callable[[int], LateRequests]
+
+
+@pytest.fixture
+def late_requests(
+    broker: DevelopmentBroker, create_topic: CreateTopic, unique_name: str, tmp_path: Path
+) -> MakeLateRequests:
+    topics = create_topic("in", partitions=PARTITIONS), create_topic("out", partitions=PARTITIONS)
+    servers = broker.bootstrap_servers
+    return lambda seed: LateRequests(servers, topics, unique_name, tmp_path, seed)
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_requests_that_come_late_change_nothing(
+    late_requests: MakeLateRequests, guarantee: str
+) -> None:
+    late_requests(int(os.environ.get("LATE_SEED", "1"))).check(guarantee, late=10)
+
+
+def test_without_a_new_epoch_requests_that_come_late_change_the_output(
+    late_requests: MakeLateRequests,
+) -> None:
+    application = late_requests(1)
+    with (
+        PLANTS["no_new_epoch_after_a_time_out"](),
+        application.running("exactly_once_v2"),
+    ):
+        application.feed_until(application.violations, "a transaction that is not whole")
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_requests_that_come_late_change_nothing_for_many_seeds(
+    late_requests: MakeLateRequests, guarantee: str, seed: int
+) -> None:
+    late_requests(seed).check(guarantee, late=200)

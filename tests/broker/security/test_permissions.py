@@ -1,0 +1,130 @@
+"""The list of permissions in docs/security.md: an application needs all of them, and no other."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.broker.application import Application, Running
+from tests.broker.reading import produce, read_all
+from tests.broker.security.secured_broker import Permission, SecuredBroker
+from tests.broker.security.test_every_client import TOPOLOGY
+
+pytestmark = pytest.mark.broker
+
+PAGE = Path(__file__).parents[3] / "docs" / "security.md"
+PASSWORD = "not-to-be-told"
+AT_ONCE = 2
+
+
+def listed() -> list[tuple[str, str, str]]:
+    """Return the rows of the page: operation, resource, name."""
+    text = PAGE.read_text("utf-8").partition("| operation | resource | name |")[2]
+    rows = re.findall(r"^\| `(\w+)` \| ([a-z ]+) \| (.+) \|$", text, re.MULTILINE)
+    assert len(rows) == 8
+    return rows
+
+
+def permissions(row: tuple[str, str, str], application: str) -> list[Permission]:
+    """Return what a row of the page is for an application."""
+    operation, resource, name = row
+    resource = resource.upper().replace(" ", "_")
+    if name.startswith("each"):
+        topics = {"READ": ("names", "in"), "WRITE": ("out",)}[operation]
+        return [Permission(operation, resource, f"{application}.{topic}") for topic in topics]
+    prefixed = name.startswith("prefix ")
+    own = re.sub(r"^(?:prefix )?`orders(-?)`$", rf"{application}\1", name)
+    return [Permission(operation, resource, own, prefixed)]
+
+
+@contextmanager
+def started(
+    secured: SecuredBroker, directory: Path, left_out: Permission | None, guarantee: str
+) -> Iterator[tuple[Running, str]]:
+    """Run an application whose user has all permissions but one; yields it and its name."""
+    name = directory.name
+    user = f"user-of-{name}"
+    secured.set_password(user, PASSWORD)
+    own = [permission for row in listed() for permission in permissions(row, name)]
+    secured.grant(user, [permission for permission in own if permission != left_out])
+    for stem in ("names", "in", "out"):
+        secured.create_topic(f"{name}.{stem}")
+    produce(secured.plaintext, f"{name}.names", [(b"a", b"alice")])
+    produce(secured.plaintext, f"{name}.in", [(b"a", b"1")])
+    topology = directory / "orders.py"
+    topology.write_text(TOPOLOGY.replace("{name}-", f"{name}."))
+    settings = {
+        "bootstrap.servers": secured.sasl,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": user,
+        "sasl.password": PASSWORD,
+        "processing.guarantee": guarantee,
+        "commit.interval.ms": 100,
+        "repartition.purge.interval.ms": 100,
+    }
+    with (
+        Application(name, directory, topology, settings) as application,
+        application.running() as running,
+    ):
+        yield running, name
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "exactly_once_v2"])
+def test_an_application_needs_no_more_than_is_listed(
+    secured: SecuredBroker, tmp_path: Path, guarantee: str
+) -> None:
+    directory = tmp_path / f"allowed-{guarantee}-{os.getpid()}"
+    directory.mkdir()
+    with started(secured, directory, None, guarantee) as (running, name):
+        running.wait_until(lambda: read_all(secured.plaintext, f"{name}.out"), "output")
+        running.stop()
+        told = [line for line in running.lines() if line.get("level") in {"warning", "error"}]
+        assert not told
+        internal = {"by-name-repartition", "counts-changelog"}
+        assert internal <= {
+            topic.removeprefix(f"{name}-") for topic in secured.admin.list_topics().topics
+        }
+
+
+LEFT_OUT = [(row, place) for row in listed() for place in range(len(permissions(row, "orders")))]
+
+
+@pytest.fixture(scope="module")
+def told(
+    secured: SecuredBroker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[int, Future[tuple[Permission, str]]]]:
+    """What an application says without one of them; some side by side, as each waits a lot."""
+
+    def run(number: int) -> tuple[Permission, str]:
+        row, place = LEFT_OUT[number]
+        directory = tmp_path_factory.mktemp(f"refused{number}-{os.getpid()}-", numbered=False)
+        missing = permissions(row, directory.name)[place]
+        with started(secured, directory, missing, "exactly_once_v2") as (running, _):
+            if missing.operation == "DELETE":
+                lines = running.wait_for("records were not purged")
+                return missing, str(lines[0]["why"])
+            assert running.ended() == 1, running.tail()
+            return missing, str(running.lines("stopped by an error")[-1]["error"])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {number: pool.submit(run, number) for number in range(len(LEFT_OUT))}
+
+
+@pytest.mark.parametrize("number", range(len(LEFT_OUT)))
+def test_a_permission_that_is_missing_is_named(
+    told: dict[int, Future[tuple[Permission, str]]], number: int
+) -> None:
+    missing, text = told[number].result()
+
+    assert missing.name.rstrip("-") in text
+    cure = text.rpartition("grant ")[2]
+    assert re.search(rf"\b{missing.operation}\b", cure)
+    assert missing.resource.lower().replace("_id", "").replace("_", " ") in cure
+    assert PASSWORD not in text

@@ -1,0 +1,206 @@
+"""Records that are tried again: commits, stops and crashes while they wait, on any guarantee."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pystreams import Retry, StreamsBuilder, Topology, serdes
+from tests.simulation.applications import Application, stored_counts
+
+pytestmark = pytest.mark.simulation
+
+DROPPING = {
+    "processing.exception.handler": "continue",
+    "errors.dead.letter.queue.topic.name": "dead",
+}
+GUARANTEES = ["at_least_once", "exactly_once", "exactly_once_v2"]
+
+
+class Service:
+    """Does not answer while it is down; the broker looks at its transactions meanwhile."""
+
+    def __init__(self, app: Application) -> None:
+        self.down = False
+        self.calls = 0
+        self._broker = app.broker
+
+    def __call__(self, value: str) -> str:
+        self.calls += 1
+        self._broker.tick()
+        if self.down:
+            raise TimeoutError("no answer")
+        return value
+
+
+def counting_behind(service: Service, *, max: int = 6) -> Topology:  # noqa: A002
+    """Count records before and behind the service: of each as many."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.group_by_key().count(name="before", caching=False)
+    answered = stream.map_values(service, retry=Retry(on=TimeoutError, max=max))
+    counts = answered.group_by_key().count(name="counts", caching=False)
+    counts.to_stream().to("out", key_serde=serdes.STRING, value_serde=serdes.LONG)
+    return builder.build()
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_what_waits_is_counted_once_it_goes_on(guarantee: str, tmp_path: Path) -> None:
+    app = Application(tmp_path, guarantee, partitions=2)
+    service = Service(app)
+    process = app.process(topology=counting_behind(service))
+    process.start()
+    app.feed("a", "b", "c", "a")
+    app.run_until_processed(process)
+    service.down = True
+    app.feed("a", "b", "c", "d")
+    for _ in range(30):
+        process.step()
+    service.down = False
+    app.run_until_processed(process)
+    process.stop()
+
+    assert stored_counts(process) == {"a": 3, "b": 2, "c": 2, "d": 1}
+    assert stored_counts(process, "before") == {"a": 3, "b": 2, "c": 2, "d": 1}
+    assert max(Counter(app.outputs()).values()) == 1
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_commits_that_come_due_meanwhile_cover_nothing_that_waits(
+    guarantee: str, tmp_path: Path
+) -> None:
+    """And the thread goes on polling: it is not put out, though it waits longer than a session."""
+    app = Application(tmp_path, guarantee)
+    service = Service(app)
+    process = app.process(topology=counting_behind(service, max=5))
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    service.down = True
+    app.feed("b")
+    began_ms = app.clock.now_ms()
+    while app.clock.now_ms() < began_ms + 3000:
+        process.step()
+        assert app.committed() == 1
+        assert app.outputs() == [("a", 1)]
+    calls = service.calls
+    service.down = False
+    app.run_until_processed(process)
+
+    assert calls == 1 + 5
+    assert app.outputs() == [("a", 1), ("b", 1)]
+
+
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_a_stop_meanwhile_waits_for_nothing_and_loses_nothing(
+    guarantee: str, tmp_path: Path
+) -> None:
+    app = Application(tmp_path, guarantee)
+    service = Service(app)
+    process = app.process(topology=counting_behind(service))
+    process.start()
+    app.feed("a")
+    app.run_until_processed(process)
+    service.down = True
+    app.feed("b", "c")
+    while service.calls < 3:
+        process.step()
+    stopped_ms = app.clock.now_ms()
+    process.stop()
+    took_ms = app.clock.now_ms() - stopped_ms
+    service.down = False
+    again = app.process(topology=counting_behind(service), disk=process.disk)
+    again.start()
+    app.run_until_processed(again)
+    again.stop()
+
+    assert took_ms <= 100
+    assert service.calls == 3 + 2
+    counts = stored_counts(again)
+    before = stored_counts(again, "before")
+    if guarantee == "at_least_once":
+        assert counts == {"a": 1, "b": 1, "c": 1}
+        assert before.keys() == counts.keys()
+    else:
+        assert counts == before == {"a": 1, "b": 1, "c": 1}
+        assert app.outputs() == [("a", 1), ("b", 1), ("c", 1)]
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+def test_partitions_that_go_to_another_member_meanwhile_are_read_there(
+    guarantee: str, incremental: bool, tmp_path: Path
+) -> None:
+    """What was counted before the service is taken back, though other tasks share its producer."""
+    app = Application(tmp_path, guarantee, partitions=2, incremental=incremental)
+    service = Service(app)
+    first = app.process("p0", topology=counting_behind(service))
+    first.start()
+    app.feed(*"abcdef")
+    app.run_until_processed(first)
+    service.down = True
+    app.feed(*"abcdef")
+    while service.calls < 8:
+        first.step()
+    second = app.process("p1", topology=counting_behind(service))
+    second.start()
+    for _ in range(20):
+        first.step()
+        second.step()
+    service.down = False
+    app.run_until_processed(first, second)
+    first.stop()
+    second.stop()
+
+    highest: dict[str, int] = {}
+    for key, count in app.outputs():
+        highest[key] = max(count, highest.get(key, 0))
+    assert highest == dict.fromkeys("abcdef", 2)
+    if guarantee != "at_least_once":
+        assert max(Counter(app.outputs()).values()) == 1
+        before = stored_counts(first, "before") | stored_counts(second, "before")
+        assert before == dict.fromkeys("abcdef", 2)
+
+
+def test_a_service_that_stays_down_lets_commits_through_between_records(tmp_path: Path) -> None:
+    """Else the transaction would last as long as the outage, and the broker would end it."""
+    app = Application(tmp_path, "exactly_once_v2")
+    service = Service(app)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    stream.map_values(service, retry=Retry(on=TimeoutError, max=3, backoff_ms=400)).to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    service.down = True
+    app.feed(*"abcdef")
+    app.run_until_processed(process)
+
+    assert service.calls == 6 * 4
+    letters = app.broker.committed_records("dead")
+    assert [letter.message_key for letter in letters] == [b"a", b"b", b"c", b"d", b"e", b"f"]
+
+
+def test_many_records_of_one_wait_no_longer_than_a_transaction_may(tmp_path: Path) -> None:
+    """A transaction may last 5 s, and each of them would wait for nearly 3."""
+    app = Application(tmp_path, "exactly_once_v2", producer_transaction_timeout_ms=5000)
+    service = Service(app)
+    builder = StreamsBuilder()
+    stream = builder.stream("in", key_serde=serdes.STRING, value_serde=serdes.STRING)
+    many = stream.flat_map_values(lambda _: [str(number) for number in range(20)])
+    many.map_values(service, retry=Retry(on=TimeoutError, max=3, backoff_ms=400)).to(
+        "out", key_serde=serdes.STRING, value_serde=serdes.STRING
+    )
+    app.broker.create_topic("dead", 1)
+    process = app.process(topology=builder.build(), config=DROPPING)
+    process.start()
+    service.down = True
+    app.feed("a")
+    app.run_until_processed(process)
+
+    assert service.calls == 20 * 4
+    assert len(app.broker.committed_records("dead")) == 20
