@@ -69,6 +69,7 @@ def main() -> None:
         "state.dir": str(place / "state"),
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 500,
+        "metrics.recording.level": "DEBUG",
     }
     writer = threading.Thread(target=write_until, args=(stopped, servers))
     streams = KafkaStreams(topology(), config)

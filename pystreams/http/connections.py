@@ -7,6 +7,8 @@ sends it a byte a minute, or does not take its answer, it keeps.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any
 
 import h11
@@ -16,6 +18,8 @@ from pystreams.http.quick_answers import QuickAnswers
 
 _LEAST_TAKEN_BYTES_S = 1024
 """Who takes an answer more slowly than this is let go."""
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Closes a connection with all that waits to be sent."""
 
 
 def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]:
@@ -72,7 +76,11 @@ def connections(idle_timeout_s: float, quick: QuickAnswers) -> type[H11Protocol]
             asks = self.cycle is not cycle or self._quickly_answered != quickly_answered
             waits = _is_unanswered(self.cycle)
             if unsent and unsent_before and not takes and not asks:
-                self.transport.abort()  # Its answer is not taken.
+                # Its answer is not taken: the system is not to keep the rest of it, either.
+                self.transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE
+                )
+                self.transport.abort()
             elif takes or asks or (waits and not self.transport.is_closing()):
                 self._look_later()
             else:

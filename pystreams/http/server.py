@@ -66,8 +66,12 @@ class HttpServer:
     def __init__(self, streams: KafkaStreams, options: HttpOptions) -> None:
         _refuse_openness(options)
         self._options = options
-        self._application = application_of(streams, options.token, options.certificate)
-        self._server = _uvicorn_server(self._application, options)
+        try:
+            self._application = application_of(streams, options.token, options.certificate)
+            self._server = _uvicorn_server(self._application, options)
+        except OSError as error:
+            message = f"the certificate {options.certificate} can't be used: {error}"
+            raise ConfigError(message) from error
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -131,28 +135,23 @@ class HttpServer:
 
 
 def _uvicorn_server(application: Application, options: HttpOptions) -> uvicorn.Server:
-    try:
-        config = uvicorn.Config(
-            application.asgi,
-            http=connections(options.idle_timeout_s, application.quick),
-            ws="none",
-            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=_MAX_CONNECTIONS,
-            timeout_keep_alive=_KEEP_ALIVE_S,
-            timeout_graceful_shutdown=int(_STOP_S) - 2,
-            ssl_certfile=options.certificate,
-            ssl_keyfile=options.private_key,
-        )
-        config.load()
-    except OSError as error:
-        raise ConfigError(
-            f"the certificate {options.certificate} can't be used: {error}"
-        ) from error
+    config = uvicorn.Config(
+        application.asgi,
+        http=connections(options.idle_timeout_s, application.quick),
+        ws="none",
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=int(_STOP_S) - 2,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.private_key,
+    )
+    config.load()
     return uvicorn.Server(config)
 
 

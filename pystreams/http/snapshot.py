@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -109,15 +109,7 @@ class Snapshots:
             "uncommitted_bytes": numbers.uncommitted_bytes,
             "uncommitted_max_bytes": config.statestore_uncommitted_max_bytes,
             "restore": _restore(numbers, rate(look.restored, before.restored)),
-            "topics": [
-                {
-                    "topic": topic,
-                    "direction": direction,
-                    "records": count,
-                    "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
-                }
-                for (direction, topic), count in sorted(look.by_topic.items())
-            ],
+            "topics": _topics(look, before, rate),
             "tasks": [
                 {
                     **_task(thread.thread_name, task),
@@ -154,6 +146,21 @@ def _troubles(streams: KafkaStreams) -> list[dict[str, str]]:
     return [
         {"trouble": trouble.kind.value, "of": trouble.of, "why": trouble.text}
         for trouble in streams.troubles
+    ]
+
+
+def _topics(
+    look: _Look, before: _Look, rate: Callable[[float, float], float]
+) -> list[dict[str, Any]]:
+    """Return what is read from topics and written to them."""
+    return [
+        {
+            "topic": topic,
+            "direction": direction,
+            "records": count,
+            "records_per_s": rate(count, before.by_topic.get((direction, topic), count)),
+        }
+        for (direction, topic), count in sorted(look.by_topic.items())
     ]
 
 

@@ -81,14 +81,7 @@ def processes(broker: DevelopmentBroker, topics: Topics, tmp_path: Path) -> Iter
 def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process]) -> None:
     """What is answered while one is killed and comes back is right, or says what to do."""
     killed, *others = processes
-    wait_until(
-        lambda: (
-            sorted(chain(*(process.here() for process in processes))) == [*range(PARTITIONS)]
-            and all(process.here() for process in processes)
-        ),
-        "all partitions, in three processes",
-        told=lambda: "\n".join(process.running.tail() for process in processes),
-    )
+    wait_for_shares(processes)
     shares = {number: process.server for process in processes for number in process.here()}
     assert len(set(shares.values())) == 3
     wait_until(lambda: all(_all_answer(process) for process in processes), "all keys everywhere")
@@ -122,10 +115,22 @@ def test_each_process_answers_all_keys_and_never_wrongly(processes: list[Process
     wait_until(all_again, "all keys again", told=killed.running.tail)
 
 
+def wait_for_shares(processes: list[Process]) -> None:
+    wait_until(
+        lambda: (
+            sorted(chain(*(process.here() for process in processes))) == [*range(PARTITIONS)]
+            and all(process.here() for process in processes)
+        ),
+        "all partitions, in three processes",
+        told=lambda: "\n".join(process.running.tail() for process in processes),
+    )
+
+
 def test_what_is_counted_meanwhile_is_never_seen_to_fall(
     processes: list[Process], topics: Topics
 ) -> None:
     """Committed counts, each asked for no earlier than the last answer, while one is killed."""
+    wait_for_shares(processes)
     wait_until(lambda: all(_all_answer(process) for process in processes), "all keys everywhere")
     topic = processes[0].topic
     asked = Asked(processes, topic)
